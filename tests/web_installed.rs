@@ -1,5 +1,5 @@
-//! What an application has installed is what clients are told, in all frameworks: a process of its own,
-//! as there is one for each process.
+//! Both frameworks send the problems that the application has installed. The test has its own process, because problems
+//! are installed once per process.
 #![cfg(all(feature = "axum", feature = "actix-web"))]
 #![allow(
     clippy::unwrap_used,
@@ -94,7 +94,7 @@ async fn what_is_installed_is_told_by_both() {
         assert_eq!(body["title"], "Shutting down");
     }
 
-    // What comes first for one error is what was said of it.
+    // A change of one response overrides the installed problems.
     let error = LockError::Closed {
         key: "order:42".try_into().unwrap(),
     };

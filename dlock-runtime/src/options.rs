@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{error::LockError, key::LockKey};
 
-/// The minimum TTL: with a shorter one, a renewal has no time for a lost packet.
+/// The minimum TTL. A shorter one leaves no time to repeat a renewal after a lost packet.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -17,7 +17,7 @@ use crate::{error::LockError, key::LockKey};
 /// ```
 pub const MIN_TTL: Duration = Duration::from_millis(100);
 
-/// The maximum TTL: a killed process keeps its locks for that long.
+/// The maximum TTL. The locks of a killed process stay held for that long.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -185,7 +185,7 @@ pub(crate) struct Timing {
     pub(crate) renew: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) max_hold: Option<Duration>,
-    /// Set per call only: the need of one job says nothing about the manager's other locks.
+    /// Set per call only: one job's minimum does not apply to the manager's other locks.
     pub(crate) min_hold: Option<Duration>,
     /// The key is one of several that are acquired together, and not all are held yet. Until they are, the
     /// lease may be released before its `min_hold` has passed.
@@ -239,16 +239,16 @@ impl Timing {
         } else if min_hold > MAX_TTL {
             Some("it must be at most 24h: the lock is held that long even if the body ends")
         } else if self.max_hold.is_some_and(|max_hold| min_hold > max_hold) {
-            Some("it must not be longer than `max_hold`, after which the lease is released")
+            Some("it must not be longer than `max_hold`, which ends the lease")
         } else if !self.renew && min_hold > self.ttl {
-            Some("it must not be longer than `ttl`, as the lease is not renewed")
+            Some("it must not be longer than `ttl` if the lease is not renewed")
         } else {
             None
         }
     }
 }
 
-/// Refuses a TTL that is out of range at compile time.
+/// Rejects a TTL that is out of range at compile time.
 ///
 /// # Panics
 ///
@@ -267,7 +267,7 @@ pub const fn check_ttl(ttl: Duration) -> Duration {
     ttl
 }
 
-/// Refuses a `max_hold` of zero at compile time.
+/// Rejects a `max_hold` of zero at compile time.
 ///
 /// # Panics
 ///
@@ -282,7 +282,7 @@ pub const fn check_max_hold(max_hold: Duration) -> Duration {
     max_hold
 }
 
-/// Refuses a `min_hold` that is out of range at compile time.
+/// Rejects a `min_hold` that is out of range at compile time.
 ///
 /// # Panics
 ///
@@ -301,14 +301,14 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
     min_hold
 }
 
-/// Returns the reason why a time cannot be the limit of an answer or a connection attempt.
+/// Returns the reason why a time is not a valid limit for a response or a connection attempt.
 pub(crate) fn fault_of_limit(limit: Duration) -> Option<&'static str> {
-    /// Sums and multiples of limits are added to the current time and must not overflow it.
+    /// Sums and multiples of limits are added to the current time, which must not overflow.
     const LONGEST: Duration = Duration::from_secs(60 * 60);
     if limit.is_zero() {
         return Some("it must be greater than zero");
     }
-    (limit > LONGEST).then_some("it must be an hour at the most")
+    (limit > LONGEST).then_some("it must be at most 1h")
 }
 
 #[cfg(test)]
@@ -320,19 +320,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_wins_over_the_manager() {
+    fn options_override_the_managers_defaults() {
         let timing = resolve(Options::new().wait(Wait::For(Duration::ZERO)).renew(false)).unwrap();
         assert_eq!(
             timing.wait,
             Wait::Never,
-            "a wait of nothing is one question"
+            "a wait of zero sends a single request"
         );
         assert_eq!(timing.ttl, Timing::default().ttl);
         assert!(!timing.renew);
     }
 
     #[test]
-    fn bounds_are_kept_at_run_time_too() {
+    fn bounds_are_checked_at_run_time_too() {
         for (options, name) in [
             (Options::new().ttl(Duration::ZERO), "ttl"),
             (

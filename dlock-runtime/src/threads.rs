@@ -1,8 +1,7 @@
-//! Races between threads in many orders, for tests only.
+//! Tests of races between threads, in many orders.
 //!
-//! `schedule` runs one thread at a time. A seed chooses the next thread at each call of [`interrupt`]: before and after
-//! every mutex, clock and request. `shaken` runs the threads at once, and delays each of them now and then at these
-//! places.
+//! Code calls [`interrupt`] before and after every mutex, clock and request. `schedule` runs one thread at a time and
+//! selects the next one there, by a seed. `shaken` runs all threads at once and delays them there at random.
 
 mod schedule;
 mod sections;
@@ -29,16 +28,16 @@ pub(crate) use self::{
 };
 
 thread_local! {
-    /// The schedule that this thread is in, and its number there.
+    /// The schedule of this thread, and the thread's index there.
     static PLACE: RefCell<Option<(Arc<Schedule>, usize)>> = const { RefCell::new(None) };
     /// The random state of a shaken thread; 0 in any other.
     static SHAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The number of tests that shake the threads that they have used.
+/// The number of running tests that shake threads.
 static SHAKING: AtomicUsize = AtomicUsize::new(0);
 
-/// Another thread may go first here. Says whether a schedule decides about that.
+/// Lets another thread run first. Returns `true` if the thread belongs to a schedule.
 pub(crate) fn interrupt() -> bool {
     if thread::panicking() {
         return false;
@@ -54,7 +53,7 @@ pub(crate) fn interrupt() -> bool {
     false
 }
 
-/// Makes a shaken thread wait now and then.
+/// Delays a shaken thread at random.
 fn shake() {
     let drawn = SHAKEN.try_with(|state| match state.get() {
         0 => 0,
@@ -77,7 +76,7 @@ fn shake() {
     }
 }
 
-/// The next of a row of random numbers, none of which is 0.
+/// Returns the next number of a random sequence. It is never 0.
 fn draw(last: u64) -> u64 {
     let mut next = last;
     next ^= next << 13;
@@ -86,14 +85,13 @@ fn draw(last: u64) -> u64 {
     next
 }
 
-/// The begin of a row for each seed.
+/// Returns the first number of the sequence of `seed`.
 fn row(seed: u64) -> u64 {
     let mixed = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     draw(draw(mixed | 1))
 }
 
-/// The seeds to be tried: `usual` from 0, or as many as `DLOCK_THREADS_SEEDS` says, or the one that `DLOCK_THREADS_SEED`
-/// names.
+/// Returns the seeds to test: 0 to `usual`, or to `DLOCK_THREADS_SEEDS`, or only `DLOCK_THREADS_SEED`.
 pub(crate) fn seeds(usual: u64) -> Range<u64> {
     let of = |name| {
         let value = env::var(name).ok()?;

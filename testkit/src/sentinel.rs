@@ -15,7 +15,7 @@ use crate::within::within;
 use process::{SentinelProcess, brief};
 
 /// Sentinels exchange their addresses every two seconds.
-const START_DEADLINE: Duration = Duration::from_secs(40);
+const START_DEADLINE: Duration = Duration::from_secs(120);
 /// Servers that need longer are not worth the wait.
 const RESET_DEADLINE: Duration = Duration::from_secs(5);
 

@@ -1,4 +1,4 @@
-//! What clients are told, over a socket, by either framework.
+//! The responses of both frameworks to lock errors, received over a socket.
 
 use dlock::LockManager;
 use dlock_testkit::eventually;
@@ -8,7 +8,7 @@ use crate::{
     site::{Answer, Framework, Shop, Site},
 };
 
-/// What never belongs in an answer: the application's name, beginnings of keys, of errors and of URLs.
+/// Texts that no response may contain: the application's name and the beginnings of keys, errors and URLs.
 const SECRETS: [&str; 5] = ["S3CR3T", "order:", "coupon:", "lock `", "redis"];
 
 #[track_caller]
@@ -29,7 +29,7 @@ fn assert_problem(answer: &Answer, code: &str, status: u16, retry_after: Option<
     assert!(answer.member("title").is_string());
 }
 
-/// Another process, as the server sees it.
+/// A manager that the server takes for another process.
 async fn stranger(site: &Site) -> LockManager {
     let builder = LockManager::builder().application("S3CR3T");
     builder.connect(&site.redis.url()).await.unwrap()
@@ -104,7 +104,7 @@ async fn a_failure_of_ones_own_is_no_problem(site: Site) {
     assert!(site.locks().await.is_empty());
 }
 
-/// Handlers that return `LockError` or `Problem` itself, and one that is asked by `HEAD`.
+/// Handlers that return `LockError` or `Problem` itself, and a `HEAD` request.
 async fn the_lock_errors_own_answer(site: Site) {
     let stranger = stranger(&site).await;
     let guard = soon(stranger.lock("order:nord/42").acquire())
@@ -151,7 +151,7 @@ async fn a_store_that_refuses(site: Site) {
     assert_problem(&answer, "unavailable", 503, Some("30"));
 }
 
-/// Its lease is taken away while the body runs.
+/// The lease is revoked while the body runs.
 async fn lost(site: Site) {
     let asking = site.post("/pay/nord/42?pause=true");
     let (answer, ()) = tokio::join!(asking, async {
@@ -198,7 +198,7 @@ async fn a_server_that_is_about_to_end(site: Site) {
     eventually(LIMIT, "no lock is left", idle).await;
 }
 
-/// Whoever is refused waits no longer than `wait`, and no request holds up another.
+/// A refused request waits no longer than `wait`, and no request delays another.
 #[tokio::test]
 async fn requests_for_one_order_run_one_by_one() {
     for framework in Framework::BOTH {

@@ -1,8 +1,8 @@
-//! A client that hangs up in the middle of its request: how soon that is noticed, and what is left.
+//! A client that disconnects during its request: how soon the server detects it, and that no lock is left.
 //!
-//! axum, which serves by hyper, drops the handler as soon as the client closes its side. actix-web
-//! does so too, but only with `HttpServer::h1_allow_half_closed(false)`: by default it takes a closed
-//! side for a client that still listens, and lets the handler end.
+//! axum (with hyper) drops the handler as soon as the client closes its side of the connection. actix-web does so only
+//! with `HttpServer::h1_allow_half_closed(false)`: by default, it assumes that the client still reads, and the handler
+//! runs to its end.
 
 use dlock::LockManager;
 use dlock_testkit::eventually;
@@ -16,7 +16,7 @@ use crate::{
     site::{Framework, Site},
 };
 
-/// Sends a request whose body pauses, and returns the connection when it has begun.
+/// Sends a request whose handler pauses, and returns the connection once the handler has begun.
 async fn begin(site: &Site, path: &str) -> TcpStream {
     let mut client = TcpStream::connect(("127.0.0.1", site.port)).await.unwrap();
     let body = r#"{"cents":900}"#;
@@ -42,11 +42,11 @@ async fn with_release_the_body_is_cancelled_and_no_lock_is_left() {
         let site = Site::start(framework).await;
         let client = begin(&site, "/pay/nord/42").await;
         drop(client);
-        // Nobody lets it go on: only the hang-up ends it.
+        // The gate stays closed: only the disconnection ends the body.
         site.shop.until("cancelled").await;
         until_idle(&site).await;
         assert_eq!(site.shop.diary(), ["began", "cancelled"], "{framework:?}");
-        // The next one gets the lock at once.
+        // The next request acquires the lock at once.
         assert_eq!(site.post("/pay/nord/42").await.status, 201);
     }
 }
@@ -57,7 +57,7 @@ async fn with_detach_the_body_goes_on_under_its_lock() {
         let site = Site::start(framework).await;
         let client = begin(&site, "/ship/nord/42").await;
         drop(client);
-        // Longer than the TTL: somebody renews the lease, though nobody listens.
+        // Wait longer than the TTL: the lease is renewed although the client has disconnected.
         let until_renewed = site.redis.command_count("evalsha").await + 4;
         let renewed = async || site.redis.command_count("evalsha").await >= until_renewed;
         eventually(LIMIT, "it is renewed", renewed).await;
@@ -70,13 +70,13 @@ async fn with_detach_the_body_goes_on_under_its_lock() {
     }
 }
 
-/// A client that has closed its side may still listen, and gets its answer.
+/// A client that has closed only its sending side still receives the response.
 #[tokio::test]
 async fn by_default_actix_does_not_notice_and_the_body_ends() {
     let site = Site::start(Framework::Actix { half_closed: true }).await;
     let mut client = begin(&site, "/pay/nord/42").await;
     client.shutdown().await.unwrap();
-    // Another request, by the same worker, after the end of the first one's side has come.
+    // Another request to the same worker: by then, the end of the first client's side has arrived.
     assert_eq!(site.post("/pay/nord/42").await.status, 409);
     assert_eq!(site.shop.diary(), ["began"]);
     site.shop.let_one_go_on();
@@ -87,7 +87,7 @@ async fn by_default_actix_does_not_notice_and_the_body_ends() {
     assert_eq!(site.shop.diary(), ["began", "ended"]);
 }
 
-/// A client that was killed, say: its machine answers what comes with a reset.
+/// For example, after a client was killed, its machine answers further packets with a reset.
 #[tokio::test]
 async fn a_reset_is_noticed_by_default() {
     let site = Site::start(Framework::Actix { half_closed: true }).await;
@@ -99,7 +99,7 @@ async fn a_reset_is_noticed_by_default() {
     assert_eq!(site.shop.diary(), ["began", "cancelled"]);
 }
 
-/// Who waits for a lock and hangs up leaves its place in the queue.
+/// A waiter whose client disconnects leaves its place in the queue.
 #[tokio::test]
 async fn a_waiter_that_hangs_up_is_out_of_the_queue() {
     for framework in Framework::BOTH {

@@ -1,5 +1,5 @@
-//! Annotated handlers of axum and actix-web behind real sockets: what clients are told when there is
-//! no lock to be had, and what becomes of a lock whose client hangs up.
+//! Annotated handlers of axum and actix-web behind real sockets: the responses when a lock cannot be acquired, and the
+//! release of a lock whose client disconnects.
 #![cfg(all(feature = "redis", feature = "axum", feature = "actix-web"))]
 #![allow(
     clippy::unwrap_used,

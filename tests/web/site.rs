@@ -1,4 +1,4 @@
-//! A shop that either framework serves: what its handlers share, and how a test gets to it.
+//! A shop that either framework serves: the shared state of its handlers, and a client for the tests.
 
 use std::{
     sync::{Arc, Mutex},
@@ -12,12 +12,12 @@ use tokio::sync::Semaphore;
 
 use crate::{actix_site, axum_site, common::LIMIT};
 
-/// Which framework serves it.
+/// The framework that serves the shop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Framework {
     Axum,
-    /// Whether the client's half of a connection may be closed while the server goes on, which is
-    /// the default of actix-web.
+    /// Whether the handler continues after the client has closed its half of the connection. This is the default of
+    /// actix-web.
     Actix {
         half_closed: bool,
     },
@@ -27,18 +27,18 @@ impl Framework {
     pub(crate) const BOTH: [Self; 2] = [Self::Axum, Self::Actix { half_closed: false }];
 }
 
-/// What handlers are given: `State` of axum, `web::Data` of actix-web.
+/// The shared state of the handlers: `State` of axum, `web::Data` of actix-web.
 #[derive(Clone)]
 pub(crate) struct Shop {
     pub(crate) locks: LockManager,
-    /// What bodies did, in order.
+    /// The events of the bodies, in order.
     diary: Arc<Mutex<Vec<&'static str>>>,
-    /// Bodies that are to pause wait here.
+    /// Bodies with `pause` wait here.
     gate: Arc<Semaphore>,
 }
 
 impl Shop {
-    /// The work of a handler. What it writes when it is dropped tells of a body that was cancelled.
+    /// The work of a handler. A cancelled body writes `cancelled` to the diary when it is dropped.
     pub(crate) async fn work(&self, pause: bool) {
         let mut end = End {
             shop: self.clone(),
@@ -103,7 +103,7 @@ pub(crate) struct Receipt {
     pub(crate) cents: u64,
 }
 
-/// The error of an application, one of whose cases is that there was no lock.
+/// The error of an application; one of its variants is a lock error.
 #[derive(Debug)]
 pub(crate) enum AppError {
     Lock(LockError),
@@ -125,18 +125,18 @@ impl std::fmt::Display for AppError {
     }
 }
 
-/// What an application adds to every answer of a lock.
+/// Adds an application's member to every response for a lock error.
 pub(crate) fn problem(error: &LockError) -> Problem {
     Problem::of(error).with_member("support", "https://shop.example/help")
 }
 
-/// A shop with a Redis of its own, behind a socket.
+/// A shop with its own Redis server, behind a socket.
 pub(crate) struct Site {
     pub(crate) redis: RedisServer,
     pub(crate) shop: Shop,
     pub(crate) port: u16,
     client: reqwest::Client,
-    /// Dropped, it ends the server.
+    /// When it is dropped, the HTTP server ends.
     _server: tokio::task::JoinSet<()>,
 }
 
@@ -199,7 +199,7 @@ impl Site {
         }
     }
 
-    /// The locks in the server. A queue or a fence is none.
+    /// The locks on the server, without their queues and fences.
     pub(crate) async fn locks(&self) -> Vec<String> {
         let mut keys = self.redis.keys("dlock:{*}").await;
         keys.retain(|key| key.ends_with('}'));
@@ -207,7 +207,7 @@ impl Site {
     }
 }
 
-/// What a client got.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -225,10 +225,10 @@ impl Answer {
         body[name].clone()
     }
 
-    /// Nothing of it tells of what a client need not know.
+    /// Asserts that the response contains none of `secrets`.
     #[track_caller]
     pub(crate) fn assert_tells_nothing(&self, secrets: &[&str]) {
-        // A time of day may have the digits of a secret.
+        // A time of day may contain the digits of a secret.
         let mut headers = self.headers.clone();
         headers.remove("date");
         let all = format!("{headers:?} {}", self.body);

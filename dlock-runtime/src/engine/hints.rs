@@ -1,4 +1,4 @@
-//! Passes wake-up messages of the store on: each is an event for the claim that it names.
+//! Passes wake-up messages of the store to the state: each is an event for the claim that it names.
 
 use std::sync::Weak;
 

@@ -178,7 +178,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(has_virtual_clock());
         tokio::time::resume();
-        assert!(has_virtual_clock(), "it is ahead for good");
+        assert!(has_virtual_clock(), "it stays ahead");
     }
 
     #[test]

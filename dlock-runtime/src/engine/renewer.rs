@@ -250,7 +250,7 @@ fn slept(earlier: Moment, later: Moment) -> bool {
     by_boot > by_monotonic + Duration::from_millis(10)
 }
 
-/// Does what the lease of `owner` needs now, and notes when it needs something next.
+/// Renews or checks the lease of `owner` as its state requires, and schedules the next check.
 pub(crate) fn tend(acquisition: &Acquisition, owner: OwnerId, event: Event) {
     let due = look(acquisition, owner, event);
     renewals::renew(&acquisition.core, due.into_iter().collect());
@@ -262,7 +262,7 @@ fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due<A
     follow(bearer, owner, &effect)
 }
 
-/// Does what follows for the renewer from an event that `bearer` has received about a lease.
+/// Handles the consequences for the renewer of an event that `bearer` has received about a lease.
 pub(crate) fn heard(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) {
     let core = bearer.core.clone();
     renewals::renew(&core, follow(bearer, owner, effect).into_iter().collect());

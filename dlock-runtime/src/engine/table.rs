@@ -219,7 +219,7 @@ mod tests {
         let key = LockKey::new("k").unwrap();
         let entry = enter(&table, &key, 1);
         table.close();
-        let nobody = table.enter(&key, |_, _| panic!("nobody enters"));
+        let nobody = table.enter(&key, |_, _| panic!("the table is closed"));
         assert!(nobody.is_none());
         assert_eq!(entry.state().tasks().len(), 1);
     }

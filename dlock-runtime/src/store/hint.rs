@@ -66,13 +66,13 @@ impl<'a> Hint<'a> {
 ///     /// With a `fence` of 0 the key is free; otherwise it was granted to the owner.
 ///     fn notify(&self, key: &str, owner: OwnerId, fence: u64) {
 ///         let hint = Hint::new(key, owner, fence);
-///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         let mut sinks = self.0.lock().expect("no thread panics while it holds the lock");
 ///         sinks.retain(|sink| sink.hint(&hint));
 ///     }
 ///
 ///     /// The connection was lost, with all messages that were sent in the meantime.
 ///     fn reconnected(&self) {
-///         let mut sinks = self.0.lock().expect("nobody panics with it");
+///         let mut sinks = self.0.lock().expect("no thread panics while it holds the lock");
 ///         sinks.retain(HintSink::look_again);
 ///     }
 /// }

@@ -1,8 +1,8 @@
-//! One thread runs at a time, chosen by a seed.
+//! Runs one thread at a time; a seed selects which.
 //!
-//! The threads are real. Each has a runtime whose clock is paused: no timer fires, so a task that misses its wake-up
-//! waits without end, which is detected at once. A thread that waits or has finished passes its turn to the tasks that
-//! were spawned on its runtime.
+//! The threads are real. Each has its own runtime, whose clock is paused: no timer fires. A thread that waits for a
+//! lost wake-up therefore waits forever, and the schedule detects that at once. A thread that waits or is done lends
+//! its turn to the tasks that were spawned on its runtime.
 
 use std::{
     any::Any,
@@ -25,18 +25,18 @@ use super::{PLACE, draw, row, world::start};
 /// The work of one of the threads.
 pub(crate) type Body = Box<dyn FnOnce(&mut Me) + Send>;
 
-/// More turns than this are no progress: some threads wait for each other's mutex.
+/// With more turns than this, the schedule assumes a deadlock of mutexes.
 const MOST_TURNS: u32 = 200_000;
 
-/// The number of turns that each thread gets while none can go on, before the schedule gives up.
+/// The number of turns that each thread gets while none can continue, before the schedule ends.
 const ROUNDS_OF_REST: usize = 4;
 
-/// Lets the threads run in the order of `seed` until all are done and no task of theirs goes on, and then `check` look at
-/// what they have left.
+/// Runs the threads in the order of `seed` until all are done and none of their tasks can continue. Then calls `check`
+/// to examine the result.
 ///
 /// # Panics
 ///
-/// If one of them panics, or waits for ever. The others then stay where they are.
+/// If a thread panics or waits forever. The other threads then stay blocked.
 pub(crate) fn explore(seed: u64, bodies: Vec<Body>, check: impl FnOnce()) {
     let schedule = Arc::new(Schedule::new(seed, bodies.len()));
     let threads: Vec<_> = bodies
@@ -56,7 +56,7 @@ pub(crate) fn explore(seed: u64, bodies: Vec<Body>, check: impl FnOnce()) {
     if let Err(found) = schedule.run() {
         panic!("seed {seed}: {found}");
     }
-    // While all runtimes are still there: their end would give back what was forgotten.
+    // Before the runtimes end: their end would release forgotten leases.
     let checked = catch_unwind(AssertUnwindSafe(check));
     if let Err(found) = checked {
         panic!("seed {seed}: {}", text(&*found));
@@ -64,11 +64,11 @@ pub(crate) fn explore(seed: u64, bodies: Vec<Body>, check: impl FnOnce()) {
     schedule.turn().ends = true;
     schedule.notify_all();
     for thread in threads {
-        thread.join().expect("it has done its work");
+        thread.join().expect("the thread is done");
     }
 }
 
-/// A runtime with a paused clock: no task waits for a timer.
+/// Creates a runtime whose clock is paused. It never advances by itself, because no `block_on` waits for a timer.
 pub(crate) fn runtime() -> Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let start = start().monotonic;
@@ -78,12 +78,12 @@ pub(crate) fn runtime() -> Runtime {
     runtime
 }
 
-/// One of the threads, for its body.
+/// A thread, as its body sees it.
 pub(crate) struct Me {
     schedule: Arc<Schedule>,
     index: usize,
     runtime: Option<Runtime>,
-    /// The time by which its clock has been put forward.
+    /// The time by which its clock has been advanced.
     ahead: Duration,
     drawn: u64,
 }
@@ -108,21 +108,21 @@ impl Me {
         self.runtime.as_ref().expect("it has one until its end")
     }
 
-    /// A number below `end`.
+    /// Returns a random number below `end`.
     pub(crate) fn draw(&mut self, end: u64) -> u64 {
         self.drawn = draw(self.drawn);
         (self.drawn >> 20) % end
     }
 
-    /// Runs `work` on this thread's runtime, and returns its result.
+    /// Runs `work` on this thread's runtime and returns its result.
     pub(crate) fn block_on<F: Future>(&mut self, work: F) -> F::Output {
         let polled = self.poll_until(work, u64::MAX);
         polled.unwrap_or_else(|| unreachable!("it has been polled to its end"))
     }
 
-    /// The same, unless it is dropped after so many polls.
+    /// Does the same, but drops `work` after `polls` polls.
     pub(crate) fn poll_until<F: Future>(&mut self, work: F, polls: u64) -> Option<F::Output> {
-        // Dropped later than the work, which is dropped on its runtime as by a `select!`.
+        // Entered for longer than the work lives: the work is dropped inside of its runtime, as by a `select!`.
         let inside = self.runtime().handle().clone();
         let _inside = inside.enter();
         let mut work = pin!(work);
@@ -140,7 +140,7 @@ impl Me {
             while !flag.0.swap(false, Ordering::SeqCst) {
                 assert!(
                     self.schedule.rest(self.index, Some(&flag)),
-                    "there is no end before all have ended"
+                    "the schedule ends only after all threads"
                 );
                 self.lend();
             }
@@ -153,22 +153,22 @@ impl Me {
         self.block_on(async { work() })
     }
 
-    /// Ends the runtime of this thread, with the tasks that are on it, and goes on with another one.
+    /// Ends the runtime of this thread, with its tasks, and replaces it.
     pub(crate) fn end_runtime(&mut self) {
         let next = runtime();
-        // The work that its end starts reads the clock there.
+        // Work that starts at its end reads the clock of the next runtime.
         let inside = next.handle().clone();
         let _inside = inside.enter();
         drop(self.runtime.replace(next));
         self.ahead = Duration::ZERO;
     }
 
-    /// Puts the clocks of all runtimes forward, when they are run next.
+    /// Advances the clocks of all runtimes, each when it runs next.
     pub(crate) fn advance(&self, time: Duration) {
         self.schedule.turn().ahead += time;
     }
 
-    /// Runs the tasks of the runtime that can go on.
+    /// Runs the tasks of the runtime that can continue.
     fn lend(&mut self) {
         let ahead = self.schedule.turn().ahead;
         let late = ahead.saturating_sub(self.ahead);
@@ -194,11 +194,11 @@ impl Wake for Flag {
 /// The state of a thread when it is not its turn.
 #[derive(Clone)]
 enum State {
-    /// It would go on.
+    /// It can continue.
     Ready,
-    /// It would once this is set; until then it only lends its turn.
+    /// It can continue once the flag is set. Until then, it only lends its turn.
     Waits(Arc<Flag>),
-    /// It has done its work, and only lends its turn.
+    /// It is done and only lends its turn.
     Done,
 }
 
@@ -214,7 +214,7 @@ impl State {
 
 pub(super) struct Schedule {
     turn: Mutex<Turn>,
-    /// One for each thread, and the last for the thread that has started them.
+    /// One for each thread, and the last for the thread that called [`explore`].
     bells: Vec<Condvar>,
 }
 
@@ -224,11 +224,11 @@ struct Turn {
     states: Vec<State>,
     begun: usize,
     drawn: u64,
-    /// A change of turns is so rare; one to a thread that only lends its turn is as rare as `lends`.
+    /// One in `stays` interrupts changes the turn. One in `lends` turns may go to a thread that only lends it.
     stays: u64,
     lends: u64,
     turns: u32,
-    /// Turns that were lent since a thread could go on.
+    /// The number of turns that were lent since a thread could continue.
     lent: usize,
     over: Option<Result<(), String>>,
     ends: bool,
@@ -264,7 +264,7 @@ impl Schedule {
         self.bells.iter().for_each(Condvar::notify_all);
     }
 
-    /// Until all have done their work, or something was found.
+    /// Waits until all threads are done or one has failed.
     fn run(&self) -> Result<(), String> {
         let mut turn = self.turn();
         let last = self.bells.len() - 1;
@@ -276,7 +276,7 @@ impl Schedule {
             let (next, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             turn = next;
             if timeout.timed_out() && turn.over.is_none() {
-                return Err("a thread keeps its turn for ever".to_owned());
+                return Err("a thread does not end its turn".to_owned());
             }
         }
     }
@@ -286,7 +286,7 @@ impl Schedule {
         self.notify_all();
     }
 
-    /// The first turn is given when all are there.
+    /// The first turn starts when all threads have begun.
     fn begin(&self, me: usize) {
         let mut turn = self.turn();
         turn.begun += 1;
@@ -300,7 +300,7 @@ impl Schedule {
         let mut turn = self.turn();
         (turn.turns, turn.lent) = (turn.turns + 1, 0);
         if turn.turns > MOST_TURNS {
-            turn.over = Some(Err("no end is in sight".to_owned()));
+            turn.over = Some(Err(format!("no end after {MOST_TURNS} turns")));
             self.notify_all();
         } else {
             let stays = turn.stays;
@@ -312,7 +312,7 @@ impl Schedule {
         self.wait_for(turn, me);
     }
 
-    /// Waits for a turn that can be lent, or for one of its own once `flag` is set; `false` at the end of all.
+    /// Waits for a turn to lend, or for the thread's own turn once `flag` is set. Returns `false` when all threads end.
     fn rest(&self, me: usize, flag: Option<&Arc<Flag>>) -> bool {
         let mut turn = self.turn();
         turn.states[me] = flag.map_or(State::Done, |flag| State::Waits(flag.clone()));
@@ -320,7 +320,7 @@ impl Schedule {
         self.wait_for(turn, me)
     }
 
-    /// Chooses whose turn is next.
+    /// Selects the thread whose turn is next.
     fn give(&self, turn: &mut Turn) {
         if turn.over.is_some() {
             return;
@@ -341,7 +341,7 @@ impl Schedule {
                 turn.over = Some(if waiting.is_empty() {
                     Ok(())
                 } else {
-                    Err(format!("{waiting:?} of {threads} threads wait for ever"))
+                    Err(format!("threads {waiting:?} of {threads} wait forever"))
                 });
                 turn.whose = None;
                 self.notify_all();
@@ -351,7 +351,7 @@ impl Schedule {
         } else {
             let lends = turn.lends;
             match turn.draw(lends) {
-                // Tasks go on while threads do.
+                // Tasks also run while threads can continue.
                 0 => turn.pick(threads),
                 _ => going[turn.pick(going.len())],
             }
@@ -360,15 +360,15 @@ impl Schedule {
         self.bells[whose].notify_all();
     }
 
-    /// Returns when it is the turn of `me`; `false` at the end of all.
+    /// Waits for the turn of `me`. Returns `false` when all threads end.
     fn wait_for(&self, mut turn: MutexGuard<'_, Turn>, me: usize) -> bool {
         loop {
             if turn.ends {
                 return false;
             }
-            // After a failure no thread goes on.
+            // After a failure, no thread continues.
             if turn.whose == Some(me) && turn.over.is_none() {
-                // Also one that only lends it: a task that was begun is to get on.
+                // Also for a thread that only lends its turn, so that a task that has begun makes progress.
                 turn.states[me] = State::Ready;
                 return true;
             }
@@ -390,7 +390,7 @@ impl Turn {
     }
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

@@ -1,4 +1,4 @@
-//! Sections of two managers under threads that wait, leave, drop each other's guards, end their runtimes and shut down.
+//! Sections of two managers with threads that wait, leave, drop each other's guards, end their runtimes and shut down.
 
 use std::{
     mem,
@@ -38,7 +38,7 @@ impl Resource {
         assert!(last < Some(token), "{last:?} came before {token:?}");
     }
 
-    /// It ends: from now on its lease may be another's.
+    /// The section ends. From now on, another section may have the lease.
     pub(super) fn end(&self) {
         assert!(self.is_used.swap(false, Ordering::SeqCst));
     }
@@ -49,7 +49,7 @@ struct World {
     store: Requests,
     clock: StillClock,
     resources: [Resource; 2],
-    /// Guards that any thread drops.
+    /// Guards that any thread may drop.
     left: Mutex<Vec<LockGuard>>,
     is_shut: AtomicBool,
 }
@@ -84,7 +84,7 @@ impl World {
         self.each(lease, |resource, _| resource.end());
     }
 
-    /// The value, or nothing after a shutdown.
+    /// Returns the value, or `None` after a shutdown.
     fn of<T>(&self, got: Result<T, LockError>) -> Option<T> {
         match got {
             Ok(got) => Some(got),
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Drops the guards that lie about.
+    /// Drops the guards in `left`.
     fn tidy(&self) {
         let left = mem::take(&mut *self.left.lock().unwrap());
         for guard in &left {
@@ -132,7 +132,7 @@ impl World {
                     }
                 }
                 3 => {
-                    // Dropped wherever it is then, also with a guard.
+                    // Dropped at any step, also with a guard.
                     if let Some(guard) = me.poll_until(lock.acquire(), polls) {
                         let guard = self.of(guard);
                         me.on_runtime(|| drop(guard));
@@ -175,14 +175,16 @@ impl World {
     fn assert_nothing_is_left(&self) {
         for manager in &self.managers {
             assert_eq!(manager.active_keys(), 0);
-            assert!(manager.core().renewer.is_empty(), "a lease is looked after");
+            assert!(
+                manager.core().renewer.is_empty(),
+                "a lease is still renewed"
+            );
         }
         assert!(self.store.store.is_empty());
     }
 }
 
-/// No timer fires: an attempt that is not woken by the one before, on whichever thread that leaves,
-/// waits for ever.
+/// No timer fires. An attempt that is not woken by the previous holder's release, on any thread, waits forever.
 #[test]
 fn everybody_gets_on_alone_and_leaves_nothing() {
     for seed in seeds(200) {
@@ -200,8 +202,8 @@ fn everybody_gets_on_alone_and_leaves_nothing() {
     }
 }
 
-/// A task that asks, and one behind it, are refused at once by a shutdown, whatever they are about to do. The time for an
-/// answer, in which they would be refused as well, never passes here.
+/// A shutdown refuses at once a task that has sent a request and the waiter behind it, at every step. The response
+/// timeout, which would end them too, never passes here.
 #[test]
 fn a_shutdown_reaches_who_is_about_to_wait_for_an_answer() {
     for seed in seeds(300) {

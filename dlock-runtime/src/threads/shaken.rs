@@ -1,4 +1,4 @@
-//! Threads that run at once, each made to wait now and then at a mutex, a clock or a request, that of renewals included.
+//! Threads that run at once, including the renewal thread, with random delays at mutexes, clocks and requests.
 
 use std::{
     cell::Cell,
@@ -29,18 +29,18 @@ use crate::{
     store::memory::MemoryStore,
 };
 
-/// Longer than a machine that is short of processors delays a renewal.
+/// Longer than a renewal is delayed on a busy machine.
 const TTL: Duration = Duration::from_secs(5);
 
-/// Sections that are renewed are longer than that.
+/// The length of the sections that need renewals, longer than the TTL.
 const LONG: Duration = Duration::from_secs(6);
 
-/// No operation takes longer, unless it waits for ever.
+/// An operation that takes longer counts as one that waits forever.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-/// The clock of the machine, which shakes every thread that has read it.
+/// The clock of the machine. From its first read of the clock, a thread is shaken.
 struct ShakingClock(AtomicU64);
 
 impl Clock for ShakingClock {
@@ -57,7 +57,7 @@ impl Clock for ShakingClock {
     }
 }
 
-/// As long as it lives, threads are shaken.
+/// Threads are shaken while this value lives.
 struct Shaking;
 
 impl Shaking {
@@ -77,7 +77,7 @@ struct World {
     managers: [LockManager; 2],
     store: MemoryStore,
     resources: BTreeMap<&'static str, Resource>,
-    /// Guards that any thread drops.
+    /// Guards that any thread may drop.
     left: Mutex<Vec<LockGuard>>,
     until: Instant,
     acquisitions: AtomicU64,
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// One operation.
+    /// Runs one random operation.
     async fn step(&self, drawn: u64) {
         self.tidy();
         let (which, choice) = (drawn >> 16 & 3, drawn >> 24 & 7);
@@ -145,7 +145,7 @@ impl World {
                 }
             }
             4 => {
-                // Dropped at whatever it waits for then.
+                // Dropped at any await.
                 let limit = Duration::from_micros(drawn >> 48 & 1023);
                 drop(timeout(limit, lock.acquire()).await.map(Result::unwrap));
             }
@@ -157,7 +157,7 @@ impl World {
                         self.end(&guard);
                         guard.release().await.unwrap();
                     }
-                    // Unavailable, if the attempt before it has no answer by then.
+                    // `Unavailable` if the previous attempt has no answer by then.
                     Err(LockError::Busy { .. } | LockError::Unavailable { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -181,12 +181,12 @@ impl World {
         while Instant::now() < self.until {
             drawn = draw(drawn);
             let step = timeout(DEADLINE, self.step(drawn)).await;
-            step.expect("a task waits without end");
+            step.expect("an operation waits forever");
         }
         self.tidy();
     }
 
-    /// A section that is longer than its TTL; `hold` may block its thread.
+    /// Runs a section that is longer than the TTL. `hold` may block its thread.
     async fn hold(&self, key: &'static str, hold: impl AsyncFnOnce()) {
         let body = async |lease: &Lease| {
             hold().await;
@@ -207,7 +207,7 @@ fn run(seed: u64) {
     for thread in 0..3 {
         let world = world.clone();
         threads.push(thread::spawn(move || {
-            // Runtimes end with what they still have to do.
+            // Runtimes end with unfinished tasks.
             for (seed, _) in (seed << 8 | thread << 5..).zip(0..4) {
                 let mut drawn = row(seed);
                 for _ in 0..50 {
@@ -223,7 +223,7 @@ fn run(seed: u64) {
                     while Instant::now() < until.min(world.until) {
                         drawn = draw(drawn);
                         let step = timeout(DEADLINE, world.step(drawn)).await;
-                        step.expect("a task waits without end");
+                        step.expect("an operation waits forever");
                     }
                 });
             }
@@ -261,7 +261,7 @@ fn run(seed: u64) {
     drop(done);
     for _ in 0..5 {
         let ended = all_done.recv_timeout(LONG + DEADLINE);
-        assert_eq!(ended, Ok(true), "a thread waits for ever, or has panicked");
+        assert_eq!(ended, Ok(true), "a thread waits forever or has panicked");
     }
     world.tidy();
     for manager in &world.managers {
@@ -271,14 +271,11 @@ fn run(seed: u64) {
     }
     assert!(world.store.is_empty());
     let acquisitions = world.acquisitions.load(Ordering::Relaxed);
-    assert!(
-        acquisitions > 100,
-        "there were only {acquisitions} acquisitions"
-    );
+    assert!(acquisitions > 100, "only {acquisitions} acquisitions");
     println!("seed {seed}: {acquisitions} acquisitions");
 }
 
-/// Also with the thread of renewals, whose leases are kept for longer than their TTL meanwhile.
+/// The renewal thread runs too, and keeps leases for longer than their TTL.
 #[test]
 fn threads_that_run_at_once_hold_one_after_the_other_and_leave_nothing() {
     seeds(1).for_each(run);

@@ -1,4 +1,4 @@
-//! The table of keys under threads that enter, leave and close it.
+//! Tests of the table of keys with threads that enter, leave and close it.
 
 use std::{
     sync::{
@@ -54,11 +54,11 @@ impl Keys {
             (entry.clone(), id)
         };
         let entered = self.table.enter(&self.key, enter);
-        assert!(entered.is_none() || !was_closed, "it was closed before");
+        assert!(entered.is_none() || !was_closed, "entered a closed table");
         entered
     }
 
-    /// As a section does it.
+    /// Leaves in the same way as a section.
     fn leave(&self, entry: &Arc<KeyEntry<()>>, id: AttemptId) {
         let mut state = entry.state();
         let left = state.on_event(id, Event::Left, self.context());
@@ -80,7 +80,7 @@ impl Keys {
             }
             let found = self.table.find(self.key.as_str());
             let is_there = found.is_some_and(|found| Arc::ptr_eq(&found, &entry));
-            assert!(is_there, "who is in an entry is in the table");
+            assert!(is_there, "an entry in use is in the table");
             self.leave(&entry, id);
         }
     }
@@ -92,12 +92,12 @@ impl Keys {
         self.table.close();
         self.is_closed.store(true, Ordering::SeqCst);
         me.block_on(self.table.idle());
-        assert_eq!(self.table.len(), 0, "the table is closed");
+        assert_eq!(self.table.len(), 0, "an entry was added after the close");
     }
 }
 
-/// A shutdown that misses the end of the last key would wait for its whole limit, and a key that is
-/// forgotten while a task is in it would have two states, of which each sees a free lock.
+/// A shutdown that misses the end of the last key would wait for its whole limit. A key that is removed while a task
+/// uses it would have two states, and both would see a free lock.
 #[test]
 fn nobody_is_forgotten_and_nobody_enters_behind_a_shutdown() {
     for seed in seeds(400) {

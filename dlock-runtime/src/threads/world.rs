@@ -1,5 +1,4 @@
-//! The parts of managers under a schedule: a clock that advances when the test says so, and a slow
-//! store.
+//! The parts of managers under a schedule: a clock that only a test advances, and a slow store.
 
 use std::{
     collections::BTreeMap,
@@ -23,15 +22,15 @@ use crate::{
     },
 };
 
-/// Where all clocks under a schedule begin: so far ahead that a runtime which is made later can be put there too. Else a timer
-/// that has fired would be too early for this clock, again and again.
+/// Returns the start of all clocks under a schedule. It is a day ahead, so that the clock of a runtime that is created
+/// later can be advanced to it. Otherwise, a timer that has fired would still be early by this clock and start again.
 pub(super) fn start() -> Moment {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     static START: OnceLock<Moment> = OnceLock::new();
     *START.get_or_init(|| SystemClock.now().plus(DAY))
 }
 
-/// A clock that only a test moves.
+/// A clock that only a test advances.
 #[derive(Clone)]
 pub(crate) struct StillClock {
     start: Moment,
@@ -60,11 +59,11 @@ impl Clock for StillClock {
     }
 }
 
-/// A store in memory that answers some requests at once and some later, and knows which leases it has renewed.
+/// A store in memory that delays some of its answers and counts the renewals of each lease.
 #[derive(Clone)]
 pub(crate) struct Requests {
     pub(crate) store: MemoryStore,
-    /// `true` if it answers no request for a lease.
+    /// `true` if it answers no acquire request.
     is_silent: bool,
     drawn: Arc<AtomicU64>,
     renewed: Arc<Mutex<BTreeMap<String, usize>>>,
@@ -86,13 +85,13 @@ impl Requests {
         silent
     }
 
-    /// A manager over this store, whose leases are renewed on the runtimes of users.
+    /// Creates a manager for this store. Its leases are renewed on the callers' runtimes.
     pub(crate) fn manager(&self, clock: impl Clock) -> LockManager {
         let builder = LockManager::builder().renewal_thread(false).clock(clock);
         builder.over(self.clone()).unwrap()
     }
 
-    /// The number of renewals of each lease.
+    /// Returns the number of renewals of each lease.
     pub(crate) fn renewed(&self) -> BTreeMap<String, usize> {
         let renewed = self.renewed.lock();
         renewed.unwrap_or_else(PoisonError::into_inner).clone()

@@ -52,7 +52,7 @@ impl ResponseError for Problem {
     }
 }
 
-/// The response is the [problem](Problem) of the error.
+/// Responds with the [`Problem`] of this error.
 impl ResponseError for LockError {
     fn status_code(&self) -> StatusCode {
         Problem::of(self).status_code()

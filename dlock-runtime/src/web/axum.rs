@@ -30,7 +30,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// The response is the [problem](Problem) of the error.
+/// Responds with the [`Problem`] of this error.
 impl IntoResponse for LockError {
     fn into_response(self) -> Response {
         Problem::of(&self).into_response()

@@ -1,4 +1,4 @@
-//! The problems of this process: those that the application has installed, or the defaults.
+//! The problem details of this process: those that the application has installed, or the defaults.
 
 use once_cell::sync::OnceCell;
 
@@ -10,7 +10,7 @@ use crate::error::LockError;
 
 static INSTALLED: OnceCell<Problems> = OnceCell::new();
 
-/// Sets the problems of all responses of this process from now on.
+/// Installs `problems` for all further responses of this process.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -21,7 +21,7 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///     let problems = Problems::builder()
 ///         .base_uri("https://shop.example/problems/")
 ///         .status("busy", 423)
-///         .title("busy", "In use")
+///         .title("busy", "Order in use")
 ///         .detail("busy", "Another request is changing this order.")
 ///         .retry_after("busy", Duration::from_secs(3))
 ///         .build()?;
@@ -33,7 +33,7 @@ static INSTALLED: OnceCell<Problems> = OnceCell::new();
 ///
 /// # Errors
 ///
-/// Returns [`ProblemsError::AlreadyInstalled`] if problems are installed already; these stay.
+/// [`ProblemsError::AlreadyInstalled`] if problems are already installed. The first ones stay installed.
 pub fn install(problems: Problems) -> Result<&'static Problems, ProblemsError> {
     INSTALLED
         .try_insert(problems)
@@ -46,7 +46,8 @@ fn current() -> &'static Problems {
 }
 
 impl Problem {
-    /// Returns the problem of `error`, from the [installed](super::install) problems or the [defaults](super).
+    /// Creates the problem for `error`: as set by [`install`](super::install), or else the default that the
+    /// [module](super) documents.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

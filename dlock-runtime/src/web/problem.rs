@@ -1,4 +1,4 @@
-//! One response: the problem details of an error.
+//! The problem details (RFC 9457) of one response.
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -11,12 +11,13 @@ use crate::error::LockError;
 /// The members that RFC 9457 defines; each has a setter.
 const STANDARD: [&str; 5] = ["type", "title", "status", "detail", "instance"];
 
-/// The `type` of a problem that its status describes completely.
+/// The `type` of a problem that means no more than its status.
 const ABOUT_BLANK: &str = "about:blank";
 
-/// The problem details (RFC 9457) of a [`LockError`](crate::LockError).
+/// The response to a client for a [`LockError`](crate::LockError): problem details as RFC 9457 defines them.
 ///
-/// A problem is a response of axum and of actix-web, also as the error of a handler. `Serialize` writes its JSON.
+/// With the features `axum` and `actix-web`, it is a response, and a handler can return it as its error. `Serialize`
+/// writes the JSON of the body.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -35,9 +36,9 @@ pub struct Problem(Box<Parts>);
 #[derive(Clone, PartialEq)]
 pub(super) struct Parts {
     pub(super) code: &'static str,
-    /// `None` means `about:blank`.
+    /// `None` is `about:blank`.
     pub(super) type_uri: Option<Cow<'static, str>>,
-    /// `None` means the reason phrase of the status under `about:blank`, and `own_title` otherwise.
+    /// `None` means the reason phrase of the status with `about:blank`, and `own_title` with another type.
     pub(super) title: Option<Cow<'static, str>>,
     pub(super) own_title: &'static str,
     pub(super) status: u16,
@@ -58,37 +59,37 @@ impl Problem {
         self.0.code
     }
 
-    /// Returns the status, 400 to 599.
+    /// Returns the HTTP status, 400 to 599.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.0.status
     }
 
-    /// Returns the member `type`: the URI of the kind of problem, or `about:blank` if the status describes it.
+    /// Returns the member `type`: a URI that identifies the problem type, or `about:blank` if the status is enough.
     #[must_use]
     pub fn type_uri(&self) -> &str {
         self.0.type_uri.as_deref().unwrap_or(ABOUT_BLANK)
     }
 
-    /// Returns the member `title`: a summary of the kind of problem, the same for each occurrence.
+    /// Returns the member `title`: a short summary of the problem type, the same for each occurrence.
     #[must_use]
     pub fn title(&self) -> &str {
         match &self.0.title {
             Some(title) => title,
-            // The RFC requires it with `about:blank`.
+            // RFC 9457 requires this for `about:blank`.
             None if self.type_uri() == ABOUT_BLANK => phrase(self.0.status),
             None => self.0.own_title,
         }
     }
 
-    /// Returns the member `detail`: an explanation for people.
+    /// Returns the member `detail`: a description of this error for users. It does not contain the key.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problem};
     ///
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// // The key stays private.
+    /// // The key is not disclosed.
     /// assert!(!Problem::of(&error).detail().contains("order:42"));
     /// # Ok::<(), LockError>(())
     /// ```
@@ -97,13 +98,13 @@ impl Problem {
         &self.0.detail
     }
 
-    /// Returns the member `instance`: the URI of this occurrence, if it was set.
+    /// Returns the member `instance`, which identifies this occurrence of the problem, if it is set.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
         self.0.instance.as_deref()
     }
 
-    /// Returns the time after which the client should retry, or `None` if a retry cannot help.
+    /// Returns the time after which the client should retry, or `None` if a retry does not help or is unsafe.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -118,18 +119,18 @@ impl Problem {
         self.0.retry_after
     }
 
-    /// Returns a member that was added.
+    /// Returns a member that was added by [`with_member`](Self::with_member).
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Value> {
         self.0.members.get(name)
     }
 
-    /// Sets the status of the response and the member `status`.
+    /// Sets the HTTP status of the response and the member `status`.
     ///
     /// # Panics
     ///
-    /// Panics with debug assertions if `status` is not between 400 and 599. Without them, the status stays as it was,
-    /// because an error response must neither fail nor look like a success.
+    /// With debug assertions, if `status` is not one of 400 to 599. Without them, such a call changes nothing: an error
+    /// response must neither panic nor look like a success.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -142,7 +143,7 @@ impl Problem {
     pub fn with_status(mut self, status: u16) -> Self {
         debug_assert!(
             is_error(status),
-            "the status {status} is not an error; use one from 400 to 599"
+            "status {status} is not an error status: use one from 400 to 599"
         );
         if is_error(status) {
             self.0.status = status;
@@ -173,7 +174,7 @@ impl Problem {
     /// use dlock::{LockError, LockKey, web::Problem};
     ///
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// assert_eq!(Problem::of(&error).with_title("Closing").title(), "Closing");
+    /// assert_eq!(Problem::of(&error).with_title("Maintenance").title(), "Maintenance");
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn with_title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
@@ -181,15 +182,15 @@ impl Problem {
         self
     }
 
-    /// Sets the member `detail`. Clients read it: it should contain neither a key nor the text of a [`LockError`].
+    /// Sets the member `detail`. Clients read it, so it must not contain a key or the text of a [`LockError`].
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problem};
     ///
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// let problem = Problem::of(&error).with_detail("We are back in a minute.");
-    /// assert_eq!(problem.detail(), "We are back in a minute.");
+    /// let problem = Problem::of(&error).with_detail("The shop is restarting.");
+    /// assert_eq!(problem.detail(), "The shop is restarting.");
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
@@ -197,7 +198,7 @@ impl Problem {
         self
     }
 
-    /// Sets the member `instance`, a URI such as that of the request.
+    /// Sets the member `instance`, a URI, for example the one of the request.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -213,7 +214,7 @@ impl Problem {
         self
     }
 
-    /// Sets the header `Retry-After`. It has whole seconds: `after` is rounded up, to at least 1 s. `None` omits the
+    /// Sets the header `Retry-After`. It is sent in whole seconds: `after` rounded up, at least 1 s. `None` omits the
     /// header.
     ///
     /// ```
@@ -230,12 +231,12 @@ impl Problem {
         self
     }
 
-    /// Adds a member. It replaces an added member of the same name, or `code`.
+    /// Adds a member. Replaces an added member of the same name, or `code`.
     ///
     /// # Panics
     ///
-    /// Panics with debug assertions if `name` is `type`, `title`, `status`, `detail` or `instance`, which have methods
-    /// of their own. Without them, such a call has no effect.
+    /// With debug assertions, if `name` is `type`, `title`, `status`, `detail` or `instance`: each of them has its own
+    /// method. Without them, such a call changes nothing.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -251,7 +252,7 @@ impl Problem {
         let is_standard = STANDARD.contains(&name.as_str());
         debug_assert!(
             !is_standard,
-            "the member `{name}` of a problem has a method of its own"
+            "`{name}` is a standard member of a problem: set it with its own method"
         );
         if !is_standard {
             self.0.members.insert(name, value.into());
@@ -304,7 +305,7 @@ impl From<&LockError> for Problem {
     }
 }
 
-/// Shows only the fields that clients may read.
+/// Writes only fields that a client may read.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.status(), self.title(), self.detail())

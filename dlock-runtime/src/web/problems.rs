@@ -1,4 +1,4 @@
-//! The responses of an application to each error.
+//! The problem details that an application sends for each error.
 
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
@@ -15,21 +15,21 @@ pub(super) static STANDARD: Problems = Problems {
     changes: BTreeMap::new(),
 };
 
-/// The time before a retry if an operator must fix something first.
-const AFTER_A_REPAIR: Duration = Duration::from_secs(30);
-/// The time before a retry if this process shuts down: its replacement may run by then.
+/// The time after which to retry if an operator has to fix something first.
+const AFTER_A_FIX: Duration = Duration::from_secs(30);
+/// The time after which to retry if this process is shutting down: another process may have started by then.
 const AFTER_A_RESTART: Duration = Duration::from_secs(5);
 
-/// The problem for each error, by its [code](LockError::code).
+/// The problem details for each error, by its [code](LockError::code).
 ///
-/// The [module](super) lists the defaults. [`install`](super::install) sets problems for the whole process;
-/// otherwise call [`problem`](Self::problem).
+/// The [module](super) documents the defaults. [`install`](super::install) applies changed ones to the whole process;
+/// without it, they apply only where [`problem`](Self::problem) is called.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use dlock::{LockError, LockKey, web::Problems};
 ///
-/// let problems = Problems::builder().status("closed", 502).build().expect("it is a status");
+/// let problems = Problems::builder().status("closed", 502).build().expect("a valid status");
 /// let error = LockError::Closed { key: LockKey::new("order:42")? };
 /// assert_eq!(problems.problem(&error).status(), 502);
 /// # Ok::<(), LockError>(())
@@ -40,7 +40,7 @@ pub struct Problems {
     changes: BTreeMap<&'static str, Change>,
 }
 
-/// The overrides of one code.
+/// The overrides for one code.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Change {
     status: Option<u16>,
@@ -49,17 +49,17 @@ struct Change {
     retry: Retry,
 }
 
-/// The header `Retry-After`.
+/// The time after which clients should retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Retry {
     #[default]
     Standard,
     After(Duration),
-    Untold,
+    Omitted,
 }
 
 impl Problems {
-    /// Creates a builder with the defaults.
+    /// Returns a builder that starts from the defaults.
     pub fn builder() -> ProblemsBuilder {
         ProblemsBuilder {
             problems: Self::default(),
@@ -67,7 +67,7 @@ impl Problems {
         }
     }
 
-    /// Returns the problem for `error`.
+    /// Creates the problem for `error`.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -88,43 +88,44 @@ impl Problems {
             parts.retry_after = match change.retry {
                 Retry::Standard => parts.retry_after,
                 Retry::After(after) => Some(after),
-                Retry::Untold => None,
+                Retry::Omitted => None,
             };
         }
         Problem::from_parts(parts)
     }
 }
 
-/// Returns the default problem for `error`. It contains no text of the error.
+/// The default problem for `error`. It contains nothing from the error's text.
 fn standard(error: &LockError) -> Parts {
     const INTERNAL: (&str, &str) = (
         "Internal server error",
-        "The server is misconfigured. A retry will not help.",
+        "An internal server error occurred. Retrying the request will not help.",
     );
     let (status, retry_after, (own_title, detail)) = match error {
         LockError::Busy { .. } => (
             409,
             error.retry_after(),
             (
-                "In use",
-                "Another request is working on this. Try again shortly.",
+                "Locked by another operation",
+                "Another operation on this resource is in progress. Try again shortly.",
             ),
         ),
         LockError::Unavailable { .. } => (
             503,
-            Some(error.retry_after().unwrap_or(AFTER_A_REPAIR)),
+            Some(error.retry_after().unwrap_or(AFTER_A_FIX)),
             (
-                "Temporarily unavailable",
-                "The server cannot process this request at the moment. Try again later.",
+                "Service unavailable",
+                "The service is temporarily unavailable. Try again later.",
             ),
         ),
-        // A client that retries automatically could repeat the part that was done.
+        // A client that retries automatically may repeat a part that is already done.
         LockError::Lost { .. } => (
             503,
             None,
             (
-                "Interrupted",
-                "The request was interrupted and may be partly done. Check its result before you try again.",
+                "Operation interrupted",
+                "The operation was interrupted and may be partly complete. \
+                 Check its result before you try again.",
             ),
         ),
         LockError::InvalidKey { .. } => (
@@ -161,27 +162,27 @@ fn standard(error: &LockError) -> Parts {
     }
 }
 
-/// A builder of [`Problems`]; see [`install`](super::install) for an example.
+/// Configures [`Problems`]; see [`install`](super::install) for an example.
 ///
-/// Every method except [`base_uri`](Self::base_uri) applies to one [code](LockError::code).
+/// All methods except [`base_uri`](Self::base_uri) apply to one [code](LockError::code).
 #[derive(Clone, Debug)]
 #[must_use = "`build` creates the problems"]
 pub struct ProblemsBuilder {
     problems: Problems,
-    /// The first invalid value, which `build` returns.
+    /// The first invalid setting, which `build` returns.
     fault: Option<ProblemsError>,
 }
 
 impl ProblemsBuilder {
-    /// Sets the base of the problem types: the member `type` is `uri` followed by the code.
+    /// Sets the base URI of the problem types: the member `type` is `uri` followed by the code.
     ///
-    /// Without a base, `type` is `about:blank`, and the member `title` is the reason phrase of the status.
+    /// Without it, `type` is `about:blank` and `title` is the reason phrase of the status.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().base_uri("https://shop.example/problems/").build().expect("a known code");
+    /// let problems = Problems::builder().base_uri("https://shop.example/problems/").build().expect("a valid base");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).type_uri(), "https://shop.example/problems/closed");
     /// # Ok::<(), LockError>(())
@@ -195,13 +196,13 @@ impl ProblemsBuilder {
         self
     }
 
-    /// Sets the status of the response, 400 to 599.
+    /// Sets the HTTP status, 400 to 599.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().status("closed", 502).build().expect("a known code");
+    /// let problems = Problems::builder().status("closed", 502).build().expect("a valid status");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
     /// assert_eq!(problems.problem(&error).status(), 502);
     /// # Ok::<(), LockError>(())
@@ -222,9 +223,9 @@ impl ProblemsBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().base_uri("/problems/").title("closed", "Closing").build().expect("a known code");
+    /// let problems = Problems::builder().title("closed", "Maintenance").build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// assert_eq!(problems.problem(&error).title(), "Closing");
+    /// assert_eq!(problems.problem(&error).title(), "Maintenance");
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn title(mut self, code: &str, title: impl Into<String>) -> Self {
@@ -238,9 +239,9 @@ impl ProblemsBuilder {
     /// # extern crate dlock_runtime as dlock;
     /// use dlock::{LockError, LockKey, web::Problems};
     ///
-    /// let problems = Problems::builder().detail("closed", "We are back in a minute.").build().expect("a known code");
+    /// let problems = Problems::builder().detail("closed", "The shop is restarting.").build().expect("a known code");
     /// let error = LockError::Closed { key: LockKey::new("order:42")? };
-    /// assert_eq!(problems.problem(&error).detail(), "We are back in a minute.");
+    /// assert_eq!(problems.problem(&error).detail(), "The shop is restarting.");
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn detail(mut self, code: &str, detail: impl Into<String>) -> Self {
@@ -248,7 +249,7 @@ impl ProblemsBuilder {
         self
     }
 
-    /// Sets the header `Retry-After`. It has whole seconds: the time is rounded up, to at least 1 s. `None` omits the
+    /// Sets the header `Retry-After`. It is sent in whole seconds: `after` rounded up, at least 1 s. `None` omits the
     /// header.
     ///
     /// ```
@@ -263,17 +264,17 @@ impl ProblemsBuilder {
     /// # Ok::<(), LockError>(())
     /// ```
     pub fn retry_after(mut self, code: &str, after: impl Into<Option<Duration>>) -> Self {
-        let retry = after.into().map_or(Retry::Untold, Retry::After);
+        let retry = after.into().map_or(Retry::Omitted, Retry::After);
         self.change(code, |change| change.retry = retry);
         self
     }
 
-    /// Creates the problems.
+    /// Builds the problems.
     ///
     /// # Errors
     ///
-    /// Returns an error for the first invalid value: an unknown code, a status outside 400 to 599, or an unusable
-    /// base.
+    /// The first invalid setting: a code that no [`LockError`] has, a status that is not an error status, or a base URI
+    /// to which no code can be appended.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -303,11 +304,11 @@ impl ProblemsBuilder {
     }
 }
 
-/// Returns the reason why `uri` is not a base that every client resolves to the same URIs.
+/// Returns the reason why `uri` followed by a code is not a URI with the same meaning for all clients.
 fn fault_in_base(uri: &str) -> Option<&'static str> {
     let is_allowed =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
-    // A relative URI has another meaning at each address.
+    // A relative path has another meaning for each request URL.
     let has_scheme = uri.split_once(':').is_some_and(|(scheme, _)| {
         scheme.starts_with(|first: char| first.is_ascii_alphabetic())
             && scheme
@@ -315,17 +316,17 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     });
     if !uri.bytes().all(is_allowed) {
-        Some("it contains a character that is invalid in a URI; percent-encode it")
+        Some("it contains a character that is not valid in a URI; percent-encode it")
     } else if !has_scheme && !uri.starts_with('/') {
-        Some("it must begin with a scheme, such as `https://`, or with `/`")
+        Some("begin it with a scheme, such as `https://`, or with `/`")
     } else if uri.ends_with(|last: char| last.is_ascii_alphanumeric()) {
-        Some("the code is appended to it; end it with `/` or `#`")
+        Some("the code is appended to it without a separator; end it with `/` or `#`")
     } else {
         None
     }
 }
 
-/// An invalid value for [`Problems`].
+/// The reason why [`Problems`] could not be built or installed.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -337,30 +338,30 @@ fn fault_in_base(uri: &str) -> Option<&'static str> {
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemsError {
-    /// The base is unusable.
-    #[error("{uri:?} cannot be the base of problem types: {reason}")]
+    /// No code can be appended to this base URI.
+    #[error("invalid base URI {uri:?} for problem types: {reason}")]
     InvalidBase {
         /// The given value.
         uri: String,
-        /// The reason why it is refused.
+        /// The reason why it is invalid.
         reason: &'static str,
     },
-    /// The code is not one of [`LockError`].
-    #[error("{code:?} is not a code of a lock error; the codes are `{}`", LockError::CODES.join("`, `"))]
+    /// No [`LockError`] has this code.
+    #[error("unknown error code {code:?}: use one of `{}`", LockError::CODES.join("`, `"))]
     UnknownCode {
         /// The given value.
         code: String,
     },
-    /// The status is not an error.
-    #[error("the status {status} for {code:?} is not an error; use one from 400 to 599")]
+    /// The status is not an error status.
+    #[error("invalid status {status} for {code:?}: use one from 400 to 599")]
     InvalidStatus {
         /// The code for which it was set.
         code: String,
         /// The given value.
         status: u16,
     },
-    /// Problems are already installed.
-    #[error("problems are already installed in this process; install them once, at start-up")]
+    /// Problems are already installed. The first ones stay installed.
+    #[error("problems are already installed in this process: install them once, at start-up")]
     AlreadyInstalled,
 }
 

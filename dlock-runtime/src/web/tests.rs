@@ -1,4 +1,4 @@
-//! Tests: whatever is in an error, a client sees none of it.
+//! Tests: a response discloses nothing of the error's text.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     store::{Holder, StoreError, StoreErrorKind},
 };
 
-/// A part of every text of the errors below, and of no answer.
+/// Part of the text of every error below. No response may contain it.
 const SECRET: &str = "S3CR3T";
 
 fn key(text: &str) -> LockKey {
@@ -20,7 +20,7 @@ fn key(text: &str) -> LockKey {
         .text(":")
         .part(&format!("{SECRET}{text}"))
         .build()
-        .expect("a value is encoded")
+        .expect("the builder encodes the value")
 }
 
 fn holder(label: &str, ttl: Option<Duration>) -> Holder {
@@ -31,7 +31,7 @@ fn holder(label: &str, ttl: Option<Duration>) -> Holder {
     }
 }
 
-/// An error of each variant, whose texts hold `text`.
+/// Returns an error of each variant; their texts contain `text`.
 fn errors(text: &str, ttl: Option<Duration>, kind: StoreErrorKind) -> Vec<LockError> {
     let waited = Duration::from_secs(10);
     let reason = || StoreError::new(kind, format!("redis://{SECRET}{text}"));
@@ -74,18 +74,18 @@ fn some_errors() -> Vec<LockError> {
     errors("42", None, StoreErrorKind::Unreachable)
 }
 
-/// All that a client gets of an answer: the status, the headers and the body.
-struct Told {
+/// A response as a client receives it.
+struct Received {
     status: u16,
     headers: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
 }
 
-impl Told {
+impl Received {
     fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(known, _)| known == name);
         let value = values.next().map(|(_, value)| value);
-        assert!(values.next().is_none(), "{name} is there once");
+        assert!(values.next().is_none(), "{name} occurs once");
         value.map(|value| std::str::from_utf8(value).expect("it is text"))
     }
 
@@ -96,7 +96,7 @@ impl Told {
 }
 
 #[cfg(feature = "axum")]
-fn told_by_axum(response: impl axum_core::response::IntoResponse) -> Told {
+fn sent_by_axum(response: impl axum_core::response::IntoResponse) -> Received {
     use futures_util::{FutureExt, StreamExt};
 
     let (head, body) = response.into_response().into_parts();
@@ -104,7 +104,7 @@ fn told_by_axum(response: impl axum_core::response::IntoResponse) -> Told {
     let parts = body.into_data_stream().collect::<Vec<_>>();
     let parts = parts.now_or_never().expect("the body is there");
     let parts = parts.into_iter().map(|part| part.expect("no read fails"));
-    Told {
+    Received {
         status: head.status.as_u16(),
         headers: headers
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
@@ -114,11 +114,11 @@ fn told_by_axum(response: impl axum_core::response::IntoResponse) -> Told {
 }
 
 #[cfg(feature = "actix-web")]
-fn told_by_actix(response: actix_web::HttpResponse) -> Told {
+fn sent_by_actix(response: actix_web::HttpResponse) -> Received {
     use actix_web::body::MessageBody;
 
     let headers = response.headers().iter();
-    Told {
+    Received {
         status: response.status().as_u16(),
         headers: headers
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
@@ -131,22 +131,22 @@ fn told_by_actix(response: actix_web::HttpResponse) -> Told {
     }
 }
 
-/// The answers of the frameworks to `error`, each by the error itself and by its problem.
-fn told(error: &LockError) -> Vec<Told> {
+/// The responses of the frameworks to `error`, each for the error itself and for its problem.
+fn responses(error: &LockError) -> Vec<Received> {
     let mut answers = Vec::new();
     #[cfg(feature = "axum")]
     {
-        answers.push(told_by_axum(error.clone()));
-        answers.push(told_by_axum(Problem::of(error)));
+        answers.push(sent_by_axum(error.clone()));
+        answers.push(sent_by_axum(Problem::of(error)));
     }
     #[cfg(feature = "actix-web")]
     {
         use actix_web::ResponseError;
         let problem = Problem::of(error);
         assert_eq!(error.status_code(), problem.status_code());
-        answers.push(told_by_actix(error.error_response()));
-        answers.push(told_by_actix(problem.error_response()));
-        answers.push(told_by_actix(problem.into()));
+        answers.push(sent_by_actix(error.error_response()));
+        answers.push(sent_by_actix(problem.error_response()));
+        answers.push(sent_by_actix(problem.into()));
     }
     answers
 }
@@ -158,24 +158,24 @@ fn kinds() -> impl Strategy<Value = StoreErrorKind> {
 
 proptest! {
     #[test]
-    fn no_answer_tells_of_a_key_a_holder_or_a_server(
+    fn no_response_discloses_a_key_a_holder_or_a_server(
         text in any::<String>(),
         ttl in any::<Option<Duration>>(),
         kind in kinds(),
     ) {
-        // A longer one makes no key.
+        // With a longer text, the key would be too long.
         let text: String = text.chars().take(30).collect();
         for error in errors(&text, ttl, kind) {
             prop_assert!(error.to_string().contains(SECRET));
-            let answers = told(&error);
+            let answers = responses(&error);
             let same: Vec<u8> = answers[0].body.clone();
             for answer in answers {
                 let headers = answer.headers.iter();
                 let bytes = headers.flat_map(|(name, value)| [name.as_bytes(), value].concat());
                 let bytes: Vec<u8> = bytes.chain(answer.body.iter().copied()).collect();
-                let all = String::from_utf8(bytes).expect("an answer is text");
+                let all = String::from_utf8(bytes).expect("a response is text");
                 prop_assert!(!all.contains(SECRET), "{all}");
-                // Not even by how long it is.
+                // The length discloses nothing either.
                 prop_assert_eq!(&answer.body, &same);
             }
             let one_more = errors("", ttl, kind).into_iter().find(|it| it.code() == error.code());
@@ -192,7 +192,7 @@ proptest! {
         prop_assert!(seconds == 1 || Duration::from_secs(seconds - 1) < after);
     }
 
-    /// A body is JSON, and texts come through as they are, whatever they hold.
+    /// The body is JSON, and configured texts reach the client unchanged.
     #[test]
     fn configured_texts_stay_in_the_body(text in any::<String>()) {
         let problem = Problem::of(&some_errors()[0])
@@ -201,11 +201,11 @@ proptest! {
             .with_type(text.clone())
             .with_instance(text.clone())
             .with_member(format!("x{text}"), text.clone());
-        let plain = told(&some_errors()[0]);
+        let plain = responses(&some_errors()[0]);
         #[cfg(feature = "axum")]
-        let answers = [told_by_axum(problem.clone())];
+        let answers = [sent_by_axum(problem.clone())];
         #[cfg(not(feature = "axum"))]
-        let answers = [told_by_actix(problem.clone().into())];
+        let answers = [sent_by_actix(problem.clone().into())];
         for answer in answers {
             prop_assert_eq!(&answer.headers, &plain[0].headers);
             for name in ["title", "detail", "type", "instance", &format!("x{text}")] {
@@ -229,7 +229,7 @@ fn each_code_has_its_status_and_its_header() {
         ("closed", 503, "Service Unavailable", Some("5")),
     ];
     for (error, (code, status, title, retry_after)) in some_errors().iter().zip(expected) {
-        for answer in told(error) {
+        for answer in responses(error) {
             assert_eq!(answer.status, status, "{code}");
             assert_eq!(answer.header("retry-after"), retry_after, "{code}");
             assert_eq!(
@@ -248,18 +248,18 @@ fn each_code_has_its_status_and_its_header() {
 }
 
 #[test]
-fn a_store_that_refused_for_good_is_asked_less_often() {
+fn clients_retry_later_if_an_operator_has_to_fix_the_store() {
     let refused = &errors("", None, StoreErrorKind::WrongType)[1];
     assert_eq!(refused.retry_after(), None);
-    assert_eq!(told(refused)[0].header("retry-after"), Some("30"));
+    assert_eq!(responses(refused)[0].header("retry-after"), Some("30"));
 }
 
 #[test]
-fn a_base_makes_types_and_titles_of_our_own() {
+fn a_base_uri_sets_the_types_and_the_titles() {
     let problems = Problems::builder()
         .base_uri("https://shop.example/problems#")
         .build()
-        .expect("it is a base");
+        .expect("a valid base");
     for error in some_errors() {
         let problem = problems.problem(&error);
         let code = problem.code();
@@ -274,7 +274,7 @@ fn a_base_makes_types_and_titles_of_our_own() {
 }
 
 #[test]
-fn what_is_set_for_one_code_leaves_the_others_alone() {
+fn overrides_for_one_code_leave_the_others_unchanged() {
     let problems = Problems::builder()
         .status("busy", 423)
         .detail("busy", "Taken.")
@@ -282,12 +282,12 @@ fn what_is_set_for_one_code_leaves_the_others_alone() {
         .retry_after("closed", None)
         .title("lost", "Gone")
         .build()
-        .expect("it can be");
-    let told: Vec<_> = some_errors()
+        .expect("all overrides are valid");
+    let made: Vec<_> = some_errors()
         .iter()
         .map(|error| problems.problem(error))
         .collect();
-    let [busy, unavailable, lost, .., closed] = told.as_slice() else {
+    let [busy, unavailable, lost, .., closed] = made.as_slice() else {
         panic!("one of each");
     };
     assert_eq!(busy.status(), 423);
@@ -311,12 +311,12 @@ fn a_status_without_a_phrase_has_a_title_nevertheless() {
 }
 
 #[test]
-fn mistakes_are_told_when_problems_are_made() {
+fn invalid_settings_are_reported_by_build() {
     let base = |uri| Problems::builder().base_uri(uri).build();
     for (uri, advice) in [
-        ("", "it must begin with a scheme"),
-        ("shop.example/", "it must begin with a scheme"),
-        ("1a:/", "it must begin with a scheme"),
+        ("", "begin it with a scheme"),
+        ("shop.example/", "begin it with a scheme"),
+        ("1a:/", "begin it with a scheme"),
         ("https://shop.example/problems", "end it with `/` or `#`"),
         ("https://shop.example/a b/", "percent-encode it"),
         ("https://shop.example/\r\nx-evil: 1/", "percent-encode it"),
@@ -347,7 +347,7 @@ fn mistakes_are_told_when_problems_are_made() {
         .title("bussy", "In use")
         .status("busy", 200)
         .build()
-        .expect_err("there is no such code");
+        .expect_err("the code is unknown");
     assert!(
         matches!(&error, ProblemsError::UnknownCode { code } if code == "bussy"),
         "the first mistake, and not {error}"
@@ -358,7 +358,7 @@ fn mistakes_are_told_when_problems_are_made() {
 }
 
 #[test]
-fn an_answer_that_must_not_fail_keeps_what_is_right() {
+fn without_debug_assertions_an_invalid_change_is_ignored() {
     let problem = || Problem::of(&some_errors()[0]);
     let changes: [fn(Problem) -> Problem; 2] = [
         |problem| problem.with_status(200),
@@ -366,7 +366,7 @@ fn an_answer_that_must_not_fail_keeps_what_is_right() {
     ];
     for change in changes {
         let outcome = std::panic::catch_unwind(|| change(problem()));
-        // With debug assertions it is said aloud.
+        // With debug assertions, it panics.
         assert_eq!(outcome.is_err(), cfg!(debug_assertions));
         if let Ok(kept) = outcome {
             assert_eq!(kept, problem());
@@ -395,8 +395,8 @@ fn a_result_with_a_problem_is_small() {
 
 #[test]
 fn problems_are_installed_once() {
-    // In this process what is told by default is told in any case.
+    // The installed problems are the defaults: other tests in this process expect them.
     assert!(install(Problems::default()).is_ok());
-    let error = install(Problems::default()).expect_err("once is enough");
+    let error = install(Problems::default()).expect_err("it is the second call");
     assert_eq!(error, ProblemsError::AlreadyInstalled);
 }

@@ -16,7 +16,7 @@ async fn run(arguments: &[&str], url: Option<&str>) -> (i32, String, String) {
     command.envs(url.map(|url| ("DLOCK_URL", url)));
     let program = Worker::spawn(&mut command);
     let status = program.wait(LIMIT).await;
-    let code = status.code().expect("nobody kills it");
+    let code = status.code().expect("it is not killed");
     (code, program.stdout(), program.stderr())
 }
 

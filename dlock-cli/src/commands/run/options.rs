@@ -37,10 +37,10 @@ pub(crate) struct RunArgs {
     /// Ends the command after this time
     #[arg(long, value_name = "DURATION", value_parser = parse_positive)]
     pub(super) max_hold: Option<Duration>,
-    /// The time between SIGTERM and SIGKILL for a command that
-    /// must end; default: a third of the TTL. If the lease can
-    /// no longer be renewed, SIGKILL follows at its end at the
-    /// latest
+    /// The time between SIGTERM and SIGKILL when dlock itself
+    /// ends the command; default: a third of the TTL. If the
+    /// lease can no longer be renewed, SIGKILL follows at its
+    /// end at the latest
     #[arg(short, long, verbatim_doc_comment, value_name = "DURATION", value_parser = parse_grace)]
     pub(super) kill_after: Option<Duration>,
     /// The exit code if the lock is busy

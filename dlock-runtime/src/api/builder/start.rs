@@ -20,7 +20,7 @@ impl LockManagerBuilder {
     /// Connects to the store at `url` and waits until it answers.
     ///
     /// This method does not read the environment. To use the password in `DLOCK_PASSWORD`, call
-    /// [`connect_env`](Self::connect_env), or read the variable in a callback for
+    /// [`connect_env`](Self::connect_env), or read the variable in the callback of
     /// [`credentials`](Self::credentials). If `DLOCK_PASSWORD` is set and there is no other password, a
     /// warning is logged, and login errors mention it.
     ///

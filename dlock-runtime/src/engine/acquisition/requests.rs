@@ -39,7 +39,7 @@ impl Acquisition {
     }
 
     pub(crate) fn release_at_once(&self, owner: OwnerId) -> bool {
-        // Released now, the key would be free too early. At least its TTL excludes other clients.
+        // A release now would free the key too early. Its TTL still excludes other clients.
         let is_kept = self.kept_for().is_some();
         let store = self.core.store.at(self.now());
         let release = ReleaseRequest::new(self.key(), owner);

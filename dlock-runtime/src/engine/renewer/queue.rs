@@ -14,7 +14,7 @@ use crate::{
     sync::{Mutex, MutexGuard},
 };
 
-/// The maximum number of renewals in one request: other requests wait for the server meanwhile.
+/// The maximum number of renewals in one request: other requests wait for the server in the meantime.
 const MOST_IN_A_GROUP: usize = 256;
 
 /// The maximum number of groups in flight, except those that have waited long for their answer.
@@ -46,7 +46,7 @@ pub(super) struct RenewalQueue<A> {
     /// Ordered by deadline.
     pub(super) waiting: BTreeMap<(Instant, OwnerId), Due<A>>,
     pub(super) under_way: usize,
-    /// `true` while a call of `serve` sends them: it also sees renewals that are added meanwhile.
+    /// `true` while a call of `serve` sends them. That call also sends renewals that are added in the meantime.
     pub(super) is_served: bool,
 }
 

@@ -16,7 +16,7 @@ fn a_lease_that_is_doubted_is_renewed_at_once() {
     let deadline = desk.deadline();
     desk.pass(SECOND);
     let effect = desk.on(Event::Granted { fence: 0 });
-    assert_eq!(desk.deadline(), deadline, "a word moves nothing");
+    assert_eq!(desk.deadline(), deadline, "a message moves no deadline");
     assert_eq!(
         is_renewed(&mut desk, &effect, Renewal::NotOwner),
         Effect::Lose
@@ -83,7 +83,7 @@ fn a_doubt_about_a_lease_that_was_handed_on_is_the_next_ones() {
     let owner = desk.owner(1);
     let doubt = Event::Granted { fence: 0 };
     let heard = desk.state.on_claim(owner, doubt, context!(desk));
-    let (bearer, outcome) = heard.expect("the second bears the claim");
+    let (bearer, outcome) = heard.expect("the second holds the claim");
     assert_eq!(
         (bearer, outcome.effect),
         (2, Effect::Nothing),
@@ -105,7 +105,7 @@ fn a_doubt_about_a_lease_that_was_handed_on_is_the_next_ones() {
 fn a_lease_that_has_just_come_is_doubted_a_little_later() {
     let mut desk = Desk::holding(Timing::default());
     let Effect::WaitUntil(at) = desk.on(Event::Granted { fence: 0 }) else {
-        panic!("it is told about what was before it")
+        panic!("the message is older than the lease")
     };
     assert!(at.remaining(desk.now) <= SECOND / 4);
     desk.now = at;
@@ -120,5 +120,5 @@ fn one_doubt_is_a_reason_for_one_renewal() {
     let Effect::WaitUntil(at) = is_renewed(&mut desk, &effect, Renewal::Renewed) else {
         panic!("it has just been renewed")
     };
-    assert!(at.remaining(desk.now) > TTL / 4, "as if nobody had doubted");
+    assert!(at.remaining(desk.now) > TTL / 4, "as without a doubt");
 }

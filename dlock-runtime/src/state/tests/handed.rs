@@ -297,7 +297,7 @@ fn a_loss_that_a_look_finds_lets_the_next_one_ask() {
     desk.queue([2]);
     let first = desk.owner(1);
     assert!(desk.state.is_held_by(first));
-    assert!(!desk.state.is_held_by(desk.owner(2)), "by its own claim");
+    assert!(!desk.state.is_held_by(desk.owner(2)), "a separate claim");
     desk.pass(TTL);
     let outcome = desk.state.check(AttemptId::numbered(1), context!(desk));
     assert_eq!((outcome.effect, outcome.next), (Effect::Lose, Some(2)));

@@ -157,7 +157,7 @@ fn the_max_hold_of_one_of_several_begins_when_all_are_there() {
     assert_eq!(
         keep,
         Some(RenewAt { owner, at: end }),
-        "the renewer is told"
+        "the renewer is notified"
     );
     assert_eq!(desk.deadline(), end);
     desk.now = end;

@@ -41,7 +41,7 @@ fn renewed(desk: &mut Desk, sent: Moment, answer: Renewal) -> Effect {
     let (owner, answer) = (desk.owner(1), Ok(answer));
     let event = Event::Renewed { sent, answer };
     let told = desk.state.on_claim(owner, event, context!(desk));
-    let (bearer, outcome) = told.expect("the second bears the claim");
+    let (bearer, outcome) = told.expect("the second holds the claim");
     assert_eq!(bearer, 2);
     outcome.effect
 }
@@ -121,7 +121,7 @@ fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied(
         renew_at: Some(keep),
     } = desk.on(Event::Woken)
     else {
-        panic!("an answer vouches for it")
+        panic!("an answer confirms it")
     };
     desk.enter(2, timing);
     desk.now = keep.at;

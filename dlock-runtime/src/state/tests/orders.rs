@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever the events and their order, a lease is valid only within the TTL of a request that the store
+    /// For all events, in any order: a lease is valid only within the TTL of a request that the store
     /// has confirmed. It is never valid again once it is lost, and leaving always ends.
     #[test]
     fn a_lease_is_never_believed_beyond_what_the_store_confirmed(
@@ -93,7 +93,7 @@ proptest! {
             }
             desk.check();
             if let Some(held) = desk.lease(1) {
-                let sent = confirmed.expect("somebody granted it");
+                let sent = confirmed.expect("a request was granted");
                 prop_assert!(!lost, "a lost lease came back");
                 prop_assert!(!held.deadline.is_reached(desk.now));
                 let latest = sent.plus(TRUSTED);

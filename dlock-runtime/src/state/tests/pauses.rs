@@ -213,7 +213,7 @@ fn a_task_that_comes_back_after_a_long_turn_lets_others_go_first_as_well() {
     is_granted(&mut desk, 2, 7);
     desk.pass(TURN + MS);
     let (effect, next) = desk.both(2, Event::Left);
-    assert_eq!((effect, next), (desk.release(), None), "nobody else looks");
+    assert_eq!((effect, next), (desk.release(), None), "no task is woken");
     assert!(!asks(&mut desk, 1));
     assert_eq!(is_released(&mut desk, 2), Some(1));
     desk.pass(2 * NOTICED);

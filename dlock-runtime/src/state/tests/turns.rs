@@ -201,7 +201,7 @@ fn a_renewal_belongs_to_the_lease_whoever_holds_it_by_then() {
     let (bearer, outcome) = desk
         .state
         .on_claim(owner, renewed, context!(desk))
-        .expect("somebody bears it");
+        .expect("an attempt holds the claim");
     assert_eq!(bearer, 2);
     assert!(matches!(outcome.effect, Effect::WaitUntil(_)));
     let trusted = Validity::new(ttl, |ttl| ttl / 100 + Duration::from_millis(2)).asked;
@@ -463,7 +463,7 @@ fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
     let effect = desk.answer(desk.now, Ok(AcquireOutcome::Busy(holder)));
     assert!(matches!(effect, Effect::Ask { .. }), "{effect:?}");
     let effect = desk.answer(desk.now, Ok(AcquireOutcome::granted(7)));
-    assert!(effect.enters(), "it is told that the lease is its own");
+    assert!(effect.enters(), "the answer confirms its lease");
 }
 
 #[test]
@@ -491,7 +491,7 @@ fn who_does_not_look_is_passed_over_by_those_behind_and_comes_after_them() {
         let answer = Ok(AcquireOutcome::granted(9));
         let sent = desk.now;
         assert!(desk.of(3, Event::Answered { sent, answer }).enters());
-        // Not before it has looked again: then it is the first as before.
+        // Not before the second attempt has responded: then it is the first waiter, as before.
         desk.handover = true;
         let mut other = desk.both(3, Event::Left);
         assert_eq!(other, (Effect::Forget(None), Some(4)));

@@ -134,7 +134,7 @@ fn a_wait_ends_in_time_and_says_what_was_last_known() {
     desk.pass(SECOND / 2);
     desk.on(Event::LookAgain);
     let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
-        panic!("it was told to look")
+        panic!("a request is due")
     };
     assert_eq!(limit, SECOND / 2);
     let sent = desk.now;
@@ -293,7 +293,7 @@ fn somebody_who_does_not_wait_is_told_who_is_before_it_also_while_that_one_asks(
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     desk.enter(2, waits(Wait::Never));
     let Effect::Refuse(Denial::Busy { holder, .. }) = desk.of(2, Event::Woken) else {
-        panic!("somebody of this process is before it")
+        panic!("another task of this process is first")
     };
     assert!(holder.is_here);
 
@@ -444,7 +444,7 @@ fn a_word_of_the_store_after_the_last_look_and_before_the_end_makes_a_waiter_ask
     desk.pass(Duration::from_millis(10));
     assert_eq!(desk.on(Event::LookAgain), Effect::Wake);
     let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
-        panic!("it was told to look")
+        panic!("a request is due")
     };
     assert_eq!(limit, Duration::from_millis(40));
     let effect = desk.answer(desk.now, busy(Some(TTL)));

@@ -5,8 +5,8 @@
 //! which a release was sent therefore never receives the same id again: an id consists of the attempt's number
 //! and a number of its own, see [`OwnerId::in_round`].
 //!
-//! A claim whose request was cancelled repeats it under the same ids. The first request alone is therefore no
-//! reason to release anything: only the latest request decides the fate of the claim.
+//! A claim whose request was cancelled repeats the request under the same ids. The first request alone is therefore
+//! not a reason to release anything: only the latest request determines the outcome of the claim.
 //!
 //! Nodes identify a claim by its number and a round in the upper 20 bits. Hints reach the attempt under the id
 //! of any round.
@@ -32,11 +32,10 @@ use crate::{
     store::{ALIVE, GRANT_TTL},
 };
 
-/// The time for which a request may be under way before it is carried out, as far as memory is
-/// concerned.
+/// The time after which memory is no longer kept for a request that may still be in progress.
 const UNDER_WAY: Duration = Duration::from_secs(5);
 
-/// The attempts that nodes may know of.
+/// The attempts that nodes may know.
 pub(super) struct Claims {
     known: Mutex<Known>,
     rounds: AtomicU32,
@@ -44,27 +43,26 @@ pub(super) struct Claims {
 
 struct Known {
     claims: HashMap<(OwnerId, LockKey), NodeClaim>,
-    /// The number of claims at which expired ones are looked for: those of a `min_hold` end without
-    /// a word.
+    /// The number of claims at which expired ones are removed. Claims with `min_hold` end without a call.
     sweep_at: usize,
-    /// The number of the latest question.
+    /// The number of the latest request.
     asks: u64,
 }
 
 struct NodeClaim {
-    /// The number of its latest question.
+    /// The number of its latest request.
     ask: u64,
     ids: Ids,
-    /// The nodes that may have something of it under its present id.
+    /// The nodes that may have a lease or a place under its current id.
     touched: NodeSet,
-    /// The fence that it was granted with.
+    /// The fence of its grant.
     fence: Option<u64>,
     /// The time until which a majority may keep the lease with this fence.
     held_until: Instant,
-    /// The number of renewals that were begun.
+    /// The number of renewals that have begun.
     renewals: u64,
     released: bool,
-    /// When the nodes have forgotten it by themselves.
+    /// The time at which the nodes have forgotten it by themselves.
     until: Instant,
 }
 
@@ -72,12 +70,12 @@ struct NodeClaim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ids {
     all: OwnerId,
-    /// Nodes that know it by another.
+    /// The nodes that know the attempt by another id.
     others: Vec<(usize, OwnerId)>,
 }
 
 impl Ids {
-    /// The id by which the node knows the attempt.
+    /// Returns the id by which the node knows the attempt.
     pub(super) fn at(&self, node: usize) -> OwnerId {
         let other = self.others.iter().find(|(it, _)| *it == node);
         other.map_or(self.all, |(_, id)| *id)
@@ -91,26 +89,26 @@ impl Ids {
     }
 }
 
-/// The state of an attempt.
+/// The state of an attempt before a request.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
-    /// The number of the latest question.
+    /// The number of the latest request.
     ask: u64,
-    /// The number of renewals of the claim that were begun.
+    /// The number of renewals of the claim that have begun.
     renewals: u64,
     pub(super) ids: Ids,
     pub(super) touched: NodeSet,
-    /// That of a lease which may still be there.
+    /// The fence of a lease that may still exist.
     pub(super) fence: Option<u64>,
     pub(super) until: Instant,
 }
 
-/// The outcome of a question that was not granted.
+/// The outcome of a request that was not granted.
 #[derive(Debug)]
 pub(super) struct GivenBack {
-    /// The ids to be released, by node.
+    /// The ids to release, by node.
     pub(super) ids: Vec<(usize, OwnerId)>,
-    /// The claim has been neither released nor asked for anew.
+    /// `true` if the claim was neither released nor requested again.
     pub(super) is_latest: bool,
 }
 
@@ -130,12 +128,12 @@ impl Default for Claims {
 
 impl Claims {
     fn known(&self) -> MutexGuard<'_, Known> {
-        // Every change is complete before anything can panic.
+        // Every change is complete before a panic is possible.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An id that no node has heard of. Numbers come back after a million rounds, those of one
-    /// attempt practically never.
+    /// Returns an id that no node knows. The numbers repeat after a million rounds, so the same attempt practically
+    /// never gets a number twice.
     fn fresh(&self, owner: OwnerId) -> Option<OwnerId> {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
         owner.in_round(round % OwnerId::LAST_ROUND + 1)
@@ -162,7 +160,7 @@ impl Claims {
         let at = (owner, key.clone());
         if let Some(claim) = known.claims.get_mut(&at).filter(|claim| !claim.released) {
             claim.ask = ask;
-            // A grant after the end of a lease is a new lease.
+            // A grant after the end of a lease is a new lease, with a new fence.
             claim.fence = claim.fence.filter(|_| claim.held_until > now);
             let before = claim.standing();
             claim.touched = all;
@@ -257,7 +255,7 @@ impl Claims {
                     known.claims.remove(&at);
                 }
             }
-            // The later question counts on these, and the release of the claim includes them.
+            // The later request depends on these ids, and the release of the claim includes them.
             Some(later) => given_back
                 .ids
                 .retain(|(node, id)| later.ids.at(*node) != *id),
@@ -279,7 +277,7 @@ impl Claims {
         standing.flatten()
     }
 
-    /// A majority has renewed what `before` was.
+    /// Records that a majority has renewed the lease in `before`.
     pub(super) fn renewed(
         &self,
         owner: OwnerId,
@@ -294,8 +292,7 @@ impl Claims {
         });
     }
 
-    /// Records that a majority has lost the lease in `before`: a later request must get a fence of its own
-    /// time.
+    /// Records that a majority has lost the lease in `before`. A later request must get a new fence.
     pub(super) fn lost(&self, owner: OwnerId, key: &LockKey, before: &Standing) {
         self.change(owner, key, |claim| {
             if claim.fence == before.fence {
@@ -304,13 +301,13 @@ impl Claims {
         });
     }
 
-    /// `true` if a node may have something of it under this id. If so, it is noted that it may.
+    /// Returns `true` if a node may have a lease or place under this id, and records that it may.
     pub(super) fn touch(&self, owner: OwnerId, key: &LockKey, node: usize, id: OwnerId) -> bool {
         let touched = self.change(owner, key, |claim| claim.touch(node, id));
         touched.unwrap_or(false)
     }
 
-    /// The same for a lease that was renewed, unless it is to be renewed anew: perhaps for less time.
+    /// Does the same for a renewed lease, unless another renewal has begun since, which may be for a shorter time.
     pub(super) fn refill(
         &self,
         owner: OwnerId,
@@ -336,7 +333,7 @@ impl Claims {
     pub(super) fn forget(&self, owner: OwnerId, key: &LockKey, released: &Standing) {
         let mut known = self.known();
         let at = (owner, key.clone());
-        // By now there may be a claim that was made after it.
+        // A newer claim may exist by now.
         if known
             .claims
             .get(&at)

@@ -1,6 +1,6 @@
 //! Sets of a quorum's nodes, and the size of a majority.
 
-/// Some of the nodes.
+/// A set of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodeSet(u32);
 
@@ -42,7 +42,7 @@ impl FromIterator<usize> for NodeSet {
     }
 }
 
-/// The least number of `count` nodes that is more than the rest.
+/// Returns the smallest majority of `count` nodes.
 pub(super) fn majority(count: usize) -> usize {
     count / 2 + 1
 }

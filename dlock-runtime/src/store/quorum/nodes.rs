@@ -24,14 +24,14 @@ use crate::{
     },
 };
 
-/// The stores, each a node.
+/// The stores; each is a node.
 pub(super) type Nodes = Arc<[Box<dyn DynNode>]>;
 
-/// The request that goes to all nodes.
+/// A request that goes to all nodes.
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) key: LockKey,
-    /// The attempt, as the manager knows it.
+    /// The owner id of the attempt, as the manager knows it.
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
     pub(super) label: Box<str>,
@@ -41,7 +41,7 @@ pub(super) struct Ask {
 /// The answer of one node.
 pub(super) struct Reply<T> {
     pub(super) node: usize,
-    /// The id by which it was asked.
+    /// The id that was sent to the node.
     pub(super) id: OwnerId,
     pub(super) answer: Result<T, StoreError>,
 }
@@ -59,7 +59,7 @@ impl<T> fmt::Debug for Reply<T> {
 }
 
 impl Ask {
-    /// The request for one node.
+    /// Returns the request for one node.
     pub(super) fn proposal(&self, id: OwnerId, fence: u64) -> Proposal<'_> {
         let request = AcquireRequest::new(&self.key, id, self.ttl);
         let request = request.label(&self.label).function(&self.function);
@@ -67,7 +67,7 @@ impl Ask {
     }
 }
 
-/// Asks one node; `waits` is whether the owner wants a notice if the key is held.
+/// Sends an acquire request to one node. With `waits`, the owner wants a notice if the key is held.
 pub(super) async fn acquire(
     nodes: Nodes,
     ask: Arc<Ask>,
@@ -101,7 +101,7 @@ pub(super) async fn release(
     Reply::of(node, id, nodes[node].release(release).await)
 }
 
-/// All renewals of one node.
+/// Sends all renewals of one node.
 pub(super) async fn renew_all(
     nodes: Nodes,
     asks: Arc<[(Ask, super::claims::Standing)]>,
@@ -124,9 +124,9 @@ pub(super) async fn renew_all(
 
 type Request<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Requests in progress, and answers that were not read yet. Dropping it cancels the requests.
+/// Requests in progress, and unread answers. Dropping it cancels the requests.
 pub(super) struct Requests<T> {
-    /// In the order of sending.
+    /// In the order in which they were sent.
     pending: Vec<Request<T>>,
     answers: VecDeque<T>,
 }
@@ -147,10 +147,10 @@ impl<T> Requests<T> {
         self.pending.is_empty() && self.answers.is_empty()
     }
 
-    /// The next answer; `None` when there are no requests.
+    /// Returns the next answer, or `None` without requests.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         if self.answers.is_empty() {
-            // All of them, so that all are sent before the first answer is looked at.
+            // Polls all requests, so that all are sent before the first answer is read.
             let answers = &mut self.answers;
             self.pending
                 .retain_mut(|request| match request.as_mut().poll(context) {
@@ -168,7 +168,7 @@ impl<T> Requests<T> {
         }
     }
 
-    /// The next answer; `None` when there are no requests, or it is `until`.
+    /// Returns the next answer, or `None` without requests or at `until`.
     pub(super) async fn next(&mut self, timer: &mut Timer) -> Option<T> {
         poll_fn(|context| match self.poll_next(context) {
             Poll::Pending => timer.poll(context).map(|()| None),
@@ -178,7 +178,7 @@ impl<T> Requests<T> {
     }
 }
 
-/// A timer that costs nothing before it is waited for.
+/// A timer that is created only when it is awaited.
 pub(super) struct Timer {
     until: Instant,
     sleep: Option<Pin<Box<Sleep>>>,
@@ -189,7 +189,7 @@ impl Timer {
         Self { until, sleep: None }
     }
 
-    /// From now on another time counts.
+    /// Sets another time.
     pub(super) fn reset(&mut self, until: Instant) {
         self.until = until;
         if let Some(sleep) = &mut self.sleep {
@@ -206,10 +206,10 @@ impl Timer {
     }
 }
 
-/// Does work that no caller waits for, if there is a runtime for it.
+/// Runs work that no caller waits for, if there is a runtime.
 ///
-/// The work has begun when this returns: its requests are sent before any later ones. Without a runtime the
-/// work does not begin, because a timer would panic, perhaps during a drop.
+/// The work has begun when this returns: its requests are sent before any later ones. Without a runtime, the work
+/// does not begin, because a timer would panic, possibly during a drop.
 pub(super) fn in_background(work: impl Future<Output = ()> + Send + 'static) {
     let Ok(runtime) = Handle::try_current() else {
         return;

@@ -49,7 +49,7 @@ pub(super) struct Notices {
 struct Told {
     by: NodeSet,
     passed_on: bool,
-    /// When it is forgotten.
+    /// The time at which it is forgotten.
     until: Instant,
 }
 
@@ -79,7 +79,7 @@ impl Notices {
         })
     }
 
-    /// The sink to which `node` sends its hints for the manager.
+    /// Returns the sink to which `node` sends its hints for the manager.
     pub(super) fn of(self: &Arc<Self>, node: usize) -> HintSink {
         HintSink::new(Arc::new(FromNode {
             notices: self.clone(),
@@ -88,7 +88,7 @@ impl Notices {
     }
 
     fn told(&self) -> MutexGuard<'_, HashMap<WaiterKey, Told>> {
-        // Every change is complete before anything can panic.
+        // Every change is complete before a panic is possible.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -247,7 +247,7 @@ mod tests {
             assert!(sink.hint(&hint(owner, 0)));
             assert_eq!(count(), 1 + usize::from(told >= 3), "by {told}");
         }
-        // One of them again: no majority, but nothing is lost.
+        // Another notice of the same node: still no majority, but nothing is lost.
         assert!(sinks[0].hint(&hint(owner, 0)));
         sleep(2 * PATIENCE).await;
         assert_eq!(count(), 3);
@@ -260,7 +260,7 @@ mod tests {
             builder.enable_time().start_paused(true).build().unwrap()
         };
         let (heard, sinks, owner) = five();
-        // It ends before its tasks have run.
+        // The runtime ends before its tasks have run.
         runtime().block_on(async { assert!(sinks[0].hint(&hint(owner, 0))) });
         assert!(heard.hints.lock().unwrap().is_empty());
         runtime().block_on(async {
@@ -278,7 +278,7 @@ mod tests {
         for _ in 0..3 {
             assert!(sinks[0].hint(&hint(owner, 0)), "one node is no majority");
         }
-        // A fence of a node is no fence of the quorum.
+        // The fence of a single node is not the fence of the quorum.
         assert!(sinks[1].hint(&hint(owner, 99)));
         sleep(2 * PATIENCE).await;
         let hints = heard.hints.lock().unwrap().clone();

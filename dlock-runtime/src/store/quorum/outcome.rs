@@ -19,7 +19,7 @@ pub(super) enum Refusal {
     Failed(StoreError),
 }
 
-/// The refusal of a round that granted nothing.
+/// Returns the refusal of a round that granted nothing.
 pub(super) fn of_round(tally: &Tally) -> Refusal {
     let votes = tally.votes();
     let majority = majority(votes.len());
@@ -72,8 +72,8 @@ fn late() -> StoreError {
     StoreError::new(StoreErrorKind::TimedOut, "no answer yet")
 }
 
-/// The holder that a waiter is shown, made of the `holders` of some of `count` nodes, while we have
-/// `got` of them.
+/// Returns the holder that a waiter sees, from the `holders` of some of `count` nodes. This claim has `got` of the
+/// nodes.
 fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
     let majority = majority(count);
     let label = |holder: &&&Holder| {
@@ -81,10 +81,10 @@ fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
         (holder.label.is_some(), same.count())
     };
     let common = holders.iter().max_by_key(label);
-    // One that is not known comes after all that are, and one that never comes is the last.
+    // An unknown end comes after all known ones, and a lease without an end is the last.
     let mut ends: Vec<_> = holders.iter().map(|it| (it.ttl, it.never_ends)).collect();
     ends.sort_by_key(|(ttl, never)| (ttl.unwrap_or(Duration::MAX), *never));
-    // So many of them have to end until a majority can be ours.
+    // This many leases have to end before this claim can get a majority.
     let needed = majority.saturating_sub(got).clamp(1, ends.len());
     let (ttl, never_ends) = ends[needed - 1];
     Holder {
@@ -99,11 +99,11 @@ fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
     }
 }
 
-/// The greatest place that a majority of `count` nodes may have for us: 0 only if no claim can be
-/// before us on a majority.
+/// Returns the greatest place that this claim may have on a majority of `count` nodes. It is 0 only if no claim can
+/// be ahead on a majority.
 ///
-/// A node that has not answered may have any place for us. The median of the answers would be too
-/// small: a claim before us may have a place on one of those nodes and on all others.
+/// On a node that has not answered, this claim may have any place. The median of the answers would be too small:
+/// another claim may be ahead on one of them and on all nodes that have not answered.
 fn place(holders: &[&Holder], count: usize) -> Option<u64> {
     let mut places: Vec<_> = holders.iter().filter_map(|it| it.position).collect();
     places.sort_unstable_by_key(|place| Reverse(*place));
@@ -113,13 +113,13 @@ fn place(holders: &[&Holder], count: usize) -> Option<u64> {
         .copied()
 }
 
-/// Too few of `count` nodes have answered, for these reasons.
+/// Returns the error for too few answers of `count` nodes, for these reasons.
 pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> StoreError {
     let finals = failures
         .iter()
         .filter(|(_, error)| error.is_final())
         .count();
-    // Without these there is no majority, however often one asks.
+    // Without these nodes there is no majority, however often the request is repeated.
     let is_final = finals > count - majority(count);
     let telling = |(_, error): &&(usize, StoreError)| {
         let same = failures
@@ -136,7 +136,7 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
         let message = format!("the {count} stores of the quorum did not agree in time");
         return StoreError::new(StoreErrorKind::TimedOut, message);
     };
-    // The most telling message comes first.
+    // The most specific message comes first.
     let others = failures.iter().filter(|(other, _)| other != node);
     let mut causes = format!("store {}: {}", node + 1, error.message());
     for (other, error) in others {
@@ -150,7 +150,7 @@ pub(super) fn unavailable(count: usize, failures: &[(usize, StoreError)]) -> Sto
     error.reworded(|_| message)
 }
 
-/// That there was no answer says less than any failure.
+/// A missing answer is less specific than any failure.
 fn weight(kind: StoreErrorKind) -> u8 {
     match kind {
         StoreErrorKind::TimedOut => 0,
@@ -221,7 +221,7 @@ mod tests {
         );
         let refusal = round([granted(), held(5), held(5), held(6), held(6)]);
         assert!(matches!(refusal, Refusal::Split(_)), "{refusal:?}");
-        // However far the nodes have counted since for other keys.
+        // The nodes may have counted further for other keys.
         let busy_elsewhere = |last_fence| match held(5) {
             Ok(AcquireOutcome::Busy(holder)) => Ok(AcquireOutcome::Busy(Holder {
                 last_fence,
@@ -276,9 +276,9 @@ mod tests {
             }
         };
         let at = |place| Some(Some(place));
-        // It is on the first and on those that have not told, which are a majority.
+        // The other claim may be on the first node and on those that have not answered, which are a majority.
         assert_eq!(place_of([at(1), at(0), at(0), None, None]), Some(1));
-        // Another claim is before us on two nodes, and on no more.
+        // Another claim is ahead on two nodes, and on no more.
         assert_eq!(place_of([at(0), at(0), at(0), at(1), at(1)]), Some(0));
         assert_eq!(place_of([at(0), at(0), at(0), at(1), None]), Some(0));
         assert_eq!(place_of([at(0), at(2), at(0), at(1), None]), Some(1));

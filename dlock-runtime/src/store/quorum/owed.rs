@@ -51,17 +51,17 @@ pub(super) struct Owed {
     shared: Arc<Shared>,
     key: LockKey,
     ids: Vec<(usize, OwnerId)>,
-    /// When the nodes have forgotten it by themselves.
+    /// The time at which the nodes have forgotten the lease by themselves.
     until: Instant,
-    /// The limit of one answer.
+    /// The time limit of one answer.
     limit: Duration,
-    /// Runtimes that may be alive when the one it is on has gone.
+    /// Runtimes that may still exist when the current one has ended.
     elsewhere: Option<Handle>,
 }
 
 impl Owed {
-    /// Of `ids`, each on its node; the nodes have forgotten it by themselves at `until`, and have
-    /// `limit` for each answer.
+    /// Creates the releases of `ids`, each on its node. The nodes forget the lease by themselves at `until`. Each
+    /// answer has the limit `limit`.
     pub(super) fn new(
         shared: &Arc<Shared>,
         key: &LockKey,
@@ -99,7 +99,7 @@ impl Owed {
         self.ids.clear();
     }
 
-    /// A node has answered.
+    /// Records the answer of a node.
     pub(super) fn settle(&mut self, node: usize, id: OwnerId) {
         self.ids.retain(|known| *known != (node, id));
     }
@@ -119,7 +119,7 @@ impl Owed {
     }
 }
 
-/// A runtime that ends drops its tasks.
+/// A runtime that ends drops its tasks; the releases then continue elsewhere.
 impl Drop for Owed {
     fn drop(&mut self) {
         let ids = mem::take(&mut self.ids);
@@ -144,7 +144,7 @@ impl Drop for Owed {
     }
 }
 
-/// One of those that are repeated.
+/// One of the repeated releases, which are counted.
 struct Counted<'a>(&'a Shared);
 
 impl<'a> Counted<'a> {

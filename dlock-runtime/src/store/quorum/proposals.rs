@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// No store counts beyond this value. A greater one must be wrong: no later fence could exceed it.
 const FAR: u64 = 1 << 50;
 
-/// Proposes fences that grow, whatever the clock does.
+/// Proposes growing fences, independent of the clock.
 #[derive(Default)]
 pub(super) struct Proposals(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Proposals {
         next(last.expect("there is always a next one"))
     }
 
-    /// A node has counted as far as `fence`.
+    /// Records that a node has counted up to `fence`.
     pub(super) fn saw(&self, fence: u64) {
         if fence < FAR {
             self.0.fetch_max(fence, Ordering::Relaxed);

@@ -41,7 +41,7 @@ pub(super) async fn release(
         if held >= majority(count) {
             break Released::WasHeld;
         }
-        // A majority that had it is impossible.
+        // A majority that held the lock is impossible.
         if gone > count - majority(count) {
             break Released::WasGone;
         }

@@ -27,7 +27,7 @@ use crate::{
 type Asks = Arc<[(Ask, Standing)]>;
 type Answers = (usize, Vec<Result<Renewal, StoreError>>);
 
-/// The answers of the nodes about one lease.
+/// The nodes' answers about one lease.
 #[derive(Default)]
 struct Count {
     renewed: usize,
@@ -62,7 +62,7 @@ pub(super) async fn renew_all(
     } else {
         renew_known(shared, asks.into(), limit, batch.runtime).await
     };
-    // A lease of another client is not renewed, so a claim that is unknown here has none.
+    // A lease of another client is not renewed, so an unknown claim has no lease.
     let answer =
         |place: Option<usize>| place.map_or(Ok(Renewal::NotOwner), |at| answers[at].clone());
     places.into_iter().map(answer).collect()
@@ -139,7 +139,7 @@ async fn renew_known(
 }
 
 impl Count {
-    /// The answer that is certain while `pending` nodes have not answered.
+    /// Returns the answer if it is certain while `pending` nodes have not answered.
     fn verdict(&self, count: usize, pending: usize) -> Option<Result<Renewal, StoreError>> {
         let majority = majority(count);
         if self.renewed >= majority {
@@ -174,7 +174,7 @@ async fn finish(
         for (at, node) in missing.drain(..) {
             refills.add(refill(shared.clone(), asks.clone(), at, node, limit));
         }
-        // Each has a limit of its own.
+        // Each refill has its own limit.
         let mut own_limits = Timer::new(Instant::now() + 2 * limit);
         while refills.next(&mut own_limits).await.is_some() {}
         let Some((node, answers)) = requests.next(&mut timer).await else {
@@ -243,8 +243,8 @@ mod tests {
     use super::*;
     use crate::store::StoreErrorKind;
 
-    /// For every way in which five nodes can have answered: what they have said is told as soon as no
-    /// other answer could change it, and no sooner.
+    /// For all possible answers of five nodes: the verdict is returned as soon as no other answer could change it,
+    /// and not earlier.
     #[test]
     fn a_verdict_waits_for_those_who_could_change_it_and_for_nobody_else() {
         const COUNT: usize = 5;

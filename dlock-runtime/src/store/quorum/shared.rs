@@ -27,12 +27,12 @@ pub(super) struct Shared {
     time_of_day: Box<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// The limit of one node's answer.
+/// Returns the limit of one node's answer.
 pub(super) fn limit_of_one(node_timeout: Duration, ttl: Duration) -> Duration {
     node_timeout.min(ttl / 4)
 }
 
-/// The limit of a request with all its rounds.
+/// Returns the limit of a request with all its rounds.
 pub(super) fn in_all(node_timeout: Duration) -> Duration {
     2 * node_timeout
 }
@@ -62,7 +62,7 @@ impl Shared {
         NodeSet::all(self.nodes.len())
     }
 
-    /// Later proposals are greater than what a node tells.
+    /// Records the counted fences of a reply, so that later proposals are greater.
     pub(super) fn saw(&self, reply: &Reply<AcquireOutcome>) {
         match &reply.answer {
             Ok(AcquireOutcome::Granted { fence, .. }) => self.proposals.saw(*fence),
@@ -71,9 +71,9 @@ impl Shared {
         }
     }
 
-    /// The runtime where the latest manager was made, on which its own work goes on.
+    /// Returns the runtime where the latest manager was created. The quorum's own work continues there.
     pub(super) fn home(&self) -> MutexGuard<'_, Option<Handle>> {
-        // Nothing under the mutex can panic half-way.
+        // Every change under the mutex is complete before a panic is possible.
         self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

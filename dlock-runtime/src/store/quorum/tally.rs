@@ -16,23 +16,23 @@ use crate::store::{AcquireOutcome, Holder, Raised, StoreError};
 #[derive(Debug)]
 pub(super) struct Tally {
     votes: Vec<Vote>,
-    /// The fence to be confirmed, once a majority has granted.
+    /// The fence to be confirmed, once a majority has granted the lock.
     fence: Option<u64>,
 }
 
-/// The last word of one node.
+/// The latest answer of one node.
 #[derive(Clone, Debug)]
 pub(super) enum Vote {
     Pending,
-    /// It holds the lock for us, with this fence.
+    /// The node holds the lock for this claim, with this fence.
     Granted(u64),
-    /// It holds the lock for us, and is asked to raise its fence.
+    /// The node holds the lock for this claim, and a raise of its fence was requested.
     Raising {
         from: u64,
         to: u64,
     },
     Busy(Holder),
-    /// The lock was gone before the fence was confirmed; we may have got it anew.
+    /// The lock was lost before the fence was confirmed. The node may have granted it to this claim again.
     Gone,
     Failed(StoreError),
 }
@@ -40,13 +40,13 @@ pub(super) enum Vote {
 /// The conclusion from the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// More has to be known.
+    /// More answers are needed.
     Wait,
-    /// These nodes are to be raised to this fence, if they still hold the lock for us.
+    /// Raise these nodes to this fence, if they still hold the lock for this claim.
     Raise(NodeSet, u64),
-    /// The lock is ours, with this fence.
+    /// This claim holds the lock, with this fence.
     Grant(u64),
-    /// There can be no majority any more.
+    /// A majority is impossible.
     Refuse,
 }
 
@@ -68,7 +68,7 @@ impl Tally {
 
     pub(super) fn raised(&mut self, node: usize, answer: Result<Raised, StoreError>) {
         let Vote::Raising { to, .. } = self.votes[node] else {
-            // Only a node that was asked to answers.
+            // Only a node to which a raise was sent answers it.
             return;
         };
         self.votes[node] = match answer {
@@ -82,7 +82,7 @@ impl Tally {
         &self.votes
     }
 
-    /// The nodes whose last word is of this sort.
+    /// Returns the nodes whose latest answer matches.
     pub(super) fn nodes(&self, is_meant: impl Fn(&Vote) -> bool) -> NodeSet {
         let votes = self.votes.iter().enumerate();
         votes
@@ -95,7 +95,7 @@ impl Tally {
         self.votes.iter().filter(|vote| is_meant(vote)).count()
     }
 
-    /// The nodes that may hold the lock for us, or will when they get to it.
+    /// Returns the nodes that hold the lock for this claim, or may hold it when they process the request.
     pub(super) fn may_hold(&self) -> NodeSet {
         self.nodes(|vote| match vote {
             Vote::Granted(_) | Vote::Raising { .. } | Vote::Gone | Vote::Pending => true,
@@ -104,8 +104,8 @@ impl Tally {
         })
     }
 
-    /// `true` if the reason for the missing grant is known: a majority has answered, or cannot any
-    /// more.
+    /// Returns `true` if the reason for the missing grant is known: a majority has answered, or a majority of answers
+    /// is impossible.
     pub(super) fn has_reason(&self) -> bool {
         let majority = majority(self.votes.len());
         let pending = self.count(|vote| matches!(vote, Vote::Pending));
@@ -114,7 +114,7 @@ impl Tally {
         told >= majority || told + pending < majority
     }
 
-    /// The fence that a node has counted, or 0.
+    /// Returns the fence that a node has counted, or 0.
     pub(super) fn counted(&self, node: usize) -> u64 {
         match self.votes[node] {
             Vote::Granted(fence) | Vote::Raising { from: fence, .. } => fence,
@@ -122,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// The conclusion from the answers so far; to be asked for after each of them.
+    /// Returns the conclusion from the answers so far. Call it after each answer.
     pub(super) fn step(&mut self) -> Step {
         let majority = majority(self.votes.len());
         let pending = self.count(|vote| matches!(vote, Vote::Pending));
@@ -143,7 +143,7 @@ impl Tally {
             if granted + raising + pending < majority {
                 return Step::Refuse;
             }
-            // Nodes that have counted further confirm only the fence that they have.
+            // A node that has counted further confirms only its own fence.
             chosen = self.choose();
         }
         let is_behind = |vote: &Vote| matches!(vote, Vote::Granted(it) if *it < chosen);
@@ -158,15 +158,15 @@ impl Tally {
         Step::Raise(behind, chosen)
     }
 
-    /// `true` if a majority has answered and another claim has some of it: the rest may not be
-    /// enough for any claim.
+    /// Returns `true` if a majority has answered and another claim has some of it. The rest may not be enough for any
+    /// claim.
     pub(super) fn looks_split(&self) -> bool {
         let busy = self.count(|vote| matches!(vote, Vote::Busy(_)));
         let granted = self.count(|vote| matches!(vote, Vote::Granted(_)));
         self.fence.is_none() && busy > 0 && busy + granted >= majority(self.votes.len())
     }
 
-    /// The greatest fence of those that are known, from now on.
+    /// Fixes the greatest known fence as the one to confirm.
     fn choose(&mut self) -> u64 {
         let fences = self.votes.iter().map(|vote| match vote {
             Vote::Granted(fence) => *fence,
@@ -260,7 +260,7 @@ mod tests {
         let (mut tally, _) = steps(3, [granted(7), granted(9), busy()]);
         tally.raised(0, Ok(Raised::NotOwner));
         assert_eq!(tally.step(), Step::Refuse);
-        // It may have been got anew, which its answer does not tell.
+        // The node may have granted it to this claim again, which the answer does not show.
         assert_eq!(tally.may_hold(), set([0, 1]));
     }
 
@@ -299,7 +299,7 @@ mod tests {
         tally.acquired(4, busy());
         assert_eq!(tally.step(), Step::Raise(set([1]), 10));
         assert_eq!(tally.counted(1), 9);
-        // A raise to the former fence that was under way is repeated.
+        // A raise to the previous fence that is in progress is repeated.
         tally.raised(2, Ok(Raised::Raised));
         assert_eq!(tally.step(), Step::Raise(set([2]), 10));
         assert_eq!(tally.counted(2), 9);

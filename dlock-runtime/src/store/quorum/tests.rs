@@ -1,4 +1,4 @@
-//! A quorum of stores in memory, each behind a network of its own, in paused time.
+//! A quorum of stores in memory, each behind its own simulated network, in paused time.
 
 mod fences;
 mod majorities;
@@ -39,29 +39,28 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 const COUNT: usize = 5;
 
-/// The condition of the connection to a store.
+/// The state of the connection to a store.
 #[derive(Clone, Copy, Default)]
 struct Way {
     /// The time before a request is carried out.
     there: Duration,
-    /// The same for a raise.
+    /// The same time for a raise.
     raise: Duration,
     /// The time that the answer takes.
     back: Duration,
-    /// No answer comes.
+    /// No answer arrives.
     mute: bool,
-    /// Requests are not carried out, and no answer comes.
+    /// Requests are not carried out, and no answer arrives.
     swallows: bool,
     /// Requests are refused.
     fails: bool,
-    /// The time by which the clocks may disagree more than usual.
+    /// The additional drift of the clocks.
     drift: Duration,
-    /// After so many questions no other is sent.
+    /// The number of requests after which the store is unreachable.
     down_after: Option<usize>,
 }
 
-/// A store as one process sees it. A request that was sent is carried out, even if its caller gives
-/// up.
+/// A store as one process sees it. A request that was sent is carried out even if its caller is dropped.
 #[derive(Clone)]
 struct View {
     store: MemoryStore,
@@ -235,7 +234,7 @@ fn stores() -> [MemoryStore; COUNT] {
     [(); COUNT].map(|()| MemoryStore::new())
 }
 
-/// The stores as another process sees them.
+/// Returns the stores as another process sees them.
 fn views(stores: &[MemoryStore; COUNT]) -> [View; COUNT] {
     stores.each_ref().map(View::of)
 }
@@ -252,7 +251,7 @@ async fn ask(quorum: &Quorum, owner: OwnerId) -> Result<AcquireOutcome, StoreErr
     LockStore::acquire(quorum, AcquireRequest::new(&key(), owner, TTL)).await
 }
 
-/// The fence of a grant.
+/// Returns the fence of a grant.
 #[track_caller]
 fn granted(answer: Result<AcquireOutcome, StoreError>) -> u64 {
     match answer {
@@ -261,7 +260,7 @@ fn granted(answer: Result<AcquireOutcome, StoreError>) -> u64 {
     }
 }
 
-/// Lets the stores count further than any clock, each by itself.
+/// Makes each store count further than any clock, by a different number.
 async fn diverge(stores: &[MemoryStore; COUNT], by: [u64; COUNT]) {
     let key = LockKey::new("elsewhere").unwrap();
     let far = fence_by_the_clock() + 1_000_000_000_000;

@@ -190,7 +190,7 @@ pub(super) const ALL: &[Mutant] = &[
         "refused-by-all-is-unknown",
         "A request that every node has refused may have been carried out",
         ROUTE,
-        "// Every node has refused it as a whole. return Err(«StoreError::new(StoreErrorKind::Refused, message).unsent()»);",
+        "// Every node has refused the whole request. return Err(«StoreError::new(StoreErrorKind::Refused, message).unsent()»);",
         "StoreError::new(StoreErrorKind::Refused, message)",
         CLUSTER,
     ),

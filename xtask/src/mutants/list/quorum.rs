@@ -391,7 +391,7 @@ pub(super) const ALL: &[Mutant] = &[
         "further-not-chosen",
         "A fence is not chosen anew when others have counted further",
         TALLY,
-        "// Nodes that have counted further confirm only the fence that they have. «chosen = self.choose();»",
+        "// A node that has counted further confirms only its own fence. «chosen = self.choose();»",
         "",
         VOTES,
     ),

@@ -67,7 +67,7 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
         explore(seed, bodies, || {
             let core = manager.core();
             let queue = core.renewer.renewals.queue();
-            assert_eq!(queue.waiting.len(), 0, "nobody sends them");
+            assert_eq!(queue.waiting.len(), 0, "no thread sends them");
             assert_eq!((queue.under_way, queue.is_served), (0, false));
             drop(queue);
             let renewed = store.renewed().len();

@@ -1,4 +1,4 @@
-//! The state of an attempt, question by question.
+//! Tests of the state of an attempt, request by request.
 
 use super::*;
 use crate::{owner::ClientId, random::SystemRandom};
@@ -52,7 +52,7 @@ async fn only_the_latest_question_says_what_becomes_of_the_claim() {
     assert!(claims.granted(owner, &key, &second, all, 9, until));
     let standing = claims.renew(owner, &key, TTL).unwrap();
     assert_eq!((standing.fence, standing.touched), (Some(9), all));
-    // After a release the next one has ids of its own, and the first can be given back.
+    // After a release, the next request has new ids, and the first can be released.
     claims.release(owner, &key).unwrap();
     let third = claims.ask(owner, &key, TTL, all).unwrap();
     let given_back = claims.give_back(owner, &key, &second, all, none);
@@ -139,7 +139,7 @@ async fn what_is_asked_for_or_renewed_again_is_not_forgotten_before_its_time() {
     claims.ask(owner, &other, TTL, all).unwrap();
     for number in 100..200 {
         let until = Instant::now() + TTL;
-        // One is asked for again and again, the other is renewed.
+        // One is requested repeatedly, the other is renewed.
         let asked = claims.ask(owner, &key, TTL, all).unwrap();
         claims.granted(owner, &key, &asked, all, 9, until);
         claims.renew(owner, &other, TTL).unwrap();

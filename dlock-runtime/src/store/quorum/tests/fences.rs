@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Two nodes lose what the first process holds there before they are raised, another process gets
-/// them, and then the nodes that are far away answer the first one.
+/// Two nodes lose the lock of the first process before they are raised, and another process acquires them. Then the
+/// nodes with a long round trip answer the first process.
 #[tokio::test(start_paused = true)]
 async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     let stores = stores();
@@ -47,11 +47,11 @@ async fn a_majority_that_is_raised_once_more_grants() {
     let quorum = Quorum::of(seen).unwrap();
     let asking = tokio::spawn(async move { ask(&quorum, owner()).await });
     sleep(ms(5)).await;
-    // Of the three that have answered, two are gone before they are raised.
+    // Of the three nodes that have answered, two have lost the lock before they are raised.
     stores[0].forget();
     stores[1].forget();
     let fence = granted(asking.await.unwrap());
-    // The last fence is greater by what it has counted for another.
+    // The last fence is greater by what the node has counted for another claim.
     let mut confirmed = 0;
     for store in &stores {
         let AcquireOutcome::Busy(holder) = store

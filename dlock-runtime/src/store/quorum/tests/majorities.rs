@@ -1,12 +1,11 @@
-//! Answers that count only when a majority has given them, and releases that are owed to the
-//! others.
+//! Answers that count only when a majority has given them, and the releases on the other nodes.
 
 use std::time::SystemTime;
 
 use super::*;
 use crate::random::Random;
 
-/// Pauses are as short as they may be, or as long.
+/// Random numbers that make all pauses minimal or maximal.
 struct Always(u64);
 
 impl Random for Always {
@@ -19,7 +18,7 @@ fn renewal(key: &LockKey, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
     RenewRequest::new(key, owner, ttl)
 }
 
-/// Another client holds one store.
+/// Acquires one store for another client.
 async fn hold(store: &MemoryStore) {
     let key = key();
     let request = AcquireRequest::new(&key, owner(), TTL);
@@ -30,7 +29,7 @@ async fn renew(quorum: &Quorum, owner: OwnerId) -> Result<Renewal, StoreError> {
     quorum.renew_one(renewal(&key(), owner, TTL)).await
 }
 
-/// A quorum whose lock one has, and the views through which it sees its stores.
+/// Creates a quorum that holds a lock, and the views through which it sees its stores.
 async fn held() -> ([MemoryStore; COUNT], [View; COUNT], Quorum, OwnerId) {
     let stores = stores();
     let seen = views(&stores);
@@ -64,7 +63,7 @@ async fn a_release_is_confirmed_only_when_a_majority_has_confirmed_it() {
     let error = released.expect_err("two of five");
     assert!(!error.left_nothing(), "{error}");
     mute(&seen[2..], false);
-    // It is repeated: two have nothing any more, the others had it or not.
+    // The release is repeated: two stores have nothing any more, the others may have had it or not.
     LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
         .await
         .unwrap();
@@ -74,18 +73,18 @@ async fn a_release_is_confirmed_only_when_a_majority_has_confirmed_it() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_two_of_five_have_lost_is_released_as_one_that_was_held() {
     let (stores, _seen, quorum, id) = held().await;
-    // The first to answer.
+    // The first nodes to answer.
     stores[..2].iter().for_each(MemoryStore::forget);
     let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
 }
 
-/// Two could not be reached when it was granted, and one of the three has lost it since.
+/// Two nodes were unreachable at the grant, and one of the other three has lost the lease since.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_never_had_a_lease_count_with_those_that_have_lost_it() {
     let stores = stores();
     let seen = views(&stores);
-    // They are the first to answer, or the grant would be certain without them.
+    // They answer first; otherwise the grant would be certain without them.
     for view in &seen[..2] {
         view.set(|way| way.down_after = Some(0));
     }
@@ -99,7 +98,7 @@ async fn nodes_that_never_had_a_lease_count_with_those_that_have_lost_it() {
     assert_eq!(seen.each_ref().map(sent), [0, 0, 1, 1, 1]);
 }
 
-/// A node that has lost a lease is given it again only if a majority still has it.
+/// A lease is restored on a node only if a majority still has it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_is_given_to_no_node_again() {
     let (stores, seen, quorum, id) = held().await;
@@ -126,11 +125,11 @@ async fn renewals_wait_as_long_as_their_caller_says_and_no_longer() {
     let answers = LockStore::renew(&quorum, batch).await;
     assert!(answers.iter().all(Result::is_err), "{answers:?}");
     let took = before.elapsed();
-    // Longer than for any other request: an answer that comes late has renewed the leases all the same.
+    // The limit is longer than for other requests: a late answer has renewed the leases as well.
     assert!(took >= ms(999) && took <= ms(1001), "{took:?}");
 }
 
-/// The node has got the first question, and cannot be reached for the second, which is granted without it.
+/// The node has received the first request. It is unreachable for the second, which is granted without it.
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_question_has_left_on_a_node_is_released_with_the_rest() {
     let stores = stores();
@@ -143,7 +142,7 @@ async fn what_an_earlier_question_has_left_on_a_node_is_released_with_the_rest()
         async move { ask(&quorum, id).await }
     });
     sleep(ms(10)).await;
-    // Its caller has gone, and another one asks in its place.
+    // Its caller is dropped, and another one repeats the request.
     first.abort();
     assert!(!stores[0].is_empty());
     mute(&seen, false);
@@ -179,7 +178,7 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
     let AcquireOutcome::Busy(holder) = stores[4].propose(newcomer).await.unwrap() else {
         panic!("it is held");
     };
-    assert_eq!(holder.position, Some(0), "nobody waits before it");
+    assert_eq!(holder.position, Some(0), "no claim waits before it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,7 +217,7 @@ async fn a_quorum_allows_for_the_drift_of_its_worst_clock() {
     assert_eq!(drift(Quorum::of(seen).unwrap()), usual + ms(700));
 }
 
-/// They would need a raise, and another round trip, each time.
+/// Otherwise each grant would need a raise, which is another round trip.
 #[tokio::test(start_paused = true)]
 async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal() {
     let stores = stores();
@@ -236,7 +235,7 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
         view.set(|way| way.raise = ms(200));
     }
     let quorum = Quorum::of(seen).unwrap();
-    // By a refusal.
+    // After a refusal.
     let answer = ask(&quorum, owner()).await.unwrap();
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     for store in &stores {
@@ -253,7 +252,7 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
         .await
         .unwrap();
 
-    // By a grant, of another process that has to raise.
+    // After a grant to another process, which needs a raise.
     diverge(&stores, [10, 20, 30, 40, 50]).await;
     let seen = views(&stores);
     for view in &seen {
@@ -265,7 +264,7 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
         let id = owner();
         granted(ask(&quorum, id).await);
         assert_eq!(before.elapsed() >= ms(200), raised);
-        // The raises of all have been carried out by now.
+        // All raises have been carried out by now.
         sleep(ms(300)).await;
         LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
             .await
@@ -273,7 +272,7 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
     }
 }
 
-/// The vote looks split until the third of them answers, and then the raise takes longer than was waited for that.
+/// The vote looks split until the third node answers. The raise then takes longer than the wait for that answer.
 #[tokio::test(start_paused = true)]
 async fn a_raise_has_all_the_time_there_is() {
     let stores = stores();
@@ -290,7 +289,7 @@ async fn a_raise_has_all_the_time_there_is() {
     assert_eq!(seen[1].asked.load(Ordering::Relaxed), 1, "in one round");
 }
 
-/// Without any pause in between, so that only what is waited for in the rounds counts.
+/// Without pauses, so that only the waits within the rounds count.
 #[tokio::test(start_paused = true)]
 async fn in_the_last_round_of_a_split_vote_the_farthest_node_is_waited_for() {
     let stores = stores();
@@ -306,12 +305,12 @@ async fn in_the_last_round_of_a_split_vote_the_farthest_node_is_waited_for() {
     granted(ask(&quorum, owner()).await);
 }
 
-/// One lease has one fence, whatever some of its nodes have forgotten.
+/// One lease has one fence, even if some of its nodes have forgotten it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_asked_for_again_keeps_its_fence_also_where_nodes_know_nothing_of_it() {
     let stores = stores();
     let seen = views(&stores);
-    // As those do that come back empty: they know neither the lease nor any fence.
+    // They come back empty: they know neither the lease nor a fence.
     for view in &seen[..2] {
         view.set(|way| way.down_after = Some(0));
     }
@@ -324,7 +323,7 @@ async fn a_lease_that_is_asked_for_again_keeps_its_fence_also_where_nodes_know_n
     assert_eq!(granted(ask(&quorum, id).await), fence);
 }
 
-/// Nodes that have come back empty would count the same fence once more.
+/// Nodes that have come back empty would count the same fence again.
 #[tokio::test(start_paused = true)]
 async fn the_fence_of_a_lease_that_a_renewal_has_found_lost_is_not_proposed_again() {
     let (stores, _seen, quorum, id) = held().await;
@@ -341,14 +340,14 @@ async fn the_fence_of_a_lease_that_a_renewal_has_found_lost_is_not_proposed_agai
     assert_eq!(proposed(), None);
 }
 
-/// The answer to the first renewal comes when the lease has been given up, but for the rest of a `min_hold`.
+/// The answer to the first renewal arrives after the lease was released, except for the rest of a `min_hold`.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_to_a_renewal_prolongs_nothing_that_was_shortened_since() {
     let (stores, seen, quorum, id) = held().await;
     stores[4].forget();
     seen[4].set(|way| way.back = ms(50));
     assert_eq!(renew(&quorum, id).await, Ok(Renewal::Renewed));
-    // It has carried it out, and its answer is on the way.
+    // The node has carried it out, and its answer is in progress.
     sleep(ms(10)).await;
     seen[4].set(|way| way.back = ms(0));
     let (key, rest) = (key(), Duration::from_secs(1));
@@ -362,7 +361,7 @@ async fn a_late_answer_to_a_renewal_prolongs_nothing_that_was_shortened_since() 
 #[tokio::test(start_paused = true)]
 async fn a_split_vote_is_not_repeated_for_who_has_left() {
     let stores = stores();
-    // By three different clients, as the fences show.
+    // Held by three different clients, as the fences show.
     diverge(&stores, [1, 2, 3, 4, 5]).await;
     for store in &stores[..3] {
         hold(store).await;
@@ -403,7 +402,7 @@ async fn what_a_few_nodes_have_counted_further_costs_no_raise_the_next_time() {
     LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
         .await
         .unwrap();
-    // Now those are among the first to answer.
+    // Now these nodes are among the first to answer.
     for view in &seen[..2] {
         view.set(|way| way.there = ms(10));
     }
@@ -416,7 +415,7 @@ async fn what_a_few_nodes_have_counted_further_costs_no_raise_the_next_time() {
 async fn a_release_is_repeated_at_nodes_that_have_not_confirmed_it() {
     for refuses in [false, true] {
         let (stores, seen, quorum, id) = held().await;
-        // The last one's answer comes after the majority's in any case.
+        // The last node answers after the majority in any case.
         let fault = move |way: &mut Way, is_on: bool| {
             if refuses {
                 way.fails = is_on;
@@ -427,7 +426,7 @@ async fn a_release_is_repeated_at_nodes_that_have_not_confirmed_it() {
         seen[4].set(|way| fault(way, true));
         let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
         assert_eq!(released, Ok(Released::WasHeld));
-        assert_eq!(quorum.shared.claims.len(), 0, "others see to the rest");
+        assert_eq!(quorum.shared.claims.len(), 0, "releases cover the rest");
         sleep(ms(100)).await;
         assert!(!stores[4].is_empty(), "it has not got it");
         seen[4].set(|way| fault(way, false));
@@ -450,10 +449,11 @@ async fn a_release_that_a_node_never_confirms_is_repeated_ever_more_slowly_and_n
     sleep(2 * TTL).await;
     let after = count();
     sleep(2 * TTL).await;
-    assert_eq!(count(), after, "by now the node has forgotten it by itself");
+    assert_eq!(count(), after, "the node has forgotten the lease by now");
 }
 
-/// A node that is away for long would be flooded when it is back, and fill the memory until then.
+/// A node that was unreachable for long would be flooded when it is back, and the releases would fill the memory
+/// until then.
 #[tokio::test(start_paused = true)]
 async fn releases_that_are_repeated_are_limited_in_number() {
     const MANY: usize = 5000;
@@ -472,7 +472,7 @@ async fn releases_that_are_repeated_are_limited_in_number() {
             .await
             .unwrap();
     }
-    // Each is tried at once, and only so many of them go on.
+    // Each release is tried at once, and only a limited number is repeated.
     sleep(Duration::from_secs(10)).await;
     let before = seen[4].releases.load(Ordering::Relaxed);
     sleep(Duration::from_secs(5)).await;
@@ -494,12 +494,12 @@ async fn a_lock_that_a_majority_names_a_holder_of_is_asked_for_once() {
     assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
     assert_eq!(seen[0].asked.load(Ordering::Relaxed), 1);
     let took = before.elapsed();
-    assert!(took <= ms(2), "nobody waits for one that hangs: {took:?}");
+    assert!(took <= ms(2), "no call waits for a hanging node: {took:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_split_vote_is_repeated_so_often_and_so_long_and_then_told() {
-    // The last one's pause would end after the time of the request.
+    // The last pause would end after the time of the request.
     for (random, there) in [(0, 0), (u64::MAX, 150), (u64::MAX, 200)] {
         let stores = stores();
         diverge(&stores, [1, 2, 3, 4, 5]).await;
@@ -508,13 +508,13 @@ async fn a_split_vote_is_repeated_so_often_and_so_long_and_then_told() {
         }
         let seen = views(&stores);
         for view in &seen {
-            // Or the test would not end if it were repeated for ever.
+            // A limit, so that the test ends if the request were repeated forever.
             view.set(|way| (way.there, way.down_after) = (ms(there), Some(50)));
         }
         let quorum = Quorum::of(seen.clone()).unwrap();
         let quorum = quorum.replayable(SystemTime::now, Always(random));
         let before = Instant::now();
-        // Its time may also end within a round, unnoticed.
+        // Its time may also end within a round, undetected.
         let answer = ask(&quorum, owner()).await;
         let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         assert!(!is_granted, "{answer:?}");
@@ -544,7 +544,7 @@ async fn a_node_that_is_given_a_lease_again_has_it_with_the_fence_of_the_others(
     let key = key();
     let newcomer = AcquireRequest::new(&key, owner(), TTL);
     let AcquireOutcome::Busy(holder) = stores[0].acquire(newcomer).await.unwrap() else {
-        panic!("it was not given it");
+        panic!("the lease was not restored");
     };
     assert_eq!(holder.fence, fence);
 }

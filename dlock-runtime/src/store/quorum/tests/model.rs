@@ -1,7 +1,7 @@
-//! A model of some nodes and clients: messages come in any order, late, more than once or
-//! never, and a node may lose a lock at any moment. Nothing is assumed about time.
+//! A model of several nodes and clients. Messages arrive in any order, late, more than once or never, and a node may
+//! lose a lock at any moment. The model assumes nothing about time.
 //!
-//! The clients draw their conclusions by the real [`Tally`].
+//! The clients decide with the real [`Tally`].
 
 use proptest::prelude::*;
 
@@ -14,15 +14,15 @@ use crate::store::{AcquireOutcome, Holder, Raised};
 /// The rules of the nodes and clients in the model; all but the first are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
-    /// As they should.
+    /// The rules of the product.
     Right,
     /// A node confirms a raise although the lock is gone.
     RaiseAnywhere,
-    /// A node raises the fence of whatever its owner has, also if it has got it anew.
+    /// A node raises the fence of any lease of the owner, also of a new one.
     RaiseAnew,
-    /// The client takes the greatest fence without asking that it be confirmed.
+    /// The client uses the greatest fence without a confirmation.
     NoRaise,
-    /// A node that was sent a release is asked again under the same id.
+    /// A node to which a release was sent receives a new request under the same id.
     SameId,
 }
 
@@ -79,13 +79,13 @@ struct World {
     rules: Rules,
     nodes: Vec<Node>,
     clients: Vec<Option<Attempt>>,
-    /// The fence each of the clients has seen last, and its clock is behind it or not.
+    /// The last fence that each client has seen. Its clock may be behind it.
     seen: Vec<u64>,
     messages: Vec<Message>,
     grants: Vec<Grant>,
     next_id: u64,
     step: usize,
-    /// `true` if a client trusted a grant that was taken away by its own late release.
+    /// `true` if a client trusted a grant that its own late release had released.
     robbed: bool,
     losses: bool,
 }
@@ -106,12 +106,12 @@ impl World {
         }
     }
 
-    /// One of the things that can happen, as `choice` says.
+    /// Lets one event happen, selected by `choice`.
     fn happen(&mut self, choice: u16) {
         self.step += 1;
         let (what, which) = (choice % 16, usize::from(choice / 16));
         match what {
-            // Mostly messages arrive; some of them once more later on.
+            // Mostly messages arrive; some of them arrive again later.
             0..=10 if !self.messages.is_empty() => {
                 let at = which % self.messages.len();
                 let message = if what == 10 {
@@ -141,12 +141,12 @@ impl World {
             return;
         }
         let id = match self.rules {
-            // Clients are told apart, and nothing else.
+            // The ids differ between clients, and in nothing else.
             Rules::SameId => client as u64 + 1,
             _ => self.next_id,
         };
         self.next_id += 1;
-        // A clock that may be wrong in any way, but a client remembers what it has seen.
+        // The clock may be wrong in any way, but a client remembers the fences that it has seen.
         let proposal = (clock % 4).max(self.seen[client] + 1);
         self.clients[client] = Some(Attempt {
             id,
@@ -287,7 +287,7 @@ impl World {
         self.messages.extend(nodes.iter().map(raise));
     }
 
-    /// The fault of the grants so far.
+    /// Returns the violation among the grants so far.
     fn fault(&self) -> Option<String> {
         for (at, one) in self.grants.iter().enumerate() {
             for other in &self.grants[at + 1..] {
@@ -319,7 +319,7 @@ fn run(mut world: World, choices: impl IntoIterator<Item = u16>) -> (World, Opti
     (world, None)
 }
 
-/// Numbers that look random, the same for each seed.
+/// Returns pseudo-random numbers, the same for each seed.
 fn numbers(seed: u64) -> impl Iterator<Item = u16> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     std::iter::repeat_with(move || {
@@ -330,7 +330,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The first fault that is found under these rules, with three nodes.
+/// Returns the first violation that is found under these rules, with three nodes.
 fn fault_under(rules: Rules) -> Option<String> {
     (0..150_000).find_map(|seed| {
         let losses = rules != Rules::SameId;
@@ -379,7 +379,7 @@ fn the_model_finds_what_is_wrong_with_a_raise_that_is_counted_anywhere() {
     );
 }
 
-/// Such runs find a tally that takes a late grant with a greater fence for a confirmation.
+/// Such runs find a tally that counts a late grant with a greater fence as a confirmation.
 #[test]
 fn five_nodes_that_answer_late_never_give_one_fence_twice() {
     for seed in 0..20_000 {

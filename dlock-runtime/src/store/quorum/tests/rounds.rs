@@ -1,10 +1,10 @@
-//! Votes that are split, and what a round leaves to later ones.
+//! Split votes, and the effect of a round on later ones.
 
 use tokio::time::timeout_at;
 
 use super::*;
 
-/// Another client holds one store, and sends nothing else.
+/// Acquires one store for another client, which sends nothing else.
 async fn hold(store: &MemoryStore) {
     granted(
         store
@@ -13,7 +13,7 @@ async fn hold(store: &MemoryStore) {
     );
 }
 
-/// A task that went on to something else has asked, and the next one asks in its place.
+/// A dropped call has sent a request, and the next call repeats it.
 #[tokio::test(start_paused = true)]
 async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
     let stores = stores();
@@ -42,7 +42,7 @@ async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
 
-/// The later question has not been granted either, and has to clean up for both.
+/// The later request was not granted either, and has to release the grants of both.
 #[tokio::test(start_paused = true)]
 async fn what_two_questions_have_left_is_given_back() {
     let stores = stores();
@@ -64,7 +64,7 @@ async fn what_two_questions_have_left_is_given_back() {
     }
 }
 
-/// A first round has entered queues, and in the second no node can be reached.
+/// The first round has entered queues. In the second, no node is reachable.
 #[tokio::test(start_paused = true)]
 async fn an_error_of_a_later_round_does_not_say_that_nothing_is_left() {
     let stores = stores();
@@ -83,7 +83,7 @@ async fn an_error_of_a_later_round_does_not_say_that_nothing_is_left() {
     let AcquireOutcome::Busy(seen) = stores[0].propose(newcomer).await.unwrap() else {
         panic!("it is held");
     };
-    assert_eq!(seen.position, Some(1), "there is somebody in the queue");
+    assert_eq!(seen.position, Some(1), "another claim is in the queue");
     assert!(!error.left_nothing(), "{error}");
 }
 
@@ -116,8 +116,8 @@ async fn a_node_that_hangs_does_not_cost_its_whole_time_in_each_split_vote() {
     }
 }
 
-/// A client that has died holds two nodes, or one of them; two are far away: these have to be
-/// waited for, however much farther than the others they are.
+/// A crashed client holds one or two nodes, and two others have a long round trip: their answers have to be awaited,
+/// however long they take.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_far_away_are_waited_for_when_the_vote_looks_split() {
     for (held, way) in [(2, 40), (1, 100)] {
@@ -133,8 +133,8 @@ async fn nodes_that_are_far_away_are_waited_for_when_the_vote_looks_split() {
     }
 }
 
-/// A majority has granted without it, and by the time it gets to the question the lease has been
-/// released: over another connection, say.
+/// A majority has granted the lock without this node. When the node processes the request, the lease was already
+/// released, for example over another connection.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_after_the_release_is_given_back() {
     let stores = stores();
@@ -152,7 +152,7 @@ async fn a_grant_that_comes_after_the_release_is_given_back() {
     assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
 }
 
-/// The same where a renewal has found that the node had lost the lease, and gives it again.
+/// The same where a renewal has found that the node had lost the lease, and restores it.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_given_again_after_the_release_is_given_back() {
     let stores = stores();
@@ -176,7 +176,7 @@ async fn a_lease_that_is_given_again_after_the_release_is_given_back() {
     assert!(stores.iter().all(MemoryStore::is_empty), "for a whole TTL");
 }
 
-/// A late node takes part in a lease that is still held, and is released with the rest.
+/// A late node takes part in a lease that is still held, and is released with the other nodes.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
     let stores = stores();
@@ -187,7 +187,7 @@ async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
     granted(ask(&quorum, id).await);
     assert!(stores[4].is_empty());
     sleep(ms(400)).await;
-    assert!(!stores[4].is_empty(), "the more have it the better");
+    assert!(!stores[4].is_empty(), "more nodes are better");
     seen[4].set(|way| way.there = ms(0));
     LockStore::release(&quorum, ReleaseRequest::new(&key(), id))
         .await
@@ -196,8 +196,7 @@ async fn a_grant_that_comes_late_is_kept_as_long_as_the_lease_is_held() {
     assert!(stores.iter().all(MemoryStore::is_empty));
 }
 
-/// After its release a claim no longer counts on the answer: it must not trust a lease that is
-/// being released.
+/// After its release, a claim must not use a late grant: that lease is being released.
 #[tokio::test(start_paused = true)]
 async fn a_question_that_was_released_meanwhile_is_granted_nothing() {
     let stores = stores();

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A passer-by is quicker than the waiter that was told, and releases while that one asks in vain.
+/// A client that does not wait is faster than the notified waiter, and releases while the waiter's request is
+/// refused.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_has_asked_in_vain_hears_of_the_next_release() {
     let stores = stores();
@@ -33,7 +34,7 @@ async fn a_waiter_that_has_asked_in_vain_hears_of_the_next_release() {
     assert!(took < ms(50), "{took:?} after the release");
 }
 
-/// The tasks of a process would otherwise ask again before anybody else has heard of the release.
+/// Otherwise the tasks of a process would send their next request before any other process receives the notice.
 #[tokio::test(start_paused = true)]
 async fn a_process_whose_tasks_always_wait_lets_the_others_have_their_turn() {
     let stores = stores();
@@ -66,7 +67,7 @@ async fn a_process_whose_tasks_always_wait_lets_the_others_have_their_turn() {
         let guard = lock.acquire().await.unwrap();
         let (took, others) = (begin.elapsed(), sections.load(Ordering::Relaxed) - before);
         guard.release().await.unwrap();
-        // A turn is of about six sections.
+        // A turn has about six sections.
         assert!(others <= 20, "after {others} sections and {took:?}");
     }
     let before = sections.load(Ordering::Relaxed);

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// The number of locks that are looked at in one write.
+/// The number of locks that are inspected in one write.
 const LOCKS_AT_ONCE: usize = 64;
 
 /// The objects of an inspection.
@@ -43,12 +43,12 @@ pub(crate) enum Wanted<'a> {
     All,
 }
 
-/// The outcome of an inspection.
+/// The result of an inspection.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     /// The locks that are held or waited for.
     pub(crate) locks: BTreeMap<LockKey, LockSnapshot>,
-    /// The processes that have written their presence.
+    /// The processes that have written their record.
     pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Survey {
 const MOST_WAITERS: usize = 4096;
 
 impl RedisStore {
-    /// Connects to servers to inspect them, without taking locks.
+    /// Connects to servers to inspect them, without acquiring locks.
     pub(crate) async fn for_inspection(config: RedisConfig) -> Result<Self, ConnectError> {
         let limit = config.connect_timeout;
         let events = Events::awaited;
@@ -64,18 +64,18 @@ impl RedisStore {
         store.when_ready(limit).await
     }
 
-    /// The pace of inspections, which all callers share.
+    /// Returns the pace of inspections, which all callers share.
     pub(crate) fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Goes through all keys of all servers, once, or twice if locks lie at their own names.
+    /// Reads all keys of all servers: once, or twice if locks are stored at their own names.
     pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
         let mut found = Survey::default();
         let walk = self.pace.walk();
         let masters = self.masters()?;
         let scans = self.scans(wanted);
-        // The cursor of a cluster's node counts slots as well.
+        // The cursor of a cluster's node also contains slots.
         let tells = !matches!(*self.servers, Servers::Cluster(_));
         let (mut done, all) = (0.0, masters.len() * scans.len());
         let all = f64::from(u32::try_from(all).unwrap_or(u32::MAX));
@@ -93,7 +93,7 @@ impl RedisStore {
         Ok(found)
     }
 
-    /// The patterns of names to go through, each with whether locks lie at their own names there.
+    /// Returns the patterns of the names to read, each with whether locks are stored at their own names there.
     fn scans(&self, wanted: Wanted<'_>) -> Vec<(String, bool)> {
         let namespace = escaped(&self.config.namespace);
         let (own, raw) = match wanted {
@@ -134,7 +134,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Those of the given locks that are held or waited for.
+    /// Returns those of the given locks that are held or waited for.
     pub(crate) async fn snapshots_of(
         &self,
         keys: &[LockKey],
@@ -144,7 +144,7 @@ impl RedisStore {
         Ok(found)
     }
 
-    /// One lock, be it another client's; `None` without holder and waiters.
+    /// Returns one lock, possibly a third-party lock; `None` without a holder and waiters.
     pub(crate) async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
         let command = Command::inspect(&self.config, key, MOST_WAITERS);
         let snapshot = read_snapshot(&self.execute(command).await?)?;
@@ -174,7 +174,7 @@ impl RedisStore {
         Ok(unlocked)
     }
 
-    /// The presence of some processes; the others may have ended.
+    /// Returns the records of some processes; the others may have ended.
     pub(crate) async fn presences(
         &self,
         clients: &BTreeSet<ClientId>,
@@ -198,18 +198,18 @@ impl RedisStore {
         Ok(known)
     }
 
-    /// The process whose presence lies at this name.
+    /// Returns the process whose record is stored at this name.
     fn process_of(&self, name: &str) -> Option<ClientId> {
         let name = name.strip_prefix(&*self.config.namespace)?;
         let client = name.strip_prefix(":process:{")?.strip_suffix('}')?;
         client.parse().ok()
     }
 
-    /// The lock that one of its keys, which begin with the namespace, belongs to.
+    /// Returns the lock to which a key belongs, if the key begins with the namespace.
     fn lock_of(&self, name: &str) -> Option<LockKey> {
         let name = name.strip_prefix(&*self.config.namespace)?;
         let (lock, part) = name.strip_prefix(":{")?.split_once('}')?;
-        // With raw keys the lock itself lies elsewhere.
+        // With raw keys, the lock itself is stored elsewhere.
         let is_lock =
             part == names::queue(&self.config) || part.is_empty() && !self.config.raw_keys;
         is_lock.then(|| key_of(lock)).flatten()
@@ -220,7 +220,7 @@ impl RedisStore {
         mut keys: Vec<LockKey>,
         found: &mut BTreeMap<LockKey, LockSnapshot>,
     ) -> Result<(), StoreError> {
-        // A server may tell a key twice, and each lock may have two.
+        // A server may report a key twice, and each lock may have two keys.
         keys.sort_unstable();
         keys.dedup();
         keys.retain(|key| !found.contains_key(key));
@@ -233,12 +233,12 @@ impl RedisStore {
             for (key, answer) in keys.iter().zip(answers) {
                 let snapshot = match answer.and_then(|answer| read_snapshot(&answer)) {
                     Ok(snapshot) => snapshot,
-                    // It is no lock, and one that the user may not see is none of its locks.
+                    // It is not a lock. A lock that the user may not read is not one of its locks.
                     Err(error) if error.kind() == StoreErrorKind::WrongType => continue,
                     Err(error) if self.config.raw_keys && is_of_key(&error) => continue,
                     Err(error) => return Err(error),
                 };
-                // A key of another client's own is not a lock of ours.
+                // A third-party value without dlock waiters is not a lock of this service.
                 let is_others = self.config.raw_keys && snapshot.is_foreign();
                 if !snapshot.waiters.is_empty() || snapshot.occupant.is_some() && !is_others {
                     found.insert(key.clone(), snapshot);
@@ -248,12 +248,12 @@ impl RedisStore {
         Ok(())
     }
 
-    /// One step of a look.
+    /// Runs one step of an inspection.
     async fn execute_all(&self, commands: &[Command]) -> Vec<Result<Value, StoreError>> {
         let step = async {
             match &*self.servers {
                 Servers::One(node) => run_timed(node, &commands.iter().collect::<Vec<_>>()).await,
-                // Several may have something to do, none of them for longer than all.
+                // Several nodes may take part, each for no longer than the whole limit.
                 Servers::Cluster(cluster) => {
                     let sent = Instant::now();
                     let answers = cluster.execute_all(commands, self.config.response_timeout);
@@ -264,7 +264,7 @@ impl RedisStore {
         self.pace.step(step).await
     }
 
-    /// Each server that has locks.
+    /// Returns each server that has locks.
     pub(crate) fn masters(&self) -> Result<Vec<MasterNode<'_>>, StoreError> {
         let masters = Servers::masters(&self.servers);
         if masters.is_empty() {
@@ -275,7 +275,7 @@ impl RedisStore {
     }
 }
 
-/// `true` if the user lacks permission for the key, rather than for a command.
+/// Returns `true` if the user lacks permission for the key, and not for a command.
 fn is_of_key(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Denied && error.message().contains("key")
 }

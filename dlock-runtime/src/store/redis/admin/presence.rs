@@ -36,10 +36,10 @@ use crate::{
 const TTL: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The tasks that introduce the managers of a store, for as long as it lives.
+/// The tasks that write the records of a store's managers. They run while this value lives.
 pub(crate) struct PresenceTasks {
     config: Arc<RedisConfig>,
-    /// The tasks must not keep the connections of a store that is gone.
+    /// Weak, because the tasks must not keep the connections of a dropped store open.
     servers: Weak<Servers>,
     home: Handle,
     tasks: Mutex<Vec<PresenceTask>>,
@@ -48,7 +48,7 @@ pub(crate) struct PresenceTasks {
 }
 
 impl PresenceTasks {
-    /// For a store that is made in the current runtime.
+    /// For a store that is created in the current runtime.
     pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
         Self {
             config: config.clone(),
@@ -59,7 +59,7 @@ impl PresenceTasks {
         }
     }
 
-    /// Introduces a manager, from now on.
+    /// Starts to write the record of a manager.
     pub(crate) fn begin(&self, client: ClientId) {
         let (last_word, ended) = watch::channel(());
         let introducing = PresenceWriter {
@@ -72,7 +72,7 @@ impl PresenceTasks {
         };
         let is_interrupted = self.is_interrupted.clone();
         let task = Service::start_watched(introducing, &self.home, is_interrupted);
-        // Nothing under the mutex can panic half-way.
+        // Every change under the mutex is complete before a panic is possible.
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.push(PresenceTask {
             client,
@@ -81,7 +81,7 @@ impl PresenceTasks {
         });
     }
 
-    /// A manager has shut down: its task ends, and its presence is removed.
+    /// Ends the task of a manager that has shut down, and removes its record.
     pub(crate) async fn end(&self, client: ClientId) {
         let introduced = {
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,13 +95,13 @@ impl PresenceTasks {
         // Its last write must not come after the removal.
         while introduced.ended.changed().await.is_ok() {}
         if let Some(servers) = self.servers.upgrade() {
-            // If this fails, the server forgets it by itself.
+            // If this fails, the record expires.
             let command = Command::remove_presence(&self.config, client);
             servers.execute(&command).await.ok();
         }
     }
 
-    /// Goes on on the current runtime, if that of a task has ended. It costs next to nothing else.
+    /// Restarts a task on the current runtime if its own has ended. Otherwise it costs almost nothing.
     pub(crate) fn revive(&self) {
         if !self.is_interrupted.load(Ordering::Acquire) || Handle::try_current().is_err() {
             return;
@@ -116,7 +116,7 @@ impl PresenceTasks {
 struct PresenceTask {
     client: ClientId,
     task: Service<PresenceWriter>,
-    /// Closed when the task has sent its last word.
+    /// Closed when the task has sent its last write.
     ended: watch::Receiver<()>,
 }
 
@@ -144,7 +144,7 @@ impl Work for PresenceWriter {
             let Err(error) = servers.execute(&command).await else {
                 continue;
             };
-            // Of an outage the connection tells.
+            // The connection reports outages.
             let is_refused = matches!(
                 error.kind(),
                 StoreErrorKind::Denied | StoreErrorKind::OutOfMemory | StoreErrorKind::Refused
@@ -161,12 +161,12 @@ impl Work for PresenceWriter {
     fn interrupted(&mut self, _panic: Option<&str>) {}
 }
 
-/// The presence of a process: `label started version`.
+/// The record of a process: `label started version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Presence {
-    /// As in the process's locks.
+    /// The same as in the process's locks.
     pub(crate) label: String,
-    /// When its manager was made, in ms since 1970.
+    /// The creation time of its manager, in ms since 1970.
     pub(crate) started: u64,
     /// The version of dlock.
     pub(crate) version: String,
@@ -183,7 +183,7 @@ impl Presence {
         }
     }
 
-    /// Reads what [`Display`](std::fmt::Display) writes; `None` for anything else.
+    /// Parses the output of [`Display`](std::fmt::Display); returns `None` for any other text.
     #[cfg(any(feature = "admin", test))]
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         const LONGEST: usize = 128;

@@ -27,7 +27,7 @@ use crate::store::{
 
 const PINGS: usize = 20;
 
-/// The number of readings of the clock: the quickest answer says most.
+/// The number of readings of the clock. The fastest answer is the most exact.
 const READINGS: usize = 5;
 
 /// The facts about one server.
@@ -39,16 +39,16 @@ pub(crate) struct Facts {
     pub(crate) appendfsync: Option<String>,
     pub(crate) clock: Option<ClockOffset>,
     pub(crate) round_trips: Vec<Duration>,
-    /// Rule, purpose, and whether no lock works without it.
+    /// The rule, its purpose, and whether locks require it.
     pub(crate) denied: Vec<(String, &'static str, bool)>,
-    /// The reason why a script cannot publish a wake-up message, if a client can; one answer for
-    /// all servers.
+    /// The reason why a script cannot publish a wake-up message that a client can publish; one answer for all
+    /// servers.
     pub(crate) unpublished: Option<String>,
-    /// The clocks of the replicas that would take its place.
+    /// The clocks of the replicas that would replace it.
     pub(crate) replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
 }
 
-/// The microseconds by which a clock is ahead, and the possible error of that.
+/// The microseconds by which a clock is ahead, and the error of this value.
 type ClockOffset = (i64, Duration);
 
 impl Facts {
@@ -68,7 +68,7 @@ impl Facts {
 }
 
 impl RedisStore {
-    /// The facts about each of the servers.
+    /// Returns the facts about each of the servers.
     pub(crate) async fn facts(&self) -> Vec<Facts> {
         let masters = match self.masters() {
             Ok(masters) => masters,
@@ -80,7 +80,7 @@ impl RedisStore {
         };
         let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
         let waits = self.confirmer.is_some();
-        // The URL of a single server does not allow to talk to its replicas.
+        // The URL of a single server does not permit connections to its replicas.
         let follows = Location::parse(&self.config.url)
             .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
         let unpublished = self.unpublished().await;
@@ -119,7 +119,7 @@ impl RedisStore {
     }
 }
 
-/// `true` if a rule that the user lacks is about messages: then nothing else is reported of them.
+/// Returns `true` if a missing rule is about messages. Nothing else is then reported about them.
 fn is_about_publishing(rule: &str) -> bool {
     rule == "+publish" || rule.starts_with('&')
 }
@@ -140,8 +140,7 @@ async fn ask_all(
     if let Some(text) = unless_denied(node.ask(info.arg("all")).await)? {
         facts.info = fields(&text);
     }
-    // An error is ignored: few users have this permission, and the next request notices a server
-    // that has gone.
+    // An error is ignored: few users have this permission, and the next request detects an unreachable server.
     let mut settings = redis::cmd("CONFIG");
     let told = node.ask(settings.arg("GET").arg("appendfsync")).await;
     facts.appendfsync = told.ok().as_ref().and_then(setting);
@@ -150,10 +149,10 @@ async fn ask_all(
     Ok(())
 }
 
-/// The server that is asked for the time.
+/// The server whose time is read.
 enum TimeSource<'a> {
     Master(&'a Node),
-    /// Over a connection of its own, with the time that it has for each answer.
+    /// A replica over a separate connection, with the limit of each answer.
     Replica(Session, Duration),
 }
 
@@ -170,7 +169,7 @@ impl TimeSource<'_> {
     }
 }
 
-/// Reads a clock some times; `None` if that is not allowed.
+/// Reads a clock several times. Returns `None` if that is not permitted.
 async fn clock(asked: &mut TimeSource<'_>) -> Result<Option<ClockOffset>, StoreError> {
     let mut clock: Option<ClockOffset> = None;
     for _ in 0..READINGS {
@@ -188,7 +187,7 @@ async fn clock(asked: &mut TimeSource<'_>) -> Result<Option<ClockOffset>, StoreE
     Ok(clock)
 }
 
-/// The clock of a server that is no master, over a connection that is made for it.
+/// Reads the clock of a replica over a new connection.
 async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<ClockOffset, StoreError>) {
     let read = async {
         let settings = AsyncConnectionConfig::new();
@@ -201,7 +200,7 @@ async fn clock_at(replica: Endpoint, limit: Duration) -> (String, Result<ClockOf
     (replica.address().to_string(), read)
 }
 
-/// The addresses of the replicas in `INFO`.
+/// Returns the addresses of the replicas in `INFO`.
 fn replicas(info: &BTreeMap<String, String>) -> impl Iterator<Item = Address> {
     let lines = (0..).map_while(|index| info.get(&format!("slave{index}")));
     lines.filter_map(|line| {
@@ -225,7 +224,7 @@ fn unless_denied(answer: Result<Value, StoreError>) -> Result<Option<Value>, Sto
     }
 }
 
-/// Lines of `name:value`, whatever sections they are in.
+/// Returns the lines of the form `name:value`, from all sections.
 fn fields(info: &Value) -> BTreeMap<String, String> {
     let text: String = redis::from_redis_value_ref(info).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -235,7 +234,7 @@ fn fields(info: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The value of the only setting that was asked for.
+/// Returns the value of the only requested setting.
 fn setting(answer: &Value) -> Option<String> {
     let pairs: BTreeMap<String, String> = redis::from_redis_value_ref(answer).ok()?;
     pairs.into_values().next()
@@ -246,7 +245,7 @@ fn time(answer: &Value) -> Option<Duration> {
     Some(Duration::from_secs(seconds) + Duration::from_micros(micros))
 }
 
-/// The microseconds by which one is ahead of the other.
+/// Returns the microseconds by which one is ahead of the other.
 fn difference(one: Duration, other: Duration) -> i64 {
     let micros = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     micros(one).saturating_sub(micros(other))

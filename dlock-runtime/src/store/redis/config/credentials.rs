@@ -1,4 +1,4 @@
-//! User and password for a server, where the URL has none.
+//! The user and the password for a server whose URL contains none.
 
 use std::{
     fmt::{self, Display},
@@ -32,7 +32,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A user of the server's access control list.
+    /// Returns credentials for a user of the server's access control list.
     pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
         Self {
             user: Some(user.into()),
@@ -40,7 +40,7 @@ impl Credentials {
         }
     }
 
-    /// The server's default user.
+    /// Returns credentials for the server's default user.
     pub fn of_default_user(password: impl Into<String>) -> Self {
         Self {
             user: None,
@@ -65,8 +65,7 @@ impl fmt::Debug for Credentials {
 
 type CredentialsFuture = Pin<Box<dyn Future<Output = Result<Credentials, String>> + Send>>;
 
-/// Where credentials come from. It is asked before every login, so that a password may change
-/// while the program runs.
+/// A source of credentials. It is called before every login, so that a password can change while the program runs.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -83,7 +82,7 @@ type CredentialsFuture = Pin<Box<dyn Future<Output = Result<Credentials, String>
 pub struct CredentialsProvider(Arc<dyn Fn() -> CredentialsFuture + Send + Sync>);
 
 impl CredentialsProvider {
-    /// Asks `provider`, see
+    /// Calls `provider` before every login; see
     /// [`LockManagerBuilder::credentials`](crate::LockManagerBuilder::credentials).
     pub fn new<F, Fut, E>(provider: F) -> Self
     where
@@ -97,7 +96,7 @@ impl CredentialsProvider {
         }))
     }
 
-    /// Always the same.
+    /// Always returns the same credentials.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -116,13 +115,13 @@ impl CredentialsProvider {
         })
     }
 
-    /// The credentials of this moment, within `limit`.
+    /// Returns the current credentials, within `limit`.
     pub(crate) async fn ask(&self, limit: Duration) -> Result<Credentials, StoreError> {
         let none = |cause: &str| {
             let message = format!("cannot get credentials: {cause}");
             StoreError::new(StoreErrorKind::NoCredentials, message)
         };
-        // Foreign code: its panic must not end the task that keeps the connection.
+        // User code: its panic must not end the task of the connection.
         let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
         match timeout(limit, asked).await {
             Ok(Ok(Ok(credentials))) => Ok(credentials),

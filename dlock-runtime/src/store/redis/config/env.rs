@@ -1,4 +1,4 @@
-//! The login in the environment, for URLs without one.
+//! The credentials in the environment, for URLs without a password.
 
 use std::env::VarError;
 
@@ -9,9 +9,10 @@ use super::{
 use crate::error::ConnectError;
 
 impl CredentialsProvider {
-    /// The login in the environment, for a `url` without a password: that in `DLOCK_PASSWORD`, for
-    /// the user in `DLOCK_USER` or else for the server's default user. `None` if the URL has one, or
-    /// the environment does not.
+    /// Reads the credentials for `url` from the environment: the password in `DLOCK_PASSWORD`, for the user in
+    /// `DLOCK_USER` or else for the server's default user.
+    ///
+    /// Returns `None` if the URL has a password, or the environment has none.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -25,8 +26,8 @@ impl CredentialsProvider {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] when there is a `DLOCK_USER` without a `DLOCK_PASSWORD`, or
-    /// either is not UTF-8 text.
+    /// [`ConnectError::InvalidOption`] if `DLOCK_USER` is set without `DLOCK_PASSWORD`, or if either is not valid
+    /// UTF-8.
     pub fn from_env(url: &str) -> Result<Option<Self>, ConnectError> {
         if has_password(url) {
             return Ok(None);
@@ -54,13 +55,13 @@ impl CredentialsProvider {
     }
 }
 
-/// The URL as it is shown, if it is one of a server and has no password.
+/// Returns the URL as it is shown, if it is the URL of a server and has no password.
 pub(crate) fn without_password(url: &str) -> Option<String> {
     let location = Location::parse(url).ok()?;
     (!location.has_password()).then(|| location.to_string())
 }
 
-/// `true` if the URL is one of a server and has a password.
+/// Returns `true` if the URL is the URL of a server and has a password.
 fn has_password(url: &str) -> bool {
     Location::parse(url).is_ok_and(|location| location.has_password())
 }

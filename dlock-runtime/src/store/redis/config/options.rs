@@ -1,7 +1,7 @@
 //! The options of a URL, which follow a `?`, as in `?name=value&other=value`.
 //!
-//! No value is ever repeated, nor a name that is not listed here: either may be a password, or a
-//! part of one in which a `?` was not encoded.
+//! No error contains a value, nor a name that is not listed here: either may be a password, or a part of one in which
+//! a `?` was not encoded.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use url::form_urlencoded;
 
 use super::scheme::Names;
 
-/// An option, and the URLs that take it.
+/// An option, and the kinds of URL that accept it.
 struct OptionRule {
     name: &'static str,
     fits: &'static [Names],
@@ -71,7 +71,7 @@ const KNOWN: &[OptionRule] = &[
     },
 ];
 
-/// These are for connections over TLS only.
+/// The options for connections over TLS.
 const OF_TLS: [&str; 3] = ["ca", "cert", "key"];
 
 impl OptionRule {
@@ -80,7 +80,7 @@ impl OptionRule {
     }
 }
 
-/// The options of a URL; every name is one that its kind of URL takes, and is there once.
+/// The options of a URL. Every name is valid for its kind of URL, and occurs once.
 #[derive(Clone, Default)]
 pub(crate) struct UrlOptions(Vec<(&'static str, String)>);
 
@@ -90,7 +90,7 @@ impl UrlOptions {
         let Some(query) = query else {
             return Ok(Self::default());
         };
-        // A form writes a space as `+`; here it is a character of a password like any other.
+        // In an HTML form, `+` means a space. Here it is a character like any other, for example in a password.
         let query = query.replace('+', "%2B");
         let mut options = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -120,7 +120,7 @@ impl UrlOptions {
             if value.is_empty() {
                 return Err(format!("its `{name}` is empty; set a value, or remove it"));
             }
-            // The parser puts it in place of bytes that are not UTF-8.
+            // The parser replaces bytes that are not UTF-8 by this character.
             if value.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("its `{name}` is not UTF-8 text"));
             }
@@ -136,9 +136,9 @@ impl UrlOptions {
         Some(value)
     }
 
-    /// The path of a file, from the root.
+    /// Returns the absolute path of a file.
     ///
-    /// Anything else may be the file's text, or a password that went astray.
+    /// Another text may be the file's content, or a misplaced password.
     pub(crate) fn path(&self, name: &'static str) -> Result<Option<&str>, String> {
         match self.text(name) {
             Some(text) if !text.starts_with('/') || text.contains("-----BEGIN") => Err(format!(
@@ -148,7 +148,7 @@ impl UrlOptions {
         }
     }
 
-    /// A number in decimal digits, no more than its type can hold.
+    /// Returns a number in decimal digits, within the range of its type.
     pub(crate) fn number<N: FromStr>(&self, name: &'static str) -> Result<Option<N>, String> {
         let Some(text) = self.text(name) else {
             return Ok(None);
@@ -161,7 +161,7 @@ impl UrlOptions {
     }
 }
 
-/// The options that could stand in place of a refused one.
+/// Returns a list of the options that are valid instead of a refused one.
 fn there_are(names: Names, tls: bool) -> String {
     let fitting = KNOWN.iter().filter(|known| known.takes(names, tls));
     let fitting: Vec<_> = fitting.map(|known| format!("`{}`", known.name)).collect();
@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(text, Err(expected.into()));
         }
         let elsewhere = UrlOptions::read(Some("pass=s3cret"), Names::Server, false);
-        let text = elsewhere.err().expect("a server has it before the host");
+        let text = elsewhere.err().expect("it is before the host");
         assert!(text.starts_with("it cannot have `pass`; "), "{text}");
         for path in ["s3cret", "ca.pem", "/-----BEGIN s3cret"] {
             let query = format!("key={path}");

@@ -9,11 +9,11 @@ pub(crate) enum Names {
     Server,
     /// The socket of a server on this machine.
     Socket,
-    /// Sentinels, which know where the master is.
+    /// Sentinels, which know the address of the master.
     Sentinels,
     /// Some nodes of a cluster, which know the others.
     Nodes,
-    /// Servers that know nothing of each other, of which a majority decides.
+    /// Servers that are independent of each other, of which a majority decides.
     Independent,
 }
 
@@ -43,12 +43,12 @@ const KNOWN: [(&str, SchemeUse); 17] = [
     ("redlocks", SchemeUse::OverTls(Names::Independent)),
 ];
 
-/// All of them.
+/// Returns the names of all schemes.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     KNOWN.into_iter().map(|(name, _)| name)
 }
 
-/// The kind of servers that a URL names, or why it cannot be used.
+/// Returns the kind of servers that a URL names, or the reason why it cannot be used.
 pub(crate) fn check(text: &str) -> Result<Names, String> {
     let Some((scheme, known)) = find(text) else {
         return Err(url::why_unknown(text, names()));
@@ -62,12 +62,12 @@ pub(crate) fn check(text: &str) -> Result<Names, String> {
     }
 }
 
-/// `true` if connections to the servers of a URL are TLS connections.
+/// Returns `true` if the connections to the servers of a URL use TLS.
 pub(crate) fn is_over_tls(text: &str) -> bool {
     matches!(find(text), Some((_, SchemeUse::OverTls(_))))
 }
 
-/// The part of a refused URL that may be shown.
+/// Returns the part of a refused URL that may be shown.
 pub(crate) fn only(text: &str) -> String {
     match find(text) {
         Some((scheme, _)) => format!("{scheme}://…"),
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        check(text).expect_err("it is not served")
+        check(text).expect_err("it is not supported")
     }
 
     #[test]

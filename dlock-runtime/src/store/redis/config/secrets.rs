@@ -1,18 +1,18 @@
-//! Errors of a login, without the password that a server may repeat in them.
+//! Removes the password from errors of a login, because a server may repeat it in them.
 //!
-//! A server that does not know a command may repeat its words, whole or in part, quoted or in capitals. So
-//! parts of a password are left out of every such text, wherever they stand.
+//! A server that does not know a command may repeat its words, whole or in part, quoted or in capitals. All parts of
+//! a password are therefore removed from such a text.
 
 use redis::RedisConnectionInfo;
 
 use crate::store::StoreError;
 
-/// Fewer characters in a row are found by chance.
+/// A shorter part may occur by chance.
 const TELLING: usize = 4;
 
 const HIDDEN: &str = "***";
 
-/// The failure of a login without user and password.
+/// Returns the failure of a login without the user and the password.
 pub(crate) fn hidden(error: StoreError, login: &RedisConnectionInfo) -> StoreError {
     let Some(password) = login.password() else {
         return error;
@@ -20,14 +20,14 @@ pub(crate) fn hidden(error: StoreError, login: &RedisConnectionInfo) -> StoreErr
     error.reworded(|message| {
         let text = without_parts(message, password);
         match login.username() {
-            // A name that is no secret.
+            // These names are not secret.
             None | Some("default") => text,
             Some(user) => without_word(&text, user),
         }
     })
 }
 
-/// The text without any part of `secret` that is long enough to tell something of it.
+/// Returns the text without any part of `secret` that is long enough to disclose something.
 fn without_parts(text: &str, secret: &str) -> String {
     let folded: Vec<char> = secret.chars().map(|c| c.to_ascii_lowercase()).collect();
     if folded.len() < TELLING {
@@ -54,11 +54,11 @@ fn without_parts(text: &str, secret: &str) -> String {
     told
 }
 
-/// The text without `word`; a short one only where it is not a part of another one.
+/// Returns the text without `word`. A short word is removed only where it is not part of another one.
 fn without_word(text: &str, word: &str) -> String {
-    /// Shorter names are parts of usual words.
+    /// Shorter names are parts of common words.
     const UNUSUAL: usize = 6;
-    // Of ASCII only, so that places in both are the same.
+    // Only ASCII is folded, so that positions in both texts are the same.
     let (folded, wanted) = (text.to_ascii_lowercase(), word.to_ascii_lowercase());
     let mut told = String::new();
     let mut told_to = 0;
@@ -91,7 +91,7 @@ mod tests {
         |words| format!("ERR what is {words}?"),
         |words| format!("ERR [{}]", words.to_uppercase()),
         |words| format!("NOPE {words:?} is not for me"),
-        // Cut off, as those do that fear for their log.
+        // Truncated, as by a server that limits the length.
         |words| format!("ERR {}", &words[..words.len() - 3]),
         |words| format!("ERR {}", words.replace('-', "\\x2d")),
         |words| format!("ERR {}", words.replace(' ', "")),

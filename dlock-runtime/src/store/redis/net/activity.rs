@@ -1,7 +1,7 @@
-//! Notices bytes of any kind that come from a server.
+//! Counts the reads of a connection, so that any bytes from the server prove that it is alive.
 //!
 //! Answers arrive in the order of the requests. While other requests are ahead of a PING, its missing answer
-//! says nothing about the server; their answers do.
+//! says nothing about the server; the answers to those requests do.
 
 use std::{
     pin::pin,
@@ -24,7 +24,7 @@ pub(crate) struct Activity(Arc<AtomicU64>);
 
 impl Activity {
     fn beat(&self) {
-        // Only whether it has changed counts, and each connection has one reader.
+        // Only a change counts, and each connection has one reader.
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -32,8 +32,8 @@ impl Activity {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The answer to what the connection asks for itself, or that nothing at all has come for all of
-    /// `limit` while it was waited for.
+    /// Returns the answer to one of the connection's own requests, or an error if no bytes at all have arrived within
+    /// `limit`.
     pub(crate) async fn answered<T>(
         &self,
         limit: Duration,
@@ -45,7 +45,7 @@ impl Activity {
             match timeout(limit, &mut answer).await {
                 Ok(answer) => return answer.map_err(|error| errors::of_request(&error, limit)),
                 Err(_) if self.beats() == before => return Err(StoreError::timed_out(limit)),
-                // It answers others.
+                // The server answers other requests.
                 Err(_) => {}
             }
         }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
         assert_eq!(begun.elapsed(), LIMIT);
 
-        // Some answers, and then none: it is told within twice the limit.
+        // Some answers, and then none: this is detected within twice the limit.
         let falls_silent = async {
             for _ in 0..3 {
                 sleep(LIMIT / 2).await;

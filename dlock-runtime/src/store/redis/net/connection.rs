@@ -36,30 +36,30 @@ use crate::{
     },
 };
 
-/// No script has this hash.
+/// The hash of no script.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
 /// More callers than this wait until earlier requests are written.
 const QUEUED_REQUESTS: usize = 1024;
 
-/// A connection with all that has to end with it.
+/// A connection, and everything that ends with it.
 pub(crate) struct Connection {
     handle: Handle,
     session: Session,
-    /// The connection from which hints come, if not the same one.
+    /// The connection that receives hints, if it is a separate one.
     subscriber: Option<Subscriber>,
     pushes: bool,
     namespace: String,
     /// The name of the connection in the list of clients.
     name: String,
     subscribed: HashSet<ClientId>,
-    /// `true` once it is known that channels may be subscribed at all.
+    /// `true` once the permission to subscribe channels is verified.
     probed: bool,
     evicts: Option<String>,
 }
 
 impl Connection {
-    /// Connects, logs in, loads the scripts and subscribes every client that takes hints.
+    /// Connects, logs in, loads the scripts and subscribes every client that receives hints.
     pub(crate) async fn open(
         endpoint: &Endpoint,
         config: &RedisConfig,
@@ -134,11 +134,11 @@ impl Connection {
             hello.arg(3);
         }
         if in_cluster {
-            // A user that may not say it would lose leases when a slot moves, and not before. It is
-            // about the next command, which has no key.
+            // Without this permission, leases would be lost when a slot moves, and the cause would be found only
+            // then. `ASKING` applies to the next command, which has no key.
             requests.cmd("ASKING");
         }
-        // No lock works without these, and the first one should not be the first to learn that.
+        // No lock works without these commands. The error belongs here and not to the first lock.
         if !hints.are_unwanted() {
             requests.cmd("EVALSHA").arg(NO_SCRIPT).arg(0);
             requests.cmd("EVAL").arg("return 1").arg(0);
@@ -152,9 +152,8 @@ impl Connection {
         let connection = &mut self.handle.connection;
         let answers = connection.send_packed_commands(&requests, 0, count);
         let answers = answered(self.handle.limit, answers).await?;
-        // The rest but the two may be refused: a name is a courtesy, as is advice, and a script that is not
-        // loaded is sent whole when it is called. A refused HELLO tells nothing, but the login was
-        // accepted.
+        // The server may refuse every other request: the name and the advice are optional, and a script that is not
+        // loaded is sent with its call. A refused HELLO contains no information, but the login was accepted.
         let mut answers = answers.into_iter();
         self.evicts = answers
             .next_back()
@@ -163,7 +162,7 @@ impl Connection {
             server_check::check_server(&hello, in_cluster)?;
         }
         let asking = if in_cluster { answers.next() } else { None };
-        // A user that only inspects locks may lack them.
+        // A user that only inspects locks may lack these permissions.
         if hints.are_unwanted() {
             return Ok(());
         }
@@ -200,8 +199,8 @@ impl Connection {
 
     /// Subscribes the clients that are not subscribed yet, and returns them.
     ///
-    /// The first time it subscribes something in any case: without a permission that hints need
-    /// no lock would work, and one wants to know that before the first client is there.
+    /// The first call always subscribes something: without the permission for hints no lock would work, and this
+    /// should be known before the first client attaches.
     pub(crate) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
         if hints.are_unwanted() {
             return Ok(Vec::new());
@@ -218,7 +217,7 @@ impl Connection {
         if channels.is_empty() {
             return Ok(new);
         }
-        // It returns when the server has confirmed every channel.
+        // Completes when the server has confirmed every channel.
         let confirmed = async {
             let limit = self.handle.limit;
             if let Some(subscriber) = &mut self.subscriber {
@@ -241,8 +240,7 @@ impl Connection {
         Ok(new)
     }
 
-    /// Returns when the server answers; neither the answer nor the number of requests ahead of this
-    /// one matters.
+    /// Returns when the server answers. Neither the answer nor the number of requests ahead of this one matters.
     pub(crate) async fn ping(&mut self) -> Result<(), StoreError> {
         let limit = self.handle.limit;
         let question = redis::cmd("PING");
@@ -254,7 +252,7 @@ impl Connection {
         try_join(answer, subscriber.ping(limit)).await.map(drop)
     }
 
-    /// Returns when the connection of the requests has broken, and why.
+    /// Returns the cause when the connection for requests has broken.
     pub(crate) async fn broken(&mut self) -> StoreError {
         (&mut self.session.driver).await.ok();
         let fault = self.handle.health.fault();
@@ -265,7 +263,7 @@ impl Connection {
         self.handle.clone()
     }
 
-    /// The task that reads and writes.
+    /// Returns the task that reads and writes.
     pub(crate) fn driver(&self) -> AbortHandle {
         self.session.driver.abort_handle()
     }
@@ -274,11 +272,11 @@ impl Connection {
         self.handle.health.clone()
     }
 
-    /// Closes the socket; a caller that still waits for an answer learns of the cause.
+    /// Closes the socket. Callers that still wait for an answer get `error`.
     pub(crate) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
         drop(self.subscriber.take());
-        // One that has ended by itself has been awaited.
+        // A task that has ended by itself was already awaited.
         if !self.session.driver.is_finished() {
             self.session.driver.abort();
             (&mut self.session.driver).await.ok();

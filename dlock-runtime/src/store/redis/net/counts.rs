@@ -1,4 +1,4 @@
-//! Counters of a server: missing connections, and messages that were sent again.
+//! Metrics of a server: missing connections, and wake-up messages that the client published.
 
 use metrics::{Gauge, counter, gauge};
 
@@ -7,17 +7,17 @@ use crate::telemetry::{
     told,
 };
 
-/// A wake-up message that no script could publish was sent instead, or could not be.
+/// Counts a wake-up message that a script could not publish, with the outcome of publishing it from here.
 pub(crate) fn wake_up_resent(server: &str, outcome: &'static str) {
     counter!(WAKE_UPS_RESENT, "server" => server.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// Of one connection; an outage that is dropped is over, as the connection is not wanted any more.
+/// The metrics of one connection. Dropping it ends the outage, because the connection is not needed any more.
 #[derive(Default)]
 pub(crate) struct Outage(Option<Gauge>);
 
 impl Outage {
-    /// A connection has broken that was there.
+    /// Counts the loss of an established connection.
     pub(crate) fn lost(&mut self, server: &str) {
         told(|| counter!(CONNECTIONS_LOST, "server" => server.to_owned()).increment(1));
         self.begins(server);
@@ -35,7 +35,7 @@ impl Outage {
     }
 
     pub(crate) fn ends(&mut self, server: &str) {
-        // A gauge that is there before anything is wrong can be watched.
+        // A gauge that exists before the first fault can be monitored.
         told(|| gauge!(DISCONNECTED, "server" => server.to_owned()).increment(0));
         self.end();
     }

@@ -1,4 +1,4 @@
-//! Reads an error that a server sends before any request, and which explains why it refuses the connection.
+//! Reads an error that a server sends before any request and that explains why it refuses the connection.
 //!
 //! A server with too many clients, or one that serves only its own machine, sends such an error and closes the
 //! connection. The library does not expect an answer without a request, and reports only a broken connection.
@@ -16,12 +16,12 @@ use crate::store::{StoreError, redis::protocol::errors};
 /// Refusals are much shorter.
 const LONGEST_LINE: usize = 1024;
 
-/// The first line that a server has said, if that is an error.
+/// The first line from the server, if it is an error.
 #[derive(Clone, Default)]
 pub(crate) struct EarlyError(Arc<OnceLock<Vec<u8>>>);
 
 impl EarlyError {
-    /// The reason why the server has hung up, if it has given one.
+    /// Returns the reason why the server has closed the connection, if it sent one.
     pub(crate) fn refusal(&self) -> Option<StoreError> {
         let said = redis::parse_redis_value(self.0.get()?);
         let error = said.and_then(Value::extract_error).err()?;
@@ -29,13 +29,13 @@ impl EarlyError {
     }
 }
 
-/// A stream that listens for a refusal.
+/// A stream that records an early error.
 pub(crate) type EarlyErrorStream<S> = ObservedStream<S, FirstLine>;
 
-/// The first line as far as it has come.
+/// The received part of the first line.
 pub(crate) struct FirstLine {
     early_error: EarlyError,
-    /// None when it is known to be a refusal or not.
+    /// `None` once it is known whether the line is an error.
     line: Option<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ impl ReadObserver for FirstLine {
             return;
         }
         if end.is_some() {
-            // It is set here alone.
+            // It is set only here.
             self.early_error.0.set(line).ok();
         } else {
             self.line = Some(line);

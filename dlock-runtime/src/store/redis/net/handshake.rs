@@ -53,7 +53,7 @@ impl Connector {
         }
     }
 
-    /// Shakes hands with the server, which must prove that it is `host`, within about `limit`.
+    /// Performs the handshake within about `limit`. The server must prove that it is `host`.
     pub(crate) async fn connect(
         &self,
         server: impl Display + Copy,
@@ -61,8 +61,8 @@ impl Connector {
         socket: TcpStream,
         limit: Duration,
     ) -> Result<(Secured, Verdict), StoreError> {
-        // A Redis server without TLS waits in silence for the end of a line. The rest of the time
-        // is for asking whether it is one, and for saying so.
+        // A Redis server without TLS waits silently for the end of a line. The rest of the time is reserved for a
+        // test with a plain `PING`, and for its error.
         let rest = limit / 8;
         let share = limit.saturating_sub(2 * rest);
         let refused =
@@ -125,15 +125,15 @@ impl fmt::Debug for Connector {
 
 /// The reason why there is no TLS connection.
 enum Failure {
-    /// One side does not accept the other, for this reason.
+    /// One side rejects the other, for this reason.
     Tls(StoreError),
-    /// The server's answer is no TLS.
+    /// The server's answer is not TLS.
     NotTls,
     Io(io::Error),
 }
 
-/// The news of a connection after the handshake: of a client's certificate the server
-/// thinks only when the client takes the handshake to be complete.
+/// The events of a connection after the handshake. A server checks the client's certificate only after the client has
+/// completed the handshake.
 pub(crate) struct Verdict {
     host: String,
     has_identity: bool,
@@ -142,11 +142,11 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// The reason why a connection broke before the first answer, if TLS has to do with it.
+    /// Returns the reason why a connection broke before the first answer, if TLS is the cause.
     pub(crate) fn of_broken(&self) -> Option<StoreError> {
         match self.fault.get() {
             Some(error) => Some(self.in_words(error)),
-            // The alert may be lost when the server closes at once.
+            // The alert may be lost when the server closes the connection at once.
             None if self.is_asked_in_vain() => {
                 let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
                 Some(self.in_words(&alert))
@@ -180,7 +180,7 @@ fn fault(message: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Tls, message)
 }
 
-/// A fault whose words say what to do.
+/// Returns an error whose text says what to do.
 fn advice(message: &str) -> StoreError {
     fault(message).with_advice()
 }
@@ -188,7 +188,7 @@ fn advice(message: &str) -> StoreError {
 fn of_certificate(error: &CertificateError, host: &str) -> StoreError {
     use CertificateError as Is;
     match error {
-        // One that bears the name of another is unknown all the same.
+        // A certificate with the name of a known authority, but another key, is unknown too.
         Is::UnknownIssuer | Is::BadSignature => advice(
             "the server's certificate is from an unknown authority; set `ca` to its certificate",
         ),
@@ -213,7 +213,7 @@ fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Notes that the server has asked for a certificate.
+/// Records that the server has requested a certificate.
 struct NotingResolver {
     resolver: Arc<dyn ResolvesClientCert>,
     was_asked: Arc<AtomicBool>,
@@ -230,19 +230,19 @@ impl ResolvesClientCert for NotingResolver {
     }
 
     fn has_certs(&self) -> bool {
-        // Else it would not be told that it is asked.
+        // Otherwise rustls would not call it for a request.
         true
     }
 }
 
-/// Nothing of the key.
+/// Shows nothing of the key.
 impl fmt::Debug for NotingResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NotingResolver")
     }
 }
 
-/// A TLS connection that notes why the other side has ended it.
+/// A TLS connection that records why the peer has closed it.
 pub(crate) struct Secured {
     stream: TlsStream<TcpStream>,
     fault: Arc<OnceLock<Error>>,
@@ -255,7 +255,7 @@ impl Secured {
         }
     }
 
-    /// A write fails when the other side has gone; its last words are still to be read.
+    /// After the peer has closed, a write fails. The peer's alert can still be read.
     fn last_words(&mut self, cx: &mut Context<'_>) {
         let mut byte = [0];
         let mut buffer = ReadBuf::new(&mut byte);

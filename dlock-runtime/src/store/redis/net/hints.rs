@@ -1,4 +1,4 @@
-//! Hints from the server to the managers of this process.
+//! Passes hints from the server to the managers of this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,13 +10,13 @@ use crate::{
     store::{Hint, HintSink},
 };
 
-/// The managers that take hints. Entries go when their managers have gone.
+/// The managers that receive hints. Entries are removed when their managers are dropped.
 #[derive(Default)]
 pub(crate) struct Hints {
     sinks: Mutex<Vec<(ClientId, HintSink)>>,
-    /// A grant that a hint tells of is to be asked for: the hint says nothing of replicas.
+    /// A grant in a hint has to be confirmed by a request, because the hint says nothing about replicas.
     must_ask: bool,
-    /// No manager here takes locks.
+    /// No manager here acquires locks.
     are_unwanted: bool,
     attached: watch::Sender<()>,
 }
@@ -29,7 +29,7 @@ impl Hints {
         }
     }
 
-    /// For a connection that takes no locks: no channel is subscribed.
+    /// Creates hints for a connection that acquires no locks: no channel is subscribed.
     pub(crate) fn unwanted() -> Self {
         Self {
             are_unwanted: true,
@@ -46,7 +46,8 @@ impl Hints {
         self.attached.send_replace(());
     }
 
-    /// Changes when a manager was attached, which is to be subscribed on every connection there is.
+    /// Returns a receiver that changes when a manager was attached. Its channel is then subscribed on every
+    /// connection.
     pub(crate) fn attached(&self) -> watch::Receiver<()> {
         self.attached.subscribe()
     }
@@ -55,29 +56,29 @@ impl Hints {
         self.sinks().iter().map(|(client, _)| *client).collect()
     }
 
-    /// Hints for these clients may have been missed.
+    /// Tells the managers of these clients to poll, because hints may have been missed.
     pub(crate) fn look_again(&self, clients: &[ClientId]) {
         for client in clients {
             self.tell(*client, HintSink::look_again);
         }
     }
 
-    /// Passes on a push of the server. It runs on the connection's own task: it never waits.
+    /// Passes on a push message of the server. It runs on the connection's own task and never waits.
     pub(crate) fn take(&self, push: &PushInfo) {
         if push.kind != PushKind::Message {
             return;
         }
-        // Channel and message.
+        // The channel and the message.
         if let [_, Value::BulkString(message)] = push.data.as_slice() {
             self.hear(message);
         }
     }
 
-    /// Passes on a message. Any client may publish, so anything may come.
+    /// Passes on a message. Any client may publish, so the message can have any content.
     pub(crate) fn hear(&self, message: &[u8]) {
         if let Some(mut hint) = parse(message) {
             if self.must_ask {
-                // Older than every answer, it is not believed.
+                // A fence of 0 is older than every answer, so the hint only causes a request.
                 hint.fence = 0;
             }
             self.tell(hint.owner.client(), |sink| sink.hint(&hint));
@@ -92,19 +93,19 @@ impl Hints {
                 .map(|(_, sink)| sink.clone())
                 .collect()
         };
-        // Not under the mutex: the work of a manager is its own affair.
+        // After the mutex is unlocked, because a manager may take long.
         if !sinks.iter().all(word) {
             self.sinks().retain(|(other, _)| *other != client);
         }
     }
 
     fn sinks(&self) -> MutexGuard<'_, Vec<(ClientId, HintSink)>> {
-        // Nothing under the mutex can panic half-way.
+        // Every change under the mutex is complete before a panic is possible.
         self.sinks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads `owner fence key`; `None` unless it is exactly that.
+/// Parses `owner fence key`. Returns `None` for any other form.
 pub(crate) fn parse(message: &[u8]) -> Option<Hint<'_>> {
     let text = str::from_utf8(message).ok()?;
     let (owner, rest) = text.split_once(' ')?;

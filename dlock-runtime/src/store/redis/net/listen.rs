@@ -31,13 +31,13 @@ use crate::{
     },
 };
 
-/// More messages than this wait in the server until they are taken.
+/// With more messages than this, the rest waits in the server's output buffer.
 const MOST_UNHEARD: usize = 1024;
 
-/// A connection on which nothing comes is asked after this, whether it is still there.
+/// After this time without a message, the connection is checked with a ping.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The same word within this time is one that came another way.
+/// The same message within this time is a copy from another server.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// A wake-up message for one waiter.
@@ -50,7 +50,7 @@ pub(crate) struct HeardWakeUp {
 
 /// All wake-up messages for waiters, until a connection breaks.
 pub(crate) struct Listener {
-    /// None from a connection that has broken.
+    /// The messages; `None` from a connection that has broken.
     words: Receiver<Option<HeardWakeUp>>,
     is_over: bool,
     tasks: Vec<JoinHandle<()>>,
@@ -58,7 +58,7 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens to the servers of all `stores`.
+    /// Subscribes to the servers of all `stores`.
     pub(crate) async fn open(stores: &[RedisStore]) -> Result<Self, StoreError> {
         let (sender, words) = mpsc::channel(MOST_UNHEARD);
         let mut listener = Self {
@@ -83,7 +83,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// The next word; `None` when a connection has broken, as some could be missed from then on.
+    /// Returns the next message, or `None` when a connection has broken: messages may be missed from then on.
     pub(crate) async fn next(&mut self) -> Option<HeardWakeUp> {
         while !self.is_over {
             match self.words.recv().await.flatten() {
@@ -104,20 +104,20 @@ impl Drop for Listener {
     }
 }
 
-/// All channels of a namespace.
+/// Returns the pattern for all channels of a namespace.
 pub(crate) fn pattern(config: &RedisConfig) -> String {
     let prefix = names::channel_prefix(&config.namespace);
     format!("{}*", inspect::escaped(&prefix))
 }
 
-/// A connection that is made to listen, which has subscribed nothing yet.
+/// Opens a connection for listening. No channel is subscribed yet.
 pub(crate) async fn open(
     endpoint: &Endpoint,
     config: &RedisConfig,
 ) -> Result<(PubSubSink, PubSubStream), StoreError> {
     let limit = config.connect_timeout;
     let login = endpoint.login_now(limit / 2).await?;
-    // The library subscribes by either protocol, and is introduced here by this one.
+    // The library can subscribe with either protocol; this login uses RESP2.
     let login = login.set_protocol(ProtocolVersion::RESP2);
     let (mut stream, _, omen) = Socket::connect(endpoint, limit).await?.parts();
     introduce(&mut stream, &login, Some(&config.connection_name()), limit)
@@ -130,7 +130,7 @@ pub(crate) async fn open(
     Ok(connection.split())
 }
 
-/// Subscribes all channels, over a connection that is made for it.
+/// Subscribes all channels over a new connection.
 async fn subscribe(
     endpoint: &Endpoint,
     config: &RedisConfig,
@@ -153,7 +153,7 @@ async fn subscribe(
     session::named(endpoint, config.connect_timeout, attempt).await
 }
 
-/// One connection.
+/// The reader of one connection.
 struct ChannelReader {
     sink: PubSubSink,
     stream: PubSubStream,
@@ -189,13 +189,13 @@ impl ChannelReader {
                 return;
             }
         }
-        // The listener may be gone.
+        // The listener may have been dropped.
         self.words.send(None).await.ok();
     }
 }
 
-/// The messages of the last second. In a cluster each one comes from every master, and in a quorum
-/// from each server that gives it.
+/// The messages of the last second. In a cluster, each message comes from every master; in a quorum, from each server
+/// that sends it.
 #[derive(Default)]
 struct Recent {
     order: VecDeque<(Instant, HeardWakeUp)>,

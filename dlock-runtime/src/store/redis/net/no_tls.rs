@@ -1,4 +1,4 @@
-//! Replaces TLS when it is not built in: no [`Connector`] can be created.
+//! Replaces TLS when it is not compiled in: a [`Connector`] cannot be created.
 
 use std::{convert::Infallible, fmt::Display, time::Duration};
 

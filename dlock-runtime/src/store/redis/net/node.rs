@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// A server, for as long as this lives.
+/// A server. Its connection is kept open while this value lives.
 pub(crate) struct Node {
     shown: Box<str>,
     #[cfg(feature = "admin")]
@@ -44,7 +44,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts to connect, in the background of `home`.
+    /// Starts to connect, in the background on `home`.
     pub(crate) fn start(
         source: Source,
         config: &Arc<RedisConfig>,
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Waits until the server is ready, or will not be without an operator's help.
+    /// Waits until the server is ready, or until it is known that an operator has to act.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let decided = |state: &State| match state {
             State::Connecting { .. } => None,
@@ -83,14 +83,14 @@ impl Node {
             Ok(outcome) => outcome,
             Err(_) => match &*self.state.borrow() {
                 State::Connecting { .. } => Err(self.no_connection(limit)),
-                // The last failure says more than that time is up.
+                // The last failure is more specific than a timeout.
                 State::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
                 State::Ready(_) => Ok(()),
             },
         }
     }
 
-    /// The find of `read` in the state, as soon as there is one.
+    /// Waits until `read` finds a value in the state.
     async fn wait_for<T>(
         &self,
         read: impl Fn(&State) -> Option<Result<T, StoreError>>,
@@ -101,7 +101,7 @@ impl Node {
                 if let Some(found) = read(&state.borrow_and_update()) {
                     return found;
                 }
-                // It cannot be closed while `self` has the other end.
+                // The channel cannot be closed while `self` has the other end.
                 state.changed().await.ok();
             }
         };
@@ -112,19 +112,19 @@ impl Node {
         }
     }
 
-    /// Executes a command, in no more time than a request may take.
+    /// Executes a command within the response timeout.
     pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
         within(self.response_timeout, async {
             let handle = self.handle().await.map_err(StoreError::unsent)?;
-            // From here on a failed request may have been carried out.
+            // From here on, a failed request may have been carried out.
             let answer = handle.execute(command, false).await;
             answer.map_err(Stop::into_error)
         })
         .await
     }
 
-    /// Executes commands in one write, within `limit`; the answers are in the order of the commands. A
-    /// connection is waited for in half of that.
+    /// Executes commands in one write, within `limit`. The answers have the order of the commands. Half of the limit
+    /// is for getting a connection.
     pub(crate) async fn execute_all(
         &self,
         commands: &[&Command],
@@ -144,7 +144,7 @@ impl Node {
         }
     }
 
-    /// The outcome of `request` over the connection, in no more time than a request may take.
+    /// Returns the outcome of `request` over the connection, within the response timeout.
     pub(crate) async fn over_connection<T>(
         &self,
         request: impl AsyncFnOnce(Handle) -> T,
@@ -156,43 +156,43 @@ impl Node {
         .await
     }
 
-    /// The handle for requests, as soon as it is there; an error means that nothing can be sent.
+    /// Returns the handle for requests as soon as it exists. An error means that nothing was sent.
     pub(crate) async fn handle(&self) -> Result<Handle, StoreError> {
         self.handle_within(self.response_timeout).await
     }
 
-    /// The same for a caller that waits no longer than `limit`, and no longer than for an answer.
+    /// The same for a caller that waits no longer than `limit`, and no longer than the response timeout.
     pub(crate) async fn handle_within(&self, limit: Duration) -> Result<Handle, StoreError> {
         self.process.check(Instant::now())?;
         if let Some(known) = known(&self.state.borrow()) {
             return known;
         }
-        // A caller whose own limit is the same shall learn that nothing was sent.
+        // A caller with the same limit should learn that nothing was sent.
         let limit = limit.min(self.response_timeout) / 10 * 9;
         let found = timeout(limit, self.wait_for(known)).await;
         found.unwrap_or_else(|_| Err(self.no_connection(limit)))
     }
 
-    /// The answer to a command that is no script.
+    /// Returns the answer to a command that is not a script.
     #[cfg(feature = "admin")]
     pub(crate) async fn ask(&self, question: &::redis::Cmd) -> Result<Value, StoreError> {
         self.over_connection(async |handle: Handle| handle.ask(question).await)
             .await?
     }
 
-    /// Its URL without the password.
+    /// Returns its URL without the password.
     #[cfg(feature = "admin")]
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// The place of the server at this moment, for a connection besides the one that is kept.
+    /// Returns the current address of the server, for an additional connection.
     #[cfg(feature = "admin")]
     pub(crate) async fn place(&self) -> Result<Endpoint, StoreError> {
         self.source.find(self.response_timeout).await
     }
 
-    /// The state of the connection, and its changes.
+    /// Returns the state of the connection, and its changes.
     pub(crate) fn state(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
@@ -202,7 +202,7 @@ impl Node {
         self.supervisor.revive();
     }
 
-    /// Ends the connection; a caller that waits for an answer learns that it broke.
+    /// Ends the connection. Callers that wait for an answer get an error that it broke.
     pub(crate) fn close(&self) {
         self.supervisor.close();
     }
@@ -223,12 +223,12 @@ impl Node {
     }
 }
 
-/// The outcome of a request, or that there was none within `limit`.
+/// Returns the outcome of a request, or an error if there is none within `limit`.
 async fn within<T>(
     limit: Duration,
     request: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    // A timer panics without one.
+    // Without a runtime, a timer panics.
     if runtime::Handle::try_current().is_err() {
         return Err(errors::no_runtime("no tokio runtime is running here").unsent());
     }
@@ -236,7 +236,7 @@ async fn within<T>(
     outcome.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
 }
 
-/// The handle or failure that is known at once, if any.
+/// Returns the handle or failure, if either is known without waiting.
 fn known(state: &State) -> Option<Result<Handle, StoreError>> {
     match state {
         State::Connecting { .. } => None,
@@ -256,10 +256,10 @@ mod tests {
         fake::{Fake, courtesy},
     };
 
-    /// Longer than a loaded machine stands still.
+    /// Longer than a busy machine pauses a thread.
     const LIMIT: Duration = Duration::from_millis(1500);
 
-    /// Each request is answered long after the one before it, but within the limit.
+    /// Each request is answered long after the previous one, but within the limit.
     const SLOWNESS: Duration = Duration::from_millis(400);
 
     async fn slow_server() -> Fake {
@@ -295,13 +295,13 @@ mod tests {
             node.ready(LIMIT).await.unwrap();
             let connections = server.connections();
 
-            // So many that the last ones, and a PING behind them, have to wait for several limits.
+            // So many requests that the last ones, and the PING behind them, wait for several limits.
             let command = Command::plain(::redis::cmd("SET").arg("k").arg("x").to_owned(), None);
             let handle = node.handle().await.unwrap();
             let requests = (0..12).map(|_| node.execute(&command));
             let answers = join_all(requests).await;
-            assert!(answers.iter().any(Result::is_err), "nobody was impatient");
-            // It comes after the others, and only if their connection is still there.
+            assert!(answers.iter().any(Result::is_err), "no request timed out");
+            // It is answered after the others, and only if their connection is still open.
             handle.execute(&command, false).await.ok().unwrap();
             assert_eq!(server.connections(), connections, "{protocol}");
         }

@@ -1,4 +1,4 @@
-//! Logs in on a RESP2 connection, before the library does.
+//! Logs in on a RESP2 connection before the library does.
 //!
 //! The library also logs in over RESP2, but hides the reason of a failure, and cannot name a connection that
 //! only subscribes.
@@ -16,7 +16,7 @@ const LONGEST_LINE: usize = 1024;
 
 /// Logs in, if there is a password, and sets the name, if there is one.
 ///
-/// A name is a courtesy: it may be refused.
+/// The name is optional: the server may refuse it.
 pub(crate) async fn introduce(
     stream: &mut (impl Stream + Unpin),
     login: &RedisConnectionInfo,
@@ -48,7 +48,7 @@ pub(crate) async fn introduce(
     Ok(())
 }
 
-/// One answer, which is one line, be it an error. Nothing after it is read.
+/// Reads one answer, which is one line, possibly an error. Reads nothing after it.
 async fn line(stream: &mut (impl Stream + Unpin)) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     while !line.ends_with(b"\n") && line.len() < LONGEST_LINE {

@@ -7,8 +7,8 @@ use crate::store::{
     redis::protocol::{errors, value::text},
 };
 
-/// Refuses a server on which locks would not work, by what it says of itself; `in_cluster` is
-/// whether it should be a node of a cluster.
+/// Refuses a server on which locks would not work, by its own description. With `in_cluster`, it must be a node of a
+/// cluster.
 pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreError> {
     let fields: Vec<_> = match hello {
         Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
@@ -50,9 +50,9 @@ pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
     Ok(())
 }
 
-/// The policy by which the server may delete locks to make room, by what `INFO memory` tells.
+/// Returns the policy by which the server may delete locks to free memory, from the answer to `INFO memory`.
 ///
-/// Without a limit it has no reason to, and one that keeps what it has refuses new locks instead.
+/// A server without a memory limit never evicts. One with `noeviction` refuses new locks instead.
 pub(crate) fn evicts(info: &Value) -> Option<String> {
     let text: String = redis::from_redis_value_ref(info).ok()?;
     let field = |name: &str| {
@@ -98,7 +98,7 @@ mod tests {
             (("mode", "sentinel"), StoreErrorKind::Unsupported),
             (("version", "6.0.16"), StoreErrorKind::Unsupported),
         ] {
-            let error = check_server(&hello(&[field])).expect_err("it cannot serve");
+            let error = check_server(&hello(&[field])).expect_err("the server is unsuitable");
             assert_eq!(error.kind(), kind, "{field:?}");
             let words = [field.0, field.1].map(|word| Value::BulkString(word.into()));
             assert_eq!(check_server(&Value::Array(words.into())), Err(error));

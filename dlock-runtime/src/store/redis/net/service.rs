@@ -26,7 +26,7 @@ use crate::{
     store::{StoreError, StoreErrorKind, redis::protocol::errors},
 };
 
-/// Between two runs of work that panics.
+/// The first pause after a panic.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,38 +37,38 @@ pub(crate) trait Work: Send + 'static {
     /// It may be dropped at any await, and be called again after that.
     fn run(&mut self) -> impl Future<Output = ()> + Send;
 
-    /// A run has ended early, because of this panic if there was one.
+    /// Called when a run has ended early, with the text of the panic if there was one.
     fn interrupted(&mut self, panic: Option<&str>);
 }
 
-/// A background task, for as long as this lives.
+/// A background task. It runs while this value lives.
 pub(crate) struct Service<W: Work>(Arc<WorkCell<W>>);
 
 struct WorkCell<W> {
-    /// The work, while no task has it.
+    /// The work, while no task runs it.
     work: Mutex<Option<W>>,
     stage: watch::Sender<Stage>,
-    /// Set when the task has ended early. Services may share one.
+    /// Set when the task has ended early. Several services may share it.
     is_interrupted: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// A task has the work, as far as is known.
+    /// A task runs the work, as far as is known.
     Running,
     /// The task's runtime has ended.
     Idle,
-    /// The work is not wanted any more, or it is done.
+    /// The work is not needed any more, or it is done.
     Closed,
 }
 
 impl<W: Work> Service<W> {
-    /// Begins the work on `home`.
+    /// Starts the work on `home`.
     pub(crate) fn start(work: W, home: &runtime::Handle) -> Self {
         Self::start_watched(work, home, Arc::default())
     }
 
-    /// The same; `is_interrupted` is set when the task ends early.
+    /// The same. `is_interrupted` is set when the task ends early.
     pub(crate) fn start_watched(
         work: W,
         home: &runtime::Handle,
@@ -83,7 +83,7 @@ impl<W: Work> Service<W> {
         service
     }
 
-    /// Begins the work anew on the current runtime if its own has ended. It costs next to nothing else.
+    /// Restarts the work on the current runtime if its own has ended. Otherwise it costs almost nothing.
     pub(crate) fn revive(&self) {
         let is_interrupted = &self.0.is_interrupted;
         if is_interrupted.load(Ordering::Acquire) && runtime::Handle::try_current().is_ok() {
@@ -92,7 +92,7 @@ impl<W: Work> Service<W> {
         }
     }
 
-    /// The same, also if another caller has seen meanwhile that it was interrupted.
+    /// The same, even if another caller has already reset `is_interrupted`.
     pub(crate) fn revive_if_idle(&self) {
         let is_idle = *self.0.stage.borrow() == Stage::Idle;
         if is_idle && let Ok(here) = runtime::Handle::try_current() {
@@ -100,7 +100,7 @@ impl<W: Work> Service<W> {
         }
     }
 
-    /// Keeps the work going for a request that needs it; returns why that is not possible.
+    /// Keeps the work running for a request that needs it. Returns the reason when that is impossible.
     pub(crate) async fn keep_going(&self) -> StoreError {
         let mut stage = self.0.stage.subscribe();
         loop {
@@ -117,7 +117,7 @@ impl<W: Work> Service<W> {
         }
     }
 
-    /// Ends the work for good.
+    /// Ends the work permanently.
     pub(crate) fn close(&self) {
         self.0.stage.send_replace(Stage::Closed);
         drop(self.0.take());
@@ -145,12 +145,12 @@ impl<W: Work> Drop for Service<W> {
 
 impl<W> WorkCell<W> {
     fn take(&self) -> Option<W> {
-        // Nothing under the mutex can panic half-way.
+        // Every change under the mutex is complete before a panic is possible.
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.take()
     }
 
-    /// Gives the work back, unless the service is closed.
+    /// Stores the work for the next run, unless the service is closed.
     fn put(&self, work: W) {
         let mut cell = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if *self.stage.borrow() == Stage::Closed {
@@ -172,7 +172,7 @@ impl<W> WorkCell<W> {
     }
 }
 
-/// The work while a task has it; dropping it gives the work back.
+/// The work while a task runs it. Dropping it stores the work for the next run.
 struct WorkTask<W: Work> {
     work: Option<W>,
     cell: Arc<WorkCell<W>>,
@@ -195,7 +195,7 @@ impl<W: Work> WorkTask<W> {
                 return;
             };
             interrupt(work, Some(&words(&*panic)));
-            // The payload of a panic may panic as well when it is dropped.
+            // The payload of a panic may panic too when it is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| drop(panic))));
             if begun.elapsed() > pause {
                 pause = FIRST_PAUSE;
@@ -228,7 +228,7 @@ fn interrupt(work: &mut impl Work, panic: Option<&str>) {
     drop(catch_unwind(AssertUnwindSafe(|| work.interrupted(panic))));
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics so often, and then goes on for ever.
+    /// Panics several times, and then runs forever.
     struct Fragile {
         panics: usize,
         runs: Arc<AtomicUsize>,
@@ -338,7 +338,7 @@ mod tests {
             service
                 .keep_going()
                 .now_or_never()
-                .expect("it is told at once")
+                .expect("the caller gets it at once")
         };
         assert_eq!(error.kind(), StoreErrorKind::NoRuntime, "{error}");
         assert_eq!(runs.load(Ordering::SeqCst), 0);

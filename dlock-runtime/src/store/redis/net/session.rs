@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// The connection, and the task of its own that reads and writes.
+/// The connection, and its own task that reads and writes.
 pub(crate) struct Session {
     pub(crate) connection: MultiplexedConnection,
     pub(crate) driver: JoinHandle<()>,
@@ -37,7 +37,7 @@ impl Session {
         let begun = Instant::now();
         let login = endpoint.login_now(limit / 2).await?;
         let (mut stream, activity, omen) = Socket::connect(endpoint, limit).await?.parts();
-        // Somewhat less than the caller waits, or the caller would not know that there was a connection.
+        // Less than the caller's limit, so that the caller learns about the connection.
         let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
         let logged_in = async {
             if !endpoint.pushes() && login.password().is_some() {
@@ -45,7 +45,7 @@ impl Session {
                     .await
                     .map_err(|error| hidden(omen.explain(error), &login))?;
             }
-            // Each caller has a timer of its own, and one is enough.
+            // Each caller has its own timer.
             let settings = settings.set_response_timeout(None);
             MultiplexedConnection::new_with_config(&login, stream, settings)
                 .await
@@ -72,7 +72,7 @@ impl Drop for Session {
     }
 }
 
-/// One question to one server, over a connection that is made for it.
+/// Sends one request to one server over a new connection.
 ///
 /// # Errors
 ///
@@ -93,8 +93,8 @@ pub(crate) async fn ask(
     named(endpoint, limit, asked).await
 }
 
-/// The outcome of `attempt` in time, or why it failed: no request of a caller was sent by it, whatever
-/// went wrong on the way.
+/// Returns the outcome of `attempt` in time, or the reason for its failure. The attempt sends no caller's request, so
+/// every failure means that nothing was sent.
 pub(crate) async fn named<T>(
     endpoint: &Endpoint,
     limit: Duration,
@@ -114,7 +114,7 @@ pub(crate) async fn named<T>(
     })
 }
 
-/// The answer to what the connection asks for itself, or that there was none within `limit`.
+/// Returns the answer to one of the connection's own requests, or an error if there is none within `limit`.
 pub(crate) async fn answered<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, RedisError>>,

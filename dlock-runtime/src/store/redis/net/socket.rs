@@ -25,7 +25,7 @@ use crate::store::{
 /// The bytes of a connection.
 pub(crate) type Bytes = ActivityStream<Pin<Box<dyn Stream>>>;
 
-/// A connection on which nothing has been said yet.
+/// A connection on which nothing was sent yet.
 pub(crate) struct Socket {
     stream: Bytes,
     activity: Activity,
@@ -36,16 +36,17 @@ enum Kind {
     /// TCP without TLS.
     Plain(EarlyError),
     Secured(Verdict),
-    /// Of this machine.
+    /// A Unix socket.
     #[cfg(unix)]
     Local(EarlyError),
 }
 
-/// The reasons of a connection that breaks before the first answer.
+/// The reason for a connection that breaks before the first answer.
 pub(crate) struct Omen(Kind);
 
 impl Omen {
-    /// The failure of a login, if it has to do with TLS, or the server has said why it hangs up.
+    /// Returns a more specific error for a failed login: TLS is the cause, or the server sent a reason before it
+    /// closed the connection.
     pub(crate) fn explain(&self, error: StoreError) -> StoreError {
         const HINT: &str = "; if the server uses TLS on this port, write `rediss://`";
         let no_answer = matches!(
@@ -73,7 +74,7 @@ impl Socket {
     pub(crate) async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<Self, StoreError> {
         let begin = Instant::now();
         let failed = |error: io::Error| errors::of_connect(endpoint, &error);
-        // Before anything is opened that would not be secured.
+        // Before any connection is opened that would lack TLS.
         let connector = endpoint.connector()?;
         match endpoint.address() {
             Address::Tcp(host, port) => {
@@ -115,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_goes_in_plain_text_where_tls_is_missing() {
-        // No certificates were prepared for it.
+        // No certificates were loaded for it.
         let location = Location::parse("rediss://127.0.0.1:1").unwrap();
         let endpoint = location.endpoint(location.addresses()[0].clone());
         let refused = Socket::connect(&endpoint, Duration::from_secs(5)).await;

@@ -8,17 +8,17 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream of bytes, over whatever address.
+/// A stream of bytes over any kind of address.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
-/// Sees the bytes that a stream has read.
+/// Observes the bytes that a stream has read.
 pub(crate) trait ReadObserver {
-    /// At least one byte.
+    /// Called with at least one byte.
     fn read(&mut self, bytes: &[u8]);
 }
 
-/// A stream that shows an observer its reads.
+/// A stream that passes its reads to an observer.
 pub(crate) struct ObservedStream<S, O> {
     stream: S,
     observer: O,

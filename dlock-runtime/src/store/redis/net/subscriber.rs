@@ -30,7 +30,7 @@ pub(crate) struct Subscriber {
     listener: JoinHandle<()>,
 }
 
-/// Has the connection replaced when its listener ends, for whatever reason.
+/// Makes the supervisor replace the connection when its listener ends for any reason.
 struct FailOnDrop(Arc<Health>);
 
 impl Drop for FailOnDrop {

@@ -2,7 +2,7 @@
 //!
 //! Only the task of this module connects. It replaces the connection
 //! - when it breaks, which the library reports at once because it always reads;
-//! - when the server turns out to be a replica, or forgets our login;
+//! - when the server is a replica, or has forgotten the login;
 //! - when the connection is silently dead. A request without an answer in time, or whose caller cancelled it
 //!   before, causes a PING. Answers arrive in the order of the requests, so the PING may take long while many
 //!   requests are ahead of it: the connection is kept as long as any answer arrives within each response
@@ -10,7 +10,7 @@
 //!   checked from time to time, because hints arrive on it as well;
 //! - when the Sentinels name another master.
 //!
-//! Where hints need a connection of their own, as with RESP2, these rules apply to both connections together.
+//! If hints need a separate connection, as with RESP2, these rules apply to both connections together.
 //!
 //! The task restarts after a panic, or with the next request after its runtime has ended.
 //!
@@ -43,21 +43,21 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Within this, those whose connections were lost at the same instant connect again.
+/// Processes whose connections were lost at the same moment reconnect within this time.
 const MOST_SCATTER: Duration = Duration::from_millis(100);
 
-/// No attempt takes longer, or a network that has healed would be noticed late.
+/// A longer attempt would delay the reconnection to a network that works again.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 
-/// An idle connection is asked after this many response timeouts.
+/// An idle connection is checked after this many response timeouts.
 const IDLE_FACTOR: u32 = 5;
 
 /// The state of the connection, for callers.
 #[derive(Clone)]
 pub(crate) enum State {
-    /// The outcome of the first attempt is not known yet.
+    /// The outcome of the first attempt is unknown yet.
     Connecting {
-        /// The last connection was given up for want of an answer.
+        /// The last connection was closed because of a missing answer.
         after_silence: bool,
     },
     Ready(Handle),
@@ -81,7 +81,7 @@ impl Work for Supervisor {
         let attempt = self.config.connect_timeout.min(LONGEST_ATTEMPT);
         self.last_has_closed(attempt).await;
         let mut pause = Backoff::default();
-        // From before the first connection, so that no manager is missed that comes meanwhile.
+        // Created before the first connection, so that no manager is missed that attaches in the meantime.
         let mut attached = self.hints.attached();
         loop {
             let error = match self.open(attempt).await {
@@ -101,12 +101,12 @@ impl Work for Supervisor {
                     let lived = since.elapsed();
                     link.close(error.clone()).await;
                     if let Some(scatter) = pause.outlived(lived, SystemRandom.next_u64()) {
-                        // Callers wait for it.
+                        // Callers wait for this delay.
                         sleep(scatter).await;
                         continue;
                     }
-                    // One that dies young is a failed attempt, or two sides could keep each
-                    // other busy with connecting.
+                    // A connection that breaks early counts as a failed attempt. Otherwise this process and the
+                    // server could reconnect in a loop.
                     error
                 }
                 Err(error) => {
@@ -122,7 +122,7 @@ impl Work for Supervisor {
 
     fn interrupted(&mut self, panic: Option<&str>) {
         let Some(panic) = panic else {
-            // The next request connects anew, and an end of the program is not an outage.
+            // The next request connects again. The end of a program is not an outage.
             self.state.send_replace(State::Connecting {
                 after_silence: false,
             });
@@ -158,13 +158,13 @@ impl Supervisor {
         }
     }
 
-    /// Waits until the socket of the last connection is closed, when this task was interrupted: what was
-    /// written there must not be carried out after what comes over the next one.
+    /// After an interruption of this task, waits until the socket of the last connection is closed. Requests on it
+    /// must not be carried out after requests on the next connection.
     async fn last_has_closed(&mut self, limit: Duration) {
         let begun = Instant::now();
         if let Some(driver) = self.driver.take() {
             driver.abort();
-            // A runtime that is about to end may take its time.
+            // A runtime that is about to end may take long.
             while !driver.is_finished() && begun.elapsed() < limit {
                 sleep(Duration::from_millis(1)).await;
             }
@@ -177,7 +177,7 @@ impl Supervisor {
         Ok((endpoint, link))
     }
 
-    /// Returns when the connection has to be replaced, and why.
+    /// Returns the reason when the connection has to be replaced.
     async fn watch_over(
         &self,
         endpoint: &Endpoint,
@@ -209,7 +209,7 @@ impl Supervisor {
                     }
                 }
             };
-            // It may take its time behind other requests, and they may learn more meanwhile.
+            // The ping may wait behind other requests, which may fail in the meantime.
             tokio::select! {
                 biased;
                 fault = health.failed() => return fault,
@@ -222,11 +222,11 @@ impl Supervisor {
     }
 }
 
-/// A doubt that is to be cleared up.
+/// A suspicion that the supervisor has to check.
 enum Doubt {
-    /// Does the server still answer?
+    /// The server may not answer any more.
     Answers,
-    /// Is every client subscribed?
+    /// Some client may not be subscribed.
     Subscriptions,
 }
 
@@ -241,13 +241,13 @@ impl Default for Backoff {
 
 impl Backoff {
     fn next(&mut self, is_final: bool) -> Duration {
-        // A wrong password does not get better by being tried again and again.
+        // A repeated attempt does not help against a wrong password.
         let pause = if is_final { LONGEST_PAUSE } else { self.0 };
         self.0 = (pause * 2).min(LONGEST_PAUSE);
         jittered(pause * 4 / 5, SystemRandom.next_u64())
     }
 
-    /// The pause after the loss of a connection that lived so long; `None` if it counts as a failed
+    /// Returns the pause after the loss of a connection that lived for `lived`, or `None` if it counts as a failed
     /// attempt.
     ///
     /// A loss that affects many connections usually affects old ones, and frequent losses must not cause long
@@ -285,7 +285,7 @@ mod tests {
         );
     }
 
-    /// The pauses of a connection that is lost again and again at the same age.
+    /// Returns the pauses of a connection that is lost repeatedly at the same age.
     fn pauses_at(lived: Duration) -> Vec<Duration> {
         let mut pause = Backoff::default();
         let mut next = |_| {
@@ -308,7 +308,7 @@ mod tests {
             let pauses = pauses_at(lived);
             let longest = (lived / 4).min(MOST_SCATTER);
             assert!(pauses.iter().all(|it| *it <= longest), "{lived:?}");
-            // They come from all of it.
+            // The pauses cover the whole range.
             let of_part = |part: u32| {
                 let (from, to) = (longest * part / 4, longest * (part + 1) / 4);
                 pauses.iter().any(|it| (from..=to).contains(it))

@@ -1,4 +1,4 @@
-//! TCP connections, set up so that a dead peer is noticed.
+//! Opens TCP connections, and configures them so that a dead peer is detected.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::{
 /// The time for which the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
-/// `true` if a Redis server answers there that does not want TLS. No secret is sent.
+/// Returns `true` if a Redis server without TLS answers at the address. No secret is sent.
 #[cfg(feature = "tls")]
 pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bool {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,14 +21,14 @@ pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bo
         stream.write_all(b"PING\r\n").await?;
         stream.read_u8().await
     };
-    // `+PONG`, or an error in its place.
+    // `+PONG`, or an error instead.
     matches!(timeout(limit, asked).await, Ok(Ok(b'+' | b'-')))
 }
 
 /// Connects within about `limit`, to the first address of the host that answers.
 pub(crate) async fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
-    // One address that swallows everything must leave time for the next.
+    // An address that does not answer must leave time for the next one.
     let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
@@ -51,7 +51,7 @@ fn set_up(stream: &TcpStream) -> io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe))?;
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "fuchsia"))]
     socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
-    // Closing means that we have given up: what is still unsent must not arrive minutes later,
-    // when the network has healed, and take a lock that is not wanted any more.
+    // A closed connection was given up. Unsent requests must not arrive minutes later, when the network works again,
+    // and acquire an unwanted lock.
     socket.set_linger(Some(Duration::ZERO))
 }

@@ -16,11 +16,11 @@ use tokio_rustls::rustls::{
 use super::handshake::Connector;
 use crate::error::ConnectError;
 
-/// Certificates for connections to `rediss://` URLs and the like.
+/// Certificates for TLS connections, such as those of `rediss://` URLs.
 ///
-/// The server's certificate is always verified: its chain, its dates, and that it is for the host
-/// of the URL. For a Sentinel's master or a cluster's node, that is the host they are announced
-/// by. Files are read when the manager is made, and not again.
+/// The server's certificate is always verified: its chain, its dates, and its name, which must be the host of the
+/// URL. For a Sentinel's master or a cluster's node, it must be the announced host. Files are read once, when the
+/// manager is created.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -46,13 +46,13 @@ enum Pem {
 }
 
 impl Tls {
-    /// Trusts the authorities that this machine trusts, and shows no certificate.
+    /// Trusts the certificate authorities of this machine, and presents no client certificate.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts the authorities in this PEM file and no others.
+    /// Trusts only the authorities in this PEM file.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -67,7 +67,7 @@ impl Tls {
         self
     }
 
-    /// Trusts the authorities in this PEM text and no others.
+    /// Trusts only the authorities in this PEM text.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -84,8 +84,8 @@ impl Tls {
         self
     }
 
-    /// Shows a server that asks the certificate in one PEM file, with its chain, and proves it by
-    /// the private key in the other.
+    /// Presents the certificate in the first PEM file, with its chain, if the server requests one. The other file has
+    /// its private key.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -101,7 +101,7 @@ impl Tls {
         self
     }
 
-    /// As [`identity_files`](Self::identity_files), from PEM texts.
+    /// Like [`identity_files`](Self::identity_files), with PEM texts.
     #[must_use]
     pub fn identity_pem(mut self, cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         self.cert = Some(Pem::Text(cert.as_ref().into()));
@@ -109,7 +109,7 @@ impl Tls {
         self
     }
 
-    /// The files that the options of a URL name.
+    /// Returns the configuration with the files that the options of a URL name.
     pub(crate) fn from_paths(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> Self {
         let file = |path: &str| Pem::File(path.into());
         Self {
@@ -119,7 +119,7 @@ impl Tls {
         }
     }
 
-    /// These together with `others`, none of which may be given in both.
+    /// Merges this configuration with `others`. A setting must not be in both.
     pub(crate) fn merged(self, others: Self) -> Result<Self, ConnectError> {
         const TWICE: &str = "the URL sets it too; set it in one place";
         let one = |option, one: Option<Pem>, other: Option<Pem>| match (one, other) {
@@ -136,16 +136,16 @@ impl Tls {
         })
     }
 
-    /// Reads everything.
+    /// Reads all files.
     pub(crate) fn connector(&self) -> Result<Connector, ConnectError> {
         let roots = match &self.ca {
             Some(pem) => given_roots(pem)?,
             None => roots_of_the_machine()?,
         };
-        // The one of this program may be another, or none.
+        // The process-wide provider may be another one, or missing.
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
-            .expect("the provider knows the versions that are safe")
+            .expect("the provider supports the safe versions")
             .with_root_certificates(roots);
         let (mut config, has_identity) = match (&self.cert, &self.key) {
             (None, None) => (config.with_no_client_auth(), false),
@@ -163,13 +163,13 @@ impl Tls {
                 return Err(ConnectError::InvalidOption { option, reason });
             }
         };
-        // A connection lasts for days. Each is to see the certificate that is valid then.
+        // A connection lasts for days. Each new one verifies the certificate that is valid then.
         config.resumption = Resumption::disabled();
         Ok(Connector::new(config, has_identity))
     }
 }
 
-/// Without the key.
+/// Shows nothing of the key.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |pem: &Option<Pem>| pem.as_ref().map(Pem::origin);
@@ -221,7 +221,7 @@ fn given_roots(pem: &Pem) -> Result<RootCertStore, ConnectError> {
 fn roots_of_the_machine() -> Result<RootCertStore, ConnectError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Some machines have one among hundreds that cannot be read.
+    // Some machines have an unreadable certificate among hundreds.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         return Err(ConnectError::InvalidCertificate {
@@ -243,7 +243,7 @@ fn certificates(
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match read {
         Ok(all) if !all.is_empty() => Ok(all),
-        // The error of the parser might quote its input.
+        // The parser's error might quote its input.
         _ => Err(pem.refused(option, "it contains no certificate in PEM format")),
     }
 }

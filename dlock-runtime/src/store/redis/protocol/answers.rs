@@ -1,4 +1,4 @@
-//! The answers of the scripts, and their meaning.
+//! Reads the answers of the scripts.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(crate) struct UnsentWakeUp<'a> {
     pub(crate) message: &'a [u8],
 }
 
-/// A message that a script has left to its caller to publish: the end of an answer of `acquire`, `release`
-/// or `unlock`.
+/// Returns the message that a script has left to its caller to publish, from the end of an answer of `acquire`,
+/// `release` or `unlock`.
 pub(crate) fn unsent_wake_up(answer: &Value) -> Option<UnsentWakeUp<'_>> {
     let Value::Array(fields) = answer else {
         return None;
@@ -55,7 +55,7 @@ pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreEr
                 Ok(AcquireOutcome::Busy(Holder {
                     label,
                     function,
-                    // Less than zero: no time to live.
+                    // Less than zero: the key has no TTL.
                     ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
                     never_ends: *ttl < 0,
                     position: u64::try_from(*place).ok(),
@@ -86,8 +86,7 @@ pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
     }
 }
 
-/// `true` if a waiter has the lock after `unlock`, `false` if it is free, `None` if nothing was
-/// done.
+/// Returns `true` if a waiter has the lock after `unlock`, `false` if it is free, and `None` if nothing was done.
 #[cfg(feature = "admin")]
 pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
     match outcome(answer) {
@@ -98,7 +97,7 @@ pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
     }
 }
 
-/// The number that `release` returns, also where a message comes with it.
+/// Returns the number that `release` returns, also if a message follows it.
 fn outcome(answer: &Value) -> Option<i64> {
     match answer {
         Value::Int(outcome) => Some(*outcome),
@@ -119,7 +118,7 @@ pub(crate) fn read_raise(answer: &Value) -> Result<Raised, StoreError> {
 }
 
 pub(crate) fn misshapen(script: &str, answer: &Value) -> StoreError {
-    // An answer of any kind may be megabytes long.
+    // An answer of an unknown form may be megabytes long.
     let shown: String = format!("{answer:?}").chars().take(80).collect();
     let shown = errors::quoted(&shown);
     errors::bad_answer(format!("the answer to `{script}` is invalid: {shown}"))

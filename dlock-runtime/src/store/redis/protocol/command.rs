@@ -24,17 +24,16 @@ use crate::{
     },
 };
 
-/// The time for which a waiter counts as alive, in milliseconds.
+/// Returns the time for which a waiter counts as alive, in milliseconds.
 fn alive() -> i64 {
     i64::try_from(milliseconds(ALIVE)).expect("three seconds fit")
 }
 
-/// One script with all it is to be called with, as it is sent; or a plain command with one key, which
-/// comes first.
+/// A script with its keys and arguments, or a plain command with one key, which comes first.
 pub(crate) struct Command {
     script: Option<&'static Script>,
     cmd: Cmd,
-    /// The destination, if that is not the slot of its first key.
+    /// The slot to which it is sent, if that is not the slot of its first key.
     slot: Option<u16>,
 }
 
@@ -47,7 +46,7 @@ impl Command {
         Self::ask(config, request, alive)
     }
 
-    /// The same for a node of a quorum.
+    /// Creates the same command for a node of a quorum.
     pub(crate) fn propose(config: &RedisConfig, proposal: &Proposal<'_>) -> Self {
         let alive = if proposal.notice { -alive() } else { 0 };
         let mut command = Self::ask(config, &proposal.request, alive);
@@ -89,7 +88,7 @@ impl Command {
         command
     }
 
-    /// All there is to know of a lock, with the first `most` of its waiters.
+    /// Creates the command that reads everything about a lock, with its first `most` waiters.
     #[cfg(feature = "admin")]
     pub(crate) fn inspect(config: &RedisConfig, key: &LockKey, most: usize) -> Self {
         let mut command = Self::new(&INSPECT, config, key);
@@ -123,7 +122,7 @@ impl Command {
         command
     }
 
-    /// Writes the presence of a process, which lasts for a while.
+    /// Creates the command that writes the record of a process, which expires.
     pub(crate) fn write_presence(
         config: &RedisConfig,
         client: ClientId,
@@ -136,12 +135,13 @@ impl Command {
         Self::plain(cmd, None)
     }
 
-    /// A script that works on a lock tries to publish, and says why it cannot.
+    /// Creates a command that tests the permissions of a script: it works on a lock, tries to publish, and returns
+    /// the reason for a failure.
     #[cfg(feature = "admin")]
     pub(crate) fn publish_in_script(config: &RedisConfig) -> Self {
         const SCRIPT: &str = "local told = redis.pcall('PUBLISH', ARGV[1], '0') \
                               return type(told) == 'table' and told.err or 1";
-        // No lock has a name with a control character in it.
+        // No lock's name contains a control character.
         let key = format!("{}:{{\u{1}probe}}", config.namespace);
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(SCRIPT).arg(1).arg(&key);
@@ -161,21 +161,21 @@ impl Command {
         Self::publish(slot::of_key(key.as_str().as_bytes()), untold)
     }
 
-    /// Removes the presence of a process that has ended.
+    /// Creates the command that removes the record of a process that has ended.
     pub(crate) fn remove_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("DEL");
         names::push_process(&mut cmd, config, client);
         Self::plain(cmd, None)
     }
 
-    /// Publishes a message that a script could not, over the connection to the master of a slot.
+    /// Publishes a message that a script could not publish, over the connection to the master of a slot.
     pub(crate) fn publish(slot: u16, untold: UnsentWakeUp<'_>) -> Self {
         let mut cmd = redis::cmd("PUBLISH");
         cmd.arg(untold.channel).arg(untold.message);
         Self::plain(cmd, Some(slot))
     }
 
-    /// Reads the presence of a process.
+    /// Creates the command that reads the record of a process.
     #[cfg(feature = "admin")]
     pub(crate) fn read_presence(config: &RedisConfig, client: ClientId) -> Self {
         let mut cmd = redis::cmd("GET");
@@ -183,8 +183,8 @@ impl Command {
         Self::plain(cmd, None)
     }
 
-    /// A command without a script. One that has no key is for the master of `slot`, or for a server that is
-    /// chosen otherwise.
+    /// Creates a command without a script. A command without a key goes to the master of `slot`, or to a server that
+    /// is selected otherwise.
     pub(crate) fn plain(cmd: Cmd, slot: Option<u16>) -> Self {
         Self {
             script: None,
@@ -193,10 +193,10 @@ impl Command {
         }
     }
 
-    /// The command with its first key.
+    /// Creates the command with its first key.
     fn new(script: &'static Script, config: &RedisConfig, key: &LockKey) -> Self {
-        // Enough for all but the longest keys: every command of a section is made here, and must not
-        // grow its buffers on the way.
+        // Enough for all but the longest keys. Every command of a section is built here, and its buffers should not
+        // grow.
         let mut cmd = Cmd::with_capacity(13, 4 * names::lock_len(config, key) + 256);
         cmd.arg("EVALSHA").arg(&script.hash).arg(script.key_count);
         names::push_lock(&mut cmd, config, key);
@@ -211,8 +211,8 @@ impl Command {
         self.cmd.write_arg_fmt(owner);
     }
 
-    /// For a release whose keys lie on two servers at the moment: the same of the lock alone, which
-    /// is free then, whether it has waiters or not.
+    /// Returns the release of the lock alone, for a release whose keys are on two servers at the moment. The lock is
+    /// free afterwards, with or without waiters.
     pub(crate) fn of_the_lock_alone(&self) -> Option<Self> {
         if !ptr::eq(self.script?, &raw const *RELEASE) {
             return None;
@@ -232,7 +232,7 @@ impl Command {
         })
     }
 
-    /// The slot that all of its keys lie in, or whose master it is for.
+    /// Returns the slot of all of its keys, or the slot to whose master it goes.
     pub(crate) fn slot(&self) -> u16 {
         self.slot.unwrap_or_else(|| slot::of_key(self.first_key()))
     }
@@ -242,7 +242,7 @@ impl Command {
         self.arguments().nth(place).unwrap_or_default()
     }
 
-    /// All words of the command.
+    /// Returns all arguments of the command.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &[u8]> {
         self.cmd.args_iter().filter_map(|argument| match argument {
             Arg::Simple(bytes) => Some(bytes),
@@ -250,13 +250,13 @@ impl Command {
         })
     }
 
-    /// The command as it is sent to a server that has its script.
+    /// Returns the command for a server that has its script.
     pub(crate) fn cmd(&self) -> &Cmd {
         &self.cmd
     }
 
-    /// The command with the source of its script, which runs it and makes the server remember it, in one
-    /// round trip. Where only that was missing nothing has been done yet, so nothing is done twice.
+    /// Returns the command with the source of its script. The server runs the script and stores it, in one round
+    /// trip. If only the script was missing, nothing was done before, so nothing is done twice.
     pub(crate) fn whole(&self) -> Cmd {
         let Some(script) = self.script else {
             return self.cmd.clone();
@@ -269,7 +269,7 @@ impl Command {
         cmd
     }
 
-    /// The failure in words, with the place where one has to look.
+    /// Describes the failure, with the key to check.
     pub(crate) fn explain(&self, error: &RedisError, limit: Duration) -> StoreError {
         let Some(script) = self.script else {
             return errors::of_command(&self.cmd, error, limit);
@@ -285,7 +285,7 @@ impl Command {
                 };
                 sorted.reworded(|message| format!("{message} ({place}, lock at `{lock}`)"))
             }
-            // Commands that came with Redis 6.2 may be missing in an older one; the rest is in all of them.
+            // An older server may lack the commands that came with Redis 6.2. All servers have the others.
             StoreErrorKind::Unsupported => {
                 let cmd = errors::script_line(error).and_then(|line| script.command(line));
                 cmd.filter(|cmd| *cmd != "GETEX")

@@ -197,12 +197,12 @@ fn of_server(code: &str, detail: &str) -> StoreError {
 ///
 /// | code | of the whole command | inside a script |
 /// |---|---|---|
-/// | `NOPERM` | before it runs | never under this code; as an `ERR`, perhaps after a write |
-/// | `MISCONF`, `NOREPLICAS` | before it runs | at the first write: it is of every writing command, and since 7.0 later ones are not checked; in 6.2 what is checked does not change while a script runs |
-/// | `OOM` | before it runs | at the first write, since a script that has written is let go on |
+/// | `NOPERM` | before it runs | never with this code; as an `ERR`, possibly after a write |
+/// | `MISCONF`, `NOREPLICAS` | before it runs | at the first write: the check is for every writing command; since 7.0 later commands are not checked, and in 6.2 the checked state does not change while a script runs |
+/// | `OOM` | before it runs | at the first write: a script that has written may continue |
 /// | `READONLY`, `MASTERDOWN`, `LOADING` | before it runs | at the first write, as `MISCONF` |
-/// | `BUSY` | before it runs: the script of another client does | never |
-/// | `CLUSTERDOWN`, `TRYAGAIN`, `MOVED`, `ASK` | before it runs: there is no node to run it | perhaps after a write, if a slot goes meanwhile |
+/// | `BUSY` | before it runs: a script of another client runs | never |
+/// | `CLUSTERDOWN`, `TRYAGAIN`, `MOVED`, `ASK` | before it runs: no node can run it | possibly after a write, if a slot moves |
 /// | `NOAUTH`, `DENIED`, too many clients | before it runs | never |
 ///
 /// The server makes all these checks for the first write of each script. `acquire.lua` and `raise.lua` write

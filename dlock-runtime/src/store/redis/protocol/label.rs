@@ -6,10 +6,10 @@ use redis::Cmd;
 
 use crate::store::redis::protocol::names;
 
-/// A label that says nothing, because a field of a value cannot be empty.
+/// The label of a holder without a name, because a field of a value cannot be empty.
 pub(crate) const NO_LABEL: &str = "-";
 
-/// Stands between a label and the name of a function.
+/// Separates a label from the name of a function.
 const BEFORE_FUNCTION: &str = "#";
 
 /// Adds the label of the holder, in one argument.
@@ -23,8 +23,8 @@ pub(crate) fn push(command: &mut Cmd, label: &str, function: &str) {
     }
 }
 
-/// A part of the word by which a holder is known. With a space in it, the owner would not find its own
-/// lock again.
+/// Returns a part of the holder's name without spaces. With a space in it, the owner would not find its own lock
+/// again.
 fn plain(part: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_ascii_graphic() && !BEFORE_FUNCTION.contains(c);
     if part.chars().all(is_plain) {
@@ -34,9 +34,8 @@ fn plain(part: &str) -> Cow<'_, str> {
     }
 }
 
-/// The labels of a holder and of its function, as far as a line of a log can contain them: any
-/// client that may write the key may have written anything. Those of dlock are shorter and
-/// printable.
+/// Returns the labels of a holder and its function in a form that fits into one line of a log: a client that may
+/// write the key may have written any bytes. The labels of dlock are shorter and printable.
 pub(crate) fn read_label(word: &[u8]) -> (Option<String>, Option<String>) {
     const LONGEST: usize = 128;
     let read = |text: &[u8]| {

@@ -11,7 +11,7 @@ use redis::{Cmd, RedisWrite};
 use super::slot;
 use crate::{key::LockKey, owner::ClientId, store::redis::RedisConfig};
 
-/// The length of a lock's name, or somewhat less.
+/// Returns the length of a lock's name, or slightly less.
 pub(crate) fn lock_len(config: &RedisConfig, key: &LockKey) -> usize {
     config.namespace.len() + key.as_str().len()
 }
@@ -24,7 +24,7 @@ pub(crate) fn push_lock(command: &mut Cmd, config: &RedisConfig, key: &LockKey) 
     }
 }
 
-/// The keys after the first: the queue, the living, and the fence.
+/// Adds the keys after the first: the queue, the living waiters and the fence.
 pub(crate) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey) {
     let (namespace, lock) = (&config.namespace, key.as_str());
     let living = if config.raw_keys { "}:ra" } else { "}:a" };
@@ -33,10 +33,10 @@ pub(crate) fn push_others(command: &mut Cmd, config: &RedisConfig, key: &LockKey
     push_fence(command, config, key);
 }
 
-/// The end of a queue's name.
+/// Returns the suffix of a queue's name.
 ///
-/// **Safety.** A release grants the lock to the first waiter of its queue. A lock at a raw key is
-/// another than the one of the same name in the namespace, so it has a queue of its own.
+/// **Safety.** A release grants the lock to the first waiter of its queue. A lock at a raw key differs from the lock
+/// of the same name in the namespace, so it has its own queue.
 pub(crate) fn queue(config: &RedisConfig) -> &'static str {
     if config.raw_keys { ":rq" } else { ":q" }
 }
@@ -46,14 +46,14 @@ pub(crate) fn push_fence(command: &mut Cmd, config: &RedisConfig, key: &LockKey)
     command.write_arg_fmt(format_args!("{namespace}:fence:{{{tag:x}}}"));
 }
 
-/// The key of a process's presence. In braces, it could be a lock of a namespace that ends in `:process`,
-/// and there is none.
+/// Adds the key of a process's record. In braces, it could be a lock of a namespace that ends in `:process`. No lock
+/// has this name.
 pub(crate) fn push_process(command: &mut Cmd, config: &RedisConfig, client: ClientId) {
     let namespace = &config.namespace;
     command.write_arg_fmt(format_args!("{namespace}:process:{{{client}}}"));
 }
 
-/// One argument, written without a string of its own.
+/// Adds one argument, without an intermediate string.
 pub(crate) fn push(command: &mut Cmd, parts: &[&str]) {
     let mut argument = command.writer_for_next_arg();
     for part in parts {
@@ -67,7 +67,7 @@ pub(crate) fn channel_prefix(namespace: &str) -> String {
     format!("{namespace}:wake:")
 }
 
-/// A channel without messages: a user that may subscribe it may subscribe every client's channel.
+/// Returns a channel without messages. A user that may subscribe to it may subscribe to the channel of every client.
 pub(crate) fn probe_channel(namespace: &str) -> String {
     format!("{namespace}:wake:probe")
 }

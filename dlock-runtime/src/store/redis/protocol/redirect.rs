@@ -4,27 +4,27 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::store::redis::config::url::Address;
 
-/// Nothing of the request has been carried out.
+/// A redirection. Nothing of the request was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     /// The slot belongs to another node.
     Moved(Place),
-    /// The slot is being moved, and the key is at the other node already, or will be.
+    /// The slot is being moved, and the key is already at the other node, or will be.
     Ask(Place),
     /// Some of the keys are at one node and some at the other.
     TryAgain,
 }
 
-/// The place of another node, as a node names it.
+/// The address of another node, as a node announces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Empty where the node means the host that it was reached by itself.
+    /// Empty if the node means its own host, as the client reached it.
     host: String,
     port: u16,
 }
 
 impl Redirect {
-    /// `None` for an answer of any other sort.
+    /// Returns `None` for any other answer.
     pub(crate) fn of(error: &RedisError) -> Option<Self> {
         let ErrorKind::Server(kind) = error.kind() else {
             return None;
@@ -48,14 +48,14 @@ impl Place {
         })
     }
 
-    /// Returns the address as the node at `from` means it, or `None` if the node has not named one.
+    /// Returns the address as the node at `from` means it, or `None` if the node has not announced one.
     pub(crate) fn seen_from(&self, from: &Address) -> Option<Address> {
         resolve(&self.host, self.port, from)
     }
 }
 
-/// A host as nodes write it: nothing for the one that `from` was reached by, and a question mark for
-/// one that has no name.
+/// Resolves a host in the form that nodes use: empty for the host of `from`, and a question mark for a host without a
+/// name.
 pub(crate) fn resolve(host: &str, port: u16, from: &Address) -> Option<Address> {
     match host {
         "?" => None,

@@ -1,4 +1,4 @@
-//! The texts of the scripts, as the server knows them.
+//! The sources of the scripts, as they are sent to the server.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ pub(crate) static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
     Script::new("unlock", source, 4)
 });
 
-/// The text of every script that a lock usually needs, for a new connection to load.
+/// Returns the source of every script that a lock usually needs, to be loaded on a new connection.
 pub(crate) fn sources() -> [&'static str; 3] {
     [ACQUIRE.source, RENEW.source, RELEASE.source]
 }
@@ -44,7 +44,7 @@ impl Script {
         }
     }
 
-    /// The command that is called in a line.
+    /// Returns the command that is called in a line.
     pub(crate) fn command(&self, line: usize) -> Option<&'static str> {
         let line = self.source.lines().nth(line.checked_sub(1)?)?;
         line.split('\'')

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 pub(crate) const SLOTS: usize = 16_384;
 
-/// For every slot the smallest number whose lower-case hexadecimal form hashes to it.
+/// For every slot, the smallest number whose lower-case hexadecimal form hashes to it.
 ///
-/// Written out, these are the tags of the fence keys. They are part of what processes agree on,
-/// so the rule must never change.
+/// In this form, the numbers are the tags of the fence keys. All processes must agree on them, so the rule must never
+/// change.
 static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut tags = vec![None; SLOTS];
     let mut missing = SLOTS;
@@ -26,18 +26,18 @@ static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Makes the table now, which takes some milliseconds, rather than during the first request.
+/// Builds the table now and not during the first request. It takes some milliseconds.
 pub(crate) fn prepare() {
     LazyLock::force(&TAGS);
 }
 
-/// The short text that hashes to the same slot as `key`.
+/// Returns the short text that hashes to the same slot as `key`.
 pub(crate) fn tag(key: &str) -> u32 {
     // A lock key has no braces, so as a hash tag it is hashed as a whole.
     TAGS[usize::from(slot(key.as_bytes()))]
 }
 
-/// The slot of a whole key: that of what stands in its first braces, if anything does.
+/// Returns the slot of a whole key: the slot of the text in its first braces, if there is any.
 pub(crate) fn of_key(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -51,7 +51,7 @@ pub(crate) fn slot(text: &[u8]) -> u16 {
     crc16(text) % 16_384
 }
 
-/// CRC16 as XMODEM has it, which is the one of Redis Cluster.
+/// Computes CRC16 in the XMODEM variant, which Redis Cluster uses.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| {
         let [high, low] = crc.to_be_bytes();
@@ -115,7 +115,7 @@ mod tests {
             );
         }
         assert_eq!(TAGS.len(), SLOTS);
-        // The names that other versions of this program must find again.
+        // Other versions of this program must find the same names.
         assert_eq!(TAGS.iter().max(), Some(&0x4_cd70));
         assert_eq!(format!("{:x}", tag("foo")), "43681");
     }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-/// A text, in either of the two forms that servers give to one.
+/// Returns a text, in either of the two forms that servers use.
 pub(crate) fn text(value: &Value) -> Option<&str> {
     match value {
         Value::BulkString(bytes) => str::from_utf8(bytes).ok(),

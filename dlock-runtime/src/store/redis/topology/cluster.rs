@@ -62,15 +62,15 @@ use crate::store::{
     },
 };
 
-/// A cluster, for as long as this lives.
+/// A cluster. Its connections are kept open while this value lives.
 pub(crate) struct Cluster {
     shared: Arc<ClusterState>,
-    /// The task that keeps the map.
+    /// The task that maintains the map.
     watcher: Service<Watcher>,
 }
 
 impl Cluster {
-    /// Starts to ask the servers of the URL for the slots of each node, in the background of `home`.
+    /// Starts to request the slots from the servers of the URL, in the background on `home`.
     pub(crate) fn start(
         location: Location,
         config: &Arc<RedisConfig>,
@@ -93,12 +93,12 @@ impl Cluster {
         Self { shared, watcher }
     }
 
-    /// The time that one request may take.
+    /// Returns the time limit of one request.
     pub(crate) fn limit(&self) -> Duration {
         self.shared.config.response_timeout
     }
 
-    /// Waits until some master is ready and none is known to refuse us for good.
+    /// Waits until some master is ready and none is known to refuse this client permanently.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         let end = Instant::now() + limit;
         let mut knowledge = self.shared.knowledge.subscribe();
@@ -134,7 +134,7 @@ impl Cluster {
 
 #[cfg(feature = "admin")]
 impl Cluster {
-    /// The nodes that have slots, in the order of their addresses.
+    /// Returns the nodes that have slots, in the order of their addresses.
     pub(crate) fn masters(&self) -> Vec<Arc<Member>> {
         self.shared.read(Map::masters)
     }

@@ -1,4 +1,4 @@
-//! Independent servers, named by one URL: a quorum of them.
+//! The independent servers of one URL, which form a quorum.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -28,16 +28,16 @@ pub(crate) struct Independent {
 }
 
 impl Independent {
-    /// Starts to connect to all servers in the background; `None` for a URL of another kind.
+    /// Starts to connect to all servers in the background. Returns `None` for another kind of URL.
     ///
     /// # Errors
     ///
-    /// As [`RedisStore::connect_lazy`].
+    /// The errors of [`RedisStore::connect_lazy`].
     pub(crate) fn start(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
         Self::start_with(config, Hints::new)
     }
 
-    /// The same to inspect locks only.
+    /// Does the same for inspection only.
     #[cfg(feature = "admin")]
     pub(crate) fn for_inspection(config: &RedisConfig) -> Result<Option<Self>, ConnectError> {
         Self::start_with(config, |_| Hints::unwanted())
@@ -63,7 +63,7 @@ impl Independent {
         let addresses = location.addresses().iter().cloned();
         let endpoints: Vec<_> = addresses.map(|it| location.endpoint(it)).collect();
         let stores = endpoints.iter().map(|endpoint| {
-            // A quorum asks twice in that time.
+            // A quorum sends two requests in that time.
             let config = RedisConfig {
                 response_timeout: config.response_timeout / 2,
                 ..config.clone()
@@ -86,12 +86,12 @@ impl Independent {
         }))
     }
 
-    /// The quorum, whether its servers are there or not.
+    /// Returns the quorum, whether its servers are reachable or not.
     pub(crate) fn into_quorum(self) -> Result<Quorum, ConnectError> {
         Ok(Quorum::of(self.stores)?.node_timeout(self.response_timeout / 2))
     }
 
-    /// The stores, as soon as a majority is ready, or some if there is none.
+    /// Returns the stores as soon as a majority is ready, or else those that are ready in time.
     #[cfg(feature = "admin")]
     pub(crate) async fn into_stores(
         self,
@@ -107,7 +107,7 @@ impl Independent {
         Ok(self.stores)
     }
 
-    /// Waits until a majority is ready. The others may come later.
+    /// Waits until a majority is ready. The others may become ready later.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), ConnectError> {
         let unavailable = |reason| ConnectError::Unavailable {
             url: self.shown.clone(),
@@ -122,9 +122,8 @@ impl Independent {
         self.check_identities().await
     }
 
-    /// One server in two places would have two votes. Not every user may ask for its identity, and
-    /// a server that does not answer in time does not give it: this finds mistakes, and is no
-    /// proof.
+    /// Detects a server with two addresses, which would have two votes. Some users may not read the identity, and a
+    /// late answer does not count, so this finds mistakes but proves nothing.
     async fn check_identities(&self) -> Result<(), ConnectError> {
         let mut question = ::redis::cmd("INFO");
         question.arg("server");
@@ -152,7 +151,7 @@ impl Independent {
     }
 }
 
-/// Returns as soon as a majority is ready, or with the reason why it will not be.
+/// Returns as soon as a majority is ready, or with the reason why it cannot become ready.
 async fn first_majority(
     ready: impl ExactSizeIterator<Item = impl Future<Output = (usize, Result<(), StoreError>)>>,
 ) -> Result<(), StoreError> {
@@ -173,7 +172,7 @@ async fn first_majority(
     unreachable!("every server is ready or has failed, so a majority did one or the other")
 }
 
-/// The id of a server since its start.
+/// Returns the id of a server since its start.
 fn run_id(info: &Value) -> Option<String> {
     let text: String = ::redis::from_redis_value_ref(info).ok()?;
     let mut lines = text.lines();

@@ -31,7 +31,7 @@ pub(crate) enum Way {
     Cluster(Location),
 }
 
-/// The connections that renewals go over.
+/// The connections for renewals.
 pub(crate) enum Connections {
     Plain(Arc<Servers>),
     /// For `min_replicas`.
@@ -39,7 +39,7 @@ pub(crate) enum Connections {
 }
 
 impl Connections {
-    /// Begins to connect on `runtime`.
+    /// Starts to connect on `runtime`.
     pub(crate) fn start(
         way: &Way,
         shown: &str,
@@ -86,7 +86,7 @@ impl Connections {
     }
 }
 
-/// Renews over `lane`, and over the store's `own` connections if a renewal cannot be sent there.
+/// Renews over `lane`, or over the store's `own` connections if a renewal cannot be sent there.
 pub(crate) async fn renew_all(
     config: &RedisConfig,
     requests: &[RenewRequest<'_>],

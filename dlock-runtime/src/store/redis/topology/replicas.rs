@@ -47,10 +47,10 @@ use crate::store::{
     },
 };
 
-/// More commands than this do not go in one write.
+/// More commands than this go in several writes.
 const MOST_AT_ONCE: usize = 256;
 
-/// Confirms leases, as long as it lives.
+/// Confirms leases while this value lives.
 pub(crate) struct Confirmer {
     node: Arc<Node>,
     limit: Duration,
@@ -60,13 +60,13 @@ pub(crate) struct Confirmer {
 
 /// A command, and the caller that waits for its answer.
 struct Pending {
-    /// None to learn whether replicas can be waited for.
+    /// `None` to test whether the server can wait for replicas.
     command: Option<Command>,
     answer: oneshot::Sender<Result<Value, StoreError>>,
 }
 
 impl Confirmer {
-    /// `limit` is how long a caller waits, with the time that others of its sort take.
+    /// `limit` is the time for which a caller waits, including the time of other callers.
     pub(crate) fn start(
         node: Node,
         replicas: u32,
@@ -78,8 +78,8 @@ impl Confirmer {
         let group = Group {
             node: node.clone(),
             replicas,
-            // Twice within the limit, and a server ends a wait up to 100 ms late: a command may have to
-            // wait for those before it, or be sent again to a server that forgot its script.
+            // Twice within the limit, because a command may have to wait for an earlier one, or be sent again to a
+            // server that forgot its script. A server ends a wait up to 100 ms late.
             patience: (limit.saturating_mul(3) / 10).max(Duration::from_millis(1)),
             inbox,
         };
@@ -91,8 +91,8 @@ impl Confirmer {
         }
     }
 
-    /// Waits until the server is ready, and allows to wait for its replicas. There may be too few
-    /// of them, as there may be at any time later.
+    /// Waits until the server is ready and permits waiting for its replicas. There may be too few of them, now or
+    /// later.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         self.node.ready(limit).await?;
         match self.put(None, self.limit).await {
@@ -101,8 +101,7 @@ impl Confirmer {
         }
     }
 
-    /// Executes a command that writes, which counts only if enough replicas have heard of it within
-    /// `limit`.
+    /// Executes a writing command. It counts only if enough replicas have confirmed it within `limit`.
     pub(crate) async fn execute(
         &self,
         command: Command,
@@ -120,7 +119,7 @@ impl Confirmer {
         answers::read_renewal(&self.execute(command, limit).await?)
     }
 
-    /// The same for several leases.
+    /// Does the same for several leases.
     pub(crate) async fn renew_all(
         &self,
         commands: Vec<Command>,
@@ -134,11 +133,11 @@ impl Confirmer {
         .await
     }
 
-    /// Confirms a lease that was just granted, by its renewal within `limit`.
+    /// Confirms a lease that was just granted, by a renewal within `limit`.
     ///
     /// # Errors
     ///
-    /// Never one that says that nothing was done: the lease was granted.
+    /// Never an error that says that nothing was done: the lease was granted.
     pub(crate) async fn granted(
         &self,
         command: Command,
@@ -150,7 +149,7 @@ impl Confirmer {
         };
         match self.renew(command, limit).await {
             Ok(Renewal::Renewed) => Ok(()),
-            // It has run out, or one of the two connections is at another master by now.
+            // It has expired, or one of the two connections is at another master by now.
             Ok(Renewal::NotOwner) => Err(unconfirmed("the lease had ended")),
             Err(error) if error.left_nothing() => Err(unconfirmed(error.message())),
             Err(error) => Err(error),
@@ -158,7 +157,7 @@ impl Confirmer {
     }
 
     async fn put(&self, command: Option<Command>, limit: Duration) -> Result<Value, StoreError> {
-        // A timer panics without one.
+        // Without a runtime, a timer panics.
         if runtime::Handle::try_current().is_err() {
             return Err(errors::no_runtime("no tokio runtime is running here").unsent());
         }
@@ -181,11 +180,11 @@ impl Confirmer {
     }
 }
 
-/// The task that waits for all callers at once.
+/// The task that waits for the replicas of all callers at once.
 struct Group {
     node: Arc<Node>,
     replicas: u32,
-    /// The time that replicas have.
+    /// The time limit of the replicas.
     patience: Duration,
     inbox: UnboundedReceiver<Pending>,
 }
@@ -210,20 +209,20 @@ impl Work for Group {
             for (caller, asked) in callers.into_iter().zip(asked) {
                 let answer = if asked { answers.next() } else { None };
                 let answer = answer.unwrap_or(Ok(Value::Nil));
-                // The failure of a command says more than that of the `WAIT` after it.
+                // The failure of a command is more specific than that of the `WAIT` after it.
                 let answer = answer.and_then(|value| confirmed.clone().map(|()| value));
-                // It may have given up by now.
+                // The caller may have given up by now.
                 caller.send(answer).ok();
             }
         }
     }
 
-    /// Callers whose commands were under way have learnt it; the others stay in the inbox.
+    /// Callers whose commands were in progress already have the error; the others stay in the inbox.
     fn interrupted(&mut self, _panic: Option<&str>) {}
 }
 
 impl Group {
-    /// One answer for each, and whether enough replicas have heard of them.
+    /// Returns one answer for each command, and whether enough replicas have confirmed them.
     async fn confirm(
         &self,
         commands: &[Command],
@@ -244,7 +243,7 @@ impl Group {
     fn wait(&self) -> Cmd {
         let mut wait = ::redis::cmd("WAIT");
         let milliseconds = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
-        // None would be for ever.
+        // Zero would wait without a limit.
         wait.arg(self.replicas).arg(milliseconds.max(1));
         wait
     }

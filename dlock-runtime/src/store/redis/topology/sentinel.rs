@@ -55,10 +55,10 @@ use crate::{
 /// The channel on which a Sentinel announces a new master of a service.
 const SWITCHED: &str = "+switch-master";
 
-/// All are asked no more often than this, unless there is news.
+/// The minimum time between requests to all Sentinels without a message about a change.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// After news all processes ask, each some time within this.
+/// After such a message, all processes send requests, each after a random part of this time.
 const SCATTER_MS: u64 = 200;
 
 /// The Sentinels of a URL.
@@ -68,14 +68,14 @@ pub(crate) struct Sentinels {
     all: Vec<Endpoint>,
     /// A connection to each of them, unless it is in use or has failed.
     kept: Vec<Mutex<Option<Session>>>,
-    /// The master that was chosen last.
+    /// The master that was selected last.
     latest: Mutex<Option<NamedMaster>>,
 }
 
 /// A master as one Sentinel knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NamedMaster {
-    /// It grows with each failover; 0 if the user may not ask for it.
+    /// It increases with each failover; 0 if the user may not request it.
     epoch: u64,
     address: Address,
 }
@@ -92,8 +92,7 @@ impl Sentinels {
         }
     }
 
-    /// The same Sentinels and the known master, for use on another runtime: over connections of its
-    /// own.
+    /// Returns the same Sentinels and the known master for another runtime, with separate connections.
     pub(crate) fn apart(&self) -> Self {
         let latest = self.latest().clone();
         Self {
@@ -102,7 +101,7 @@ impl Sentinels {
         }
     }
 
-    /// The address of the master, found in a part of `limit`: the rest is for the connection to it.
+    /// Returns the address of the master. It uses a part of `limit`: the rest is for the connection to the master.
     pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         let address = self.master(share(limit), self.majority()).await?;
         let endpoint = self.location.endpoint(address);
@@ -110,11 +109,11 @@ impl Sentinels {
         Ok(endpoint.shown_as(format!("{shown} `{}`", self.service)))
     }
 
-    /// Returns when the master is no longer at `known`. As long as no Sentinel says so, it is.
+    /// Returns when the master is no longer at `known`. Without an answer from a Sentinel, it still is.
     ///
-    /// One Sentinel is subscribed to, and all are asked after each of its messages, and after `pause`:
-    /// it may have been cut off itself. They have as much time to answer as in the search within
-    /// `limit`; otherwise a slow one would count at some times only, and lead back and forth.
+    /// It subscribes to one Sentinel, and sends requests to all of them after each message and after `pause`, because
+    /// that Sentinel may be isolated. Each request has the same limit as in [`find`](Self::find): otherwise a slow
+    /// Sentinel would count only sometimes, and the result would change back and forth.
     pub(crate) async fn moved(
         &self,
         known: &Address,
@@ -129,7 +128,7 @@ impl Sentinels {
             if news.is_none() {
                 let sentinel = &self.all[turn % self.all.len()];
                 turn += 1;
-                // Without it, there is still the question after the pause.
+                // Without a subscription, the request after the pause remains.
                 news = SwitchListener::listen(sentinel, limit).await.ok();
             }
             let asked = self.master(limit, self.all.len()).await;
@@ -145,7 +144,7 @@ impl Sentinels {
                     None => std::future::pending().await,
                 }
             };
-            // Many processes would ask at the same time.
+            // Otherwise many processes would send requests at the same time.
             let pause = jittered(pause, SystemRandom.next_u64());
             match timeout(pause, heard).await {
                 Ok(true) => {
@@ -162,8 +161,8 @@ impl Sentinels {
         self.all.len() / 2 + 1
     }
 
-    /// The address of the master, once `enough` Sentinels have named one that is no older than the
-    /// known one, or no other Sentinel will answer.
+    /// Returns the address of the master once `enough` Sentinels have named one that is not older than the known one,
+    /// or no other Sentinel can answer.
     async fn master(&self, limit: Duration, enough: usize) -> Result<Address, StoreError> {
         let each = self.all.iter().zip(&self.kept);
         let asked = each.map(|(sentinel, kept)| self.ask(sentinel, kept, limit));
@@ -180,7 +179,7 @@ impl Sentinels {
             }
         }
         let mut latest = self.latest();
-        // A Sentinel that has not answered yet may know a later one.
+        // A Sentinel that has not answered yet may know a newer master.
         let is_all = masters.len() >= self.majority() && answers.is_empty();
         match choose(&masters, latest.as_ref(), is_all) {
             Some(master) => Ok(latest.insert(master).address.clone()),
@@ -210,7 +209,7 @@ impl Sentinels {
         let asked = async {
             let known = slot().take();
             let over_known = match known {
-                // A connection that broke unnoticed leaves time for another.
+                // If this connection broke undetected, there is time for another one.
                 Some(mut session) => {
                     let answers = put(&mut session, limit / 2).await;
                     answers.ok().map(|answers| (session, answers))
@@ -248,7 +247,7 @@ impl Sentinels {
         asked.map_err(|error| explained(sentinel, error))
     }
 
-    /// The reason why no Sentinel has named a master.
+    /// Returns the reason why no Sentinel has named a master.
     fn nobody(&self, errors: &[StoreError]) -> StoreError {
         use StoreErrorKind::{UnknownService, Unreachable};
         let service = &self.service;
@@ -256,10 +255,10 @@ impl Sentinels {
             let message = format!("no Sentinel knows the service `{service}`");
             return StoreError::new(UnknownService, message);
         }
-        // The answer of a Sentinel that can be reached explains more than the failure of another.
+        // The answer of a reachable Sentinel explains more than the failure of another one.
         let told = errors.iter().find(|error| error.is_final());
         let told = told.or_else(|| errors.first());
-        // A Sentinel that cannot be reached may know a later master.
+        // An unreachable Sentinel may know a newer master.
         let hopeless = errors.iter().all(StoreError::is_final);
         let kind = told.filter(|_| hopeless).map(StoreError::kind);
         let why = told.map_or("there is no Sentinel", StoreError::message);
@@ -268,12 +267,12 @@ impl Sentinels {
     }
 }
 
-/// The Sentinels' part of the time to connect; the rest is for the master.
+/// Returns the Sentinels' part of the connect timeout; the rest is for the master.
 fn share(limit: Duration) -> Duration {
     limit / 2
 }
 
-/// The failure of a question, with the Sentinel it was put to and what would help there.
+/// Describes the failure of a request, with its Sentinel and a remedy.
 fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     use StoreErrorKind::{Unauthenticated, UnknownService, Unreachable, Unsupported};
     let message = error.message();
@@ -289,9 +288,8 @@ fn explained(sentinel: &Endpoint, error: StoreError) -> StoreError {
     StoreError::new(error.kind(), message)
 }
 
-/// The master to be trusted: of the latest epoch, and of those the one that is known already, or
-/// that most name. No Sentinel leads back behind the known master, unless they are a majority and
-/// all that will answer.
+/// Selects the master: the latest epoch wins, then the known master, then the most votes. No Sentinel leads back to
+/// an older master, unless a majority names it and no other Sentinel can answer.
 fn choose(
     answers: &[NamedMaster],
     known: Option<&NamedMaster>,
@@ -300,8 +298,8 @@ fn choose(
     let rank = |master: &&NamedMaster| {
         let votes = answers.iter().filter(|it| it == master).count();
         let is_known = Some(*master) == known;
-        // Sentinels may write one address in two ways, which is no reason to move. Without an epoch
-        // they may as well mean two servers.
+        // Sentinels may write one address in two forms, which is not a change. Without an epoch, two addresses may
+        // also mean two servers.
         (master.epoch, master.epoch > 0 && is_known, votes, is_known)
     };
     let best = answers.iter().max_by_key(rank)?;
@@ -309,7 +307,7 @@ fn choose(
     Some(known.unwrap_or(best).clone())
 }
 
-/// The epoch in a Sentinel's answer about a master.
+/// Returns the epoch in a Sentinel's answer about a master.
 pub(crate) fn epoch(told: &Value) -> Option<u64> {
     let fields: HashMap<String, String> = redis::from_redis_value_ref(told).ok()?;
     fields.get("config-epoch")?.parse().ok()
@@ -342,13 +340,13 @@ impl SwitchListener {
         session::named(sentinel, limit, listening).await
     }
 
-    /// Returns `true` after a message about `service`, `false` when there will be none.
+    /// Returns `true` after a message about `service`, and `false` when the connection has broken.
     async fn of(&mut self, service: &str) -> bool {
         while let Some(push) = self.pushed.recv().await {
             if push.kind == PushKind::Disconnection {
                 return false;
             }
-            // The service, then the old address and the new one.
+            // The service, then the old and the new address.
             if push.kind == PushKind::Message
                 && let Some(Value::BulkString(text)) = push.data.get(1)
                 && text.split(|byte| *byte == b' ').next() == Some(service.as_bytes())

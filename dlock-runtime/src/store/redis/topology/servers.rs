@@ -21,7 +21,7 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
-    /// Waits until locks can be taken, or will not be without an operator's help.
+    /// Waits until locks can be acquired, or until it is known that an operator has to act.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
         match self {
             Self::One(node) => node.ready(limit).await,
@@ -29,7 +29,7 @@ impl Servers {
         }
     }
 
-    /// Executes a command at the server that it is for, in no more time than a request may take.
+    /// Executes a command at its server, within the response timeout.
     pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
         match self {
             Self::One(node) => node.execute(command).await,
@@ -41,8 +41,7 @@ impl Servers {
         }
     }
 
-    /// Executes commands with one write to each server, within `limit`; the answers are in the order
-    /// of the commands.
+    /// Executes commands with one write to each server, within `limit`. The answers have the order of the commands.
     pub(crate) async fn execute_all(
         &self,
         commands: &[Command],
@@ -57,7 +56,7 @@ impl Servers {
         }
     }
 
-    /// Each server that has locks, as far as they are known.
+    /// Returns each server that has locks, as far as they are known.
     #[cfg(feature = "admin")]
     pub(crate) fn masters(&self) -> Vec<MasterNode<'_>> {
         match self {

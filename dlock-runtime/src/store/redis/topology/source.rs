@@ -1,21 +1,21 @@
-//! The place of a server at this moment.
+//! The current address of a server.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
 use super::sentinel::Sentinels;
 use crate::store::{StoreError, redis::config::url::Endpoint};
 
-/// Asked before each connection is made.
+/// It is used before each connection is opened.
 #[derive(Clone)]
 pub(crate) enum Source {
-    /// A server that is always at the same place.
+    /// A server with a fixed address.
     Fixed(Endpoint),
-    /// The present master, by its Sentinels.
+    /// The current master, according to its Sentinels.
     Sentinel(Arc<Sentinels>),
 }
 
 impl Source {
-    /// The same for a task on another runtime, which must not depend on this one.
+    /// Returns the same for a task on another runtime, which must not depend on this one.
     pub(crate) fn apart(&self) -> Self {
         match self {
             Self::Fixed(endpoint) => Self::Fixed(endpoint.clone()),
@@ -23,7 +23,7 @@ impl Source {
         }
     }
 
-    /// The place, found within about `limit`.
+    /// Returns the address, found within about `limit`.
     pub(crate) async fn find(&self, limit: Duration) -> Result<Endpoint, StoreError> {
         match self {
             Self::Fixed(endpoint) => Ok(endpoint.clone()),
@@ -31,8 +31,8 @@ impl Source {
         }
     }
 
-    /// Returns when the server is no longer at `known`, after about `pause` at the latest; `limit` is
-    /// that of [`find`](Self::find).
+    /// Returns when the server is no longer at `known`, after about `pause` at the latest; `limit` is that of
+    /// [`find`](Self::find).
     pub(crate) async fn moved(
         &self,
         known: &Endpoint,

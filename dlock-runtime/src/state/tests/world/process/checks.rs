@@ -10,7 +10,7 @@ impl World {
             .filter_map(|task| self.state.lease(id(task)))
             .filter(|held| !held.deadline.is_reached(self.now))
             .collect();
-        assert!(held.len() <= 1, "two sections believe in a lease");
+        assert!(held.len() <= 1, "two sections trust a lease");
         let attempts = self.state.front.iter().chain(&self.state.aside);
         let mut owners: Vec<_> = attempts.map(|attempt| attempt.claim.owner).collect();
         let all = owners.len();
@@ -18,7 +18,7 @@ impl World {
         owners.dedup();
         assert_eq!(all, owners.len(), "two claims have one owner");
         for held in held {
-            let kept = self.store.held.expect("it believes in what has ended");
+            let kept = self.store.held.expect("the trusted lease has expired");
             assert_eq!(
                 kept.1,
                 held.token.fence(),
@@ -40,7 +40,7 @@ impl World {
         let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
         let Some(front) = front else {
-            assert!(!self.state.behind.iter().any(waits), "nobody is in front");
+            assert!(!self.state.behind.iter().any(waits), "no front attempt");
             return;
         };
         let task = &self.tasks[front.waiter.task];
@@ -61,7 +61,7 @@ impl World {
         let owner = front.claim.owner;
         let is_noted = self.noting.iter().any(|(other, _)| *other == owner);
         let due = self.due.get(&owner);
-        assert!(is_noted || due.is_some(), "nobody looks after the lease");
+        assert!(is_noted || due.is_some(), "no task checks the lease");
         let timing = self.tasks[front.waiter.task].timing;
         let renewed = self.renewals.iter().any(|other| other.owner == owner);
         if let Some(due) = due

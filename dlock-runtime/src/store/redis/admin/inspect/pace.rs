@@ -1,4 +1,4 @@
-//! The pace of an inspection: it takes a small part of a server's time, by that server's own clock.
+//! Limits an inspection to a small part of a server's time, by that server's own clock.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -16,20 +16,20 @@ use crate::store::{
     },
 };
 
-/// One part in so many of a server's time is for looks: 4 %, where 5 % is what users are promised. The
-/// difference is for the last step of a look, which no pause follows.
+/// An inspection uses one part in this many of a server's time, which is 4 %. The documented limit is 5 %; the
+/// difference is for the last step, which no pause follows.
 const ONE_IN: u32 = 25;
 
 /// The cost of a request for a server outside of the time that its own clock shows: it waits for the request,
 /// reads it, and writes the answer.
 const BESIDE: Duration = Duration::from_micros(50);
 
-/// The pace of all looks at one store.
+/// The pace of all inspections of one store.
 #[derive(Debug, Default)]
 pub(crate) struct Pace(Mutex<Ledger>);
 
 impl Pace {
-    /// Runs one step of a scan, which returns its cost, once the pauses for the steps before it have passed.
+    /// Runs one step of an inspection after the pause for the previous steps. The step returns its cost.
     pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Duration)>) -> T {
         let due = self.ledger().due;
         if let Some(due) = due {
@@ -41,7 +41,7 @@ impl Pace {
         outcome
     }
 
-    /// From now on nothing is waited for.
+    /// From now on, there are no pauses.
     pub(crate) fn lift(&self) {
         *self.ledger() = Ledger {
             is_lifted: true,
@@ -49,12 +49,12 @@ impl Pace {
         };
     }
 
-    /// The progress of the walk that is under way, from 0 to 1.
+    /// Returns the progress of the current walk, from 0 to 1.
     pub(crate) fn progress(&self) -> Option<f64> {
         self.ledger().progress
     }
 
-    /// A walk begins, and has ended when the value is dropped.
+    /// Begins a walk, which ends when the value is dropped.
     pub(super) fn walk(&self) -> Walk<'_> {
         self.ledger().progress = Some(0.0);
         Walk(self)
@@ -65,7 +65,7 @@ impl Pace {
     }
 }
 
-/// A walk through all keys that is under way.
+/// A walk through all keys.
 pub(super) struct Walk<'a>(&'a Pace);
 
 impl Walk<'_> {
@@ -83,13 +83,13 @@ impl Drop for Walk<'_> {
 #[derive(Debug, Default)]
 struct Ledger {
     is_lifted: bool,
-    /// When the server has had enough time for others since the last step.
+    /// The time at which the server has had enough time for other clients since the last step.
     due: Option<Instant>,
     progress: Option<f64>,
 }
 
 impl Ledger {
-    /// A step that began then has cost so much. Steps of several looks at a time add up.
+    /// Records the cost of a step that began at `began`. Simultaneous steps of several inspections add up.
     fn book(&mut self, began: Instant, cost: Duration) {
         if !self.is_lifted {
             let from = self.due.map_or(began, |due| due.max(began));
@@ -98,12 +98,11 @@ impl Ledger {
     }
 }
 
-/// The answers to commands that are sent in one write, and what they have cost the server.
+/// Returns the answers to commands that are sent in one write, and their cost for the server.
 ///
-/// This is the time that has passed between them by its own clock: a server answers the requests
-/// that one client has sent together without serving others in between. `INFO` has such times too,
-/// of all clients together, so another client's scan would count as ours; and not all users have
-/// that permission.
+/// The cost is the time that passes between them by the server's own clock: a server answers the requests of one
+/// write without serving other clients in between. `INFO` has such times too, but for all clients together, so a scan
+/// of another client would count; and not all users have that permission.
 pub(super) async fn run_timed(
     node: &Node,
     commands: &[&Command],
@@ -117,7 +116,7 @@ pub(super) async fn run_timed(
     let timed = async |handle: Handle| run_between(handle, &all, &clock).await;
     match node.over_connection(timed).await {
         Ok(done) => done,
-        // The cost is unknown, and a caller that was refused or waited in vain pauses anyway.
+        // The cost is unknown, and a caller that was refused or got no answer pauses anyway.
         Err(error) => (vec![Err(error); commands.len()], Duration::ZERO),
     }
 }
@@ -135,10 +134,10 @@ async fn run_between(
     (answers, cost(times, took))
 }
 
-/// The charge for requests whose answers took so long to come, by the server's time before and after.
+/// Returns the cost of requests whose answers took `took`, by the server's time before and after.
 ///
-/// A user may lack the right to ask for the time, and a clock may be set meanwhile: nothing has cost more
-/// than it took.
+/// A user may lack the permission to read the time, and a clock may be set in between: no cost is greater than
+/// `took`.
 fn cost([before, after]: [Option<Duration>; 2], took: Duration) -> Duration {
     let told = before.zip(after);
     told.and_then(|(before, after)| after.checked_sub(before))
@@ -161,10 +160,10 @@ mod tests {
         let at = |ms: u32| Some(MS * ms);
         for (times, took, charged) in [
             ([at(1000), at(1003)], 5, 3),
-            // The clock was set forwards, and backwards.
+            // The clock was set forward, and back.
             ([at(1000), at(9_999_999)], 5, 5),
             ([at(1000), at(900)], 5, 5),
-            // It is not told.
+            // The time is unknown.
             ([None, None], 5, 5),
             ([at(1000), None], 5, 5),
         ] {
@@ -185,7 +184,7 @@ mod tests {
         let (pace, began) = (Pace::default(), Instant::now());
         let mut spent = Duration::ZERO;
         for at in 0..40_u32 {
-            // Now a short one, then a long one.
+            // Short and long steps by turns.
             let cost = MS * (at % 7);
             step(&pace, cost).await;
             spent += cost;
@@ -195,7 +194,7 @@ mod tests {
                 began.elapsed()
             );
         }
-        // It is no slower than that either; timers are exact to a millisecond.
+        // It is not slower than that either; timers are exact to a millisecond.
         let most = (spent + BESIDE * 40) * ONE_IN + MS * 40;
         assert!(began.elapsed() <= most, "{:?}", began.elapsed());
     }

@@ -11,10 +11,10 @@ use crate::store::{
     },
 };
 
-/// Through how many keys a server goes in one step, which takes it less than a millisecond.
+/// The number of keys that a server reads in one step, which takes it less than a millisecond.
 const KEYS_AT_ONCE: u32 = 1000;
 
-/// A text that stands for itself in a pattern of keys.
+/// Escapes a text, so that it stands for itself in a pattern of keys.
 pub(crate) fn escaped(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for c in text.chars() {
@@ -31,7 +31,7 @@ pub(super) struct Scan<'a> {
     node: &'a Node,
     pace: &'a Pace,
     pattern: String,
-    /// Only of these can a lock be.
+    /// Only text values can be locks.
     strings: bool,
     /// `None` at the end.
     cursor: Option<String>,
@@ -48,7 +48,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Some of the keys that are text, perhaps none; `None` at the end.
+    /// Returns some of the keys with text values, possibly none; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<String>>, StoreError> {
         let Some(cursor) = self.cursor.take() else {
             return Ok(None);
@@ -79,15 +79,14 @@ impl<'a> Scan<'a> {
         Ok(Some(names.collect()))
     }
 
-    /// The part of the keys that is done, from 0 to 1; `None` if the server's cursor does not show
-    /// that.
+    /// Returns the completed part of the keys, from 0 to 1, or `None` if the server's cursor does not show it.
     pub(super) fn progress(&self) -> Option<f64> {
         self.cursor.as_deref().map_or(Some(1.0), part)
     }
 }
 
-/// The part of the keys before a cursor: servers count in it from the highest bit of a table's
-/// index to the lowest, so that it stays valid when the table grows.
+/// Returns the part of the keys before a cursor. Servers count in it from the highest bit of a table's index to the
+/// lowest, so that it stays valid when the table grows.
 fn part(cursor: &str) -> Option<f64> {
     let cursor: u64 = cursor.parse().ok()?;
     let highest = u32::try_from(cursor.reverse_bits() >> 32).ok()?;
@@ -98,7 +97,7 @@ fn part(cursor: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The next cursor of a table, as servers count.
+    /// Returns the next cursor of a table, in the order of servers.
     fn next(cursor: u64, size: u64) -> u64 {
         let above = cursor | !(size - 1);
         above.reverse_bits().wrapping_add(1).reverse_bits()
@@ -108,7 +107,7 @@ mod tests {
     fn a_cursor_tells_how_much_is_behind() {
         let (mut cursor, mut behind) = (0, 0.0);
         for bucket in 0..1024_u32 {
-            // The table may grow meanwhile.
+            // The table may grow in the meantime.
             let size = if bucket < 512 { 1024 } else { 2048 };
             let now = part(&cursor.to_string()).unwrap();
             assert!(now >= behind && now < 1.0, "{bucket}: {now}");
@@ -119,13 +118,13 @@ mod tests {
             cursor = next(cursor, size);
         }
         assert!(behind > 0.7, "{behind}");
-        assert_eq!(part("a cursor of another make"), None);
+        assert_eq!(part("a cursor of another form"), None);
     }
 
     #[test]
     fn a_namespace_stands_for_itself() {
         assert_eq!(escaped("a*[b]?\\c"), "a\\*\\[b]\\?\\\\c");
-        // A user's right to listen is compared with the pattern letter by letter.
+        // The server compares a user's permission to subscribe with the pattern letter by letter.
         assert_eq!(escaped("my-app"), "my-app");
     }
 }

@@ -1,4 +1,4 @@
-//! The state of a lock at one moment, and its form in the answer of a server.
+//! The state of a lock at one moment, as parsed from a server's answer.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct LockSnapshot {
     pub(crate) waiters: Vec<WaiterSnapshot>,
     /// The number of waiters after those.
     pub(crate) untold: usize,
-    /// 0 if there was none.
+    /// 0 if there is none.
     pub(crate) last_fence: u64,
     /// The server's time, since 1970.
     pub(crate) now: Duration,
@@ -32,7 +32,7 @@ impl LockSnapshot {
         occupant.is_some_and(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
     }
 
-    /// `true` if it has neither holder nor waiters.
+    /// Returns `true` if it has neither a holder nor waiters.
     pub(super) fn is_idle(&self) -> bool {
         self.occupant.is_none() && self.waiters.is_empty()
     }
@@ -44,18 +44,18 @@ pub(crate) struct HolderSnapshot {
     pub(crate) seen: LeaseIdentity,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
-    /// `None` if it has no end.
+    /// `None` if it has no TTL.
     pub(crate) ttl: Option<Duration>,
 }
 
-/// The mark by which a lease is known again.
+/// The value by which the same lease is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseIdentity {
     Ours {
         owner: OwnerId,
         fence: u64,
     },
-    /// Another client's, by the SHA-1 of its value, which may be secret.
+    /// A third-party lease, by the SHA-1 of its value, which may be secret.
     Foreign {
         digest: String,
     },
@@ -111,7 +111,7 @@ fn snapshot(answer: &Value) -> Option<LockSnapshot> {
         occupant,
         waiters: waiters.collect(),
         untold,
-        // Anything but a number is not a fence.
+        // A value that is not a number is not a fence.
         last_fence: number(fence).unwrap_or(0),
         now,
     })
@@ -159,7 +159,7 @@ fn number(value: &Value) -> Option<u64> {
     str::from_utf8(bytes(value)?).ok()?.parse().ok()
 }
 
-/// A score, which is a time; any client with write access may have written any number.
+/// Reads a score, which is a time. Any client with write access may have written any number.
 fn milliseconds(score: &Value) -> Option<Duration> {
     let score: f64 = str::from_utf8(bytes(score)?).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(score / 1000.0).ok()

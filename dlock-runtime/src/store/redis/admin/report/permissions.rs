@@ -12,7 +12,7 @@ use crate::store::{
     },
 };
 
-/// A command that the user must be allowed, as it is tried out.
+/// A command that the user must be permitted to use, as it is tested.
 struct Trial {
     words: &'static [&'static str],
     purpose: &'static str,
@@ -37,9 +37,9 @@ const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial 
 
 const LOCKS: &str = "the scripts that acquire, renew and release locks need it";
 
-/// The commands that are tried out on a key `K` that does not exist, so that they change nothing. A server
-/// looks at the permissions of a request before anything else but its form; in a cluster also before it says
-/// that a key lies elsewhere.
+/// The commands that are tested on a key `K` that does not exist, so that they change nothing. A server checks the
+/// permissions of a request before anything else but its form; in a cluster, also before it reports that a key is
+/// elsewhere.
 const TRIALS: [Trial; 22] = [
     needed(&["EVAL", "return 1", "0"], "runs the lock scripts"),
     needed(
@@ -83,7 +83,7 @@ const TRIALS: [Trial; 22] = [
     ),
 ];
 
-/// The rules that the user of a server lacks.
+/// Returns the rules that the user of a server lacks.
 pub(super) async fn denied(
     node: &Node,
     config: &RedisConfig,
@@ -95,7 +95,7 @@ pub(super) async fn denied(
         namespace,
         list: Vec::new(),
     };
-    // No lock has a name with a control character in it.
+    // No lock's name contains a control character.
     let key = format!("{namespace}:{{\u{1}probe}}");
     let channel = names::probe_channel(namespace);
     for trial in TRIALS {
@@ -146,11 +146,11 @@ pub(super) async fn denied(
     Ok(denied.list)
 }
 
-/// The refusal, if the user lacks the permission for this; any other answer is as good as one.
+/// Returns the refusal if the user lacks the permission. Any other answer shows that the user has it.
 async fn refusal(node: &Node, command: &Cmd) -> Result<Option<StoreError>, StoreError> {
     match node.ask(command).await {
         Err(error) if error.kind() == StoreErrorKind::Denied => Ok(Some(error)),
-        // `MOVED` reads as such as well, and has got past the permissions.
+        // `MOVED` is such an error too, and has passed the check of permissions.
         Err(error)
             if error.kind() == StoreErrorKind::Unsupported
                 && error.message().starts_with("unknown") =>
@@ -193,7 +193,7 @@ async fn subscribe(
     session::named(endpoint, limit, attempt).await
 }
 
-/// The rules that a user lacks, each one once.
+/// The rules that a user lacks, each of them once.
 struct Denials<'a> {
     namespace: &'a str,
     list: Vec<(String, &'static str, bool)>,
@@ -218,9 +218,9 @@ impl Denials<'_> {
     }
 }
 
-/// `true` if the server refuses a command to this user, or does not know it.
+/// Returns `true` if the server refuses a command to this user, or does not know it.
 pub(super) fn is_denial(error: &StoreError) -> bool {
-    // A command that was renamed or taken out of the server is not known.
+    // A command that was renamed or removed is unknown.
     matches!(
         error.kind(),
         StoreErrorKind::Denied | StoreErrorKind::Unsupported

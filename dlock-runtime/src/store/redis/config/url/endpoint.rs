@@ -1,4 +1,4 @@
-//! One server: its address, our login there, and its security.
+//! One server: its address, the login and the security of the connection.
 
 use std::{fmt, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::store::{
     },
 };
 
-/// One server: its address and our login there.
+/// One server: its address and the login there.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(super) address: Address,
@@ -33,7 +33,7 @@ pub(crate) enum Address {
     Unix(std::path::PathBuf),
 }
 
-/// The needs of connections besides the login of the URL.
+/// The requirements of connections besides the login of the URL.
 #[derive(Clone, Default)]
 pub(super) struct Security {
     pub(super) over_tls: bool,
@@ -46,17 +46,17 @@ impl Endpoint {
         &self.address
     }
 
-    /// `true` if it should be a node of a cluster.
+    /// Returns `true` if it should be a node of a cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.in_cluster
     }
 
-    /// `true` if the server may push messages over the connection of the requests, as RESP3 allows.
+    /// Returns `true` if the server may push messages over the connection for requests, as RESP3 permits.
     pub(crate) fn pushes(&self) -> bool {
         self.login.protocol() == ProtocolVersion::RESP3
     }
 
-    /// User, password, database and protocol; a login that is not in the URL is known within
+    /// Returns the user, password, database and protocol. Credentials that are not in the URL are available within
     /// `limit`.
     pub(crate) async fn login_now(
         &self,
@@ -69,11 +69,11 @@ impl Endpoint {
         }
     }
 
-    /// The connector that makes the connection a TLS connection, if it has to be one.
+    /// Returns the connector for TLS, if the connection requires it.
     ///
     /// # Errors
     ///
-    /// An error if TLS is required and impossible: nothing may be sent in plain text then.
+    /// Returns an error if TLS is required and impossible: nothing may then be sent in plain text.
     pub(crate) fn connector(&self) -> Result<Option<&Connector>, StoreError> {
         let connector = self.security.connector.as_ref();
         if self.security.over_tls && connector.is_none() {
@@ -83,7 +83,7 @@ impl Endpoint {
         Ok(connector)
     }
 
-    /// Another server, with the same login and security.
+    /// Returns another server, with the same login and security.
     #[cfg(feature = "admin")]
     pub(crate) fn moved_to(&self, address: Address) -> Self {
         let shown = address.to_string();
@@ -94,14 +94,14 @@ impl Endpoint {
         }
     }
 
-    /// The same under another name.
+    /// Returns the same server under another name.
     pub(crate) fn shown_as(mut self, shown: String) -> Self {
         self.shown = shown;
         self
     }
 }
 
-/// The URL without user and password.
+/// Writes the URL without user and password.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
@@ -132,7 +132,7 @@ pub(super) fn with_user(
     login
 }
 
-/// As it stands in a URL.
+/// Joins a host and a port in the form of a URL.
 pub(super) fn joined(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")

@@ -1,7 +1,7 @@
-//! The servers that a URL names, shown without its secrets.
+//! The servers of a URL, which is shown without its secrets.
 //!
-//! The shown form is put together from parts that were understood. Of anything else nothing but
-//! the scheme is shown, since one cannot know which part of it was meant to be the password.
+//! The shown form consists of parts that were parsed. Of any other text, only the scheme is shown, because any part
+//! of it may be the password.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{
     store::redis::config::{credentials::CredentialsProvider, options::UrlOptions},
 };
 
-/// The servers of a URL, how they belong together, and our login there.
+/// The servers of a URL, their relation to each other, and the login there.
 #[derive(Clone)]
 pub(crate) struct Location {
     pub(super) layout: Layout,
@@ -27,7 +27,7 @@ pub(crate) struct Location {
     )]
     pub(super) options: UrlOptions,
     pub(super) security: Security,
-    /// The login for Sentinels, which have users of their own.
+    /// The login for Sentinels, which have separate users.
     pub(super) sentinel_login: RedisConnectionInfo,
     pub(super) min_replicas: u32,
     /// The scheme of the URL of each single server.
@@ -38,18 +38,18 @@ pub(crate) struct Location {
 /// The relation of several servers to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// There is one.
+    /// There is one server.
     Single,
     /// They are Sentinels, which know the master of this service.
     Sentinel(String),
     /// They are some nodes of a cluster.
     Cluster,
-    /// They know nothing of each other.
+    /// They are independent of each other.
     Independent,
 }
 
 impl Location {
-    /// Adds the credentials that are set beside the URL.
+    /// Adds the credentials that are set in addition to the URL.
     pub(crate) fn set_credentials(
         &mut self,
         credentials: Option<&CredentialsProvider>,
@@ -64,7 +64,7 @@ impl Location {
         Ok(())
     }
 
-    /// Adds the certificates that are set beside the URL, and reads the files of both.
+    /// Adds the certificates that are set in addition to the URL, and reads the files of both.
     #[cfg(feature = "tls")]
     pub(crate) fn set_tls(&mut self, tls: Option<&Tls>) -> Result<(), ConnectError> {
         if !self.security.over_tls {
@@ -88,7 +88,7 @@ impl Location {
         self.login.password().is_some()
     }
 
-    /// The user of the URL's login: the server's default user if it has a password alone.
+    /// Returns the user of the URL's login. It is the server's default user if the URL has only a password.
     #[cfg(feature = "admin")]
     pub(crate) fn user(&self) -> Option<&str> {
         let default = || self.has_password().then_some("default");
@@ -99,22 +99,22 @@ impl Location {
         &self.layout
     }
 
-    /// The servers it names, at least one.
+    /// Returns the servers of the URL, at least one.
     pub(crate) fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// The number of replicas that have to confirm a lease.
+    /// Returns the number of replicas that have to confirm a lease.
     pub(crate) fn min_replicas(&self) -> u32 {
         self.min_replicas
     }
 
-    /// The servers it names, where these are Sentinels.
+    /// Returns the servers of the URL, if they are Sentinels.
     pub(crate) fn sentinels(&self) -> Vec<Endpoint> {
         let sentinel = |address: &Address| Endpoint {
             address: address.clone(),
             login: self.sentinel_login.clone(),
-            // The credentials are those of the servers.
+            // The separate credentials are for the servers, not for Sentinels.
             security: Security {
                 credentials: None,
                 ..self.security.clone()
@@ -125,7 +125,7 @@ impl Location {
         self.addresses.iter().map(sentinel).collect()
     }
 
-    /// One of these servers, or another one that belongs to them.
+    /// Returns one of these servers, or another one that belongs to them.
     pub(crate) fn endpoint(&self, address: Address) -> Endpoint {
         let shown = match (&address, &self.layout) {
             (_, Layout::Single) => self.shown.clone(),
@@ -143,7 +143,7 @@ impl Location {
     }
 }
 
-/// The URL without user and password.
+/// Writes the URL without user and password.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)

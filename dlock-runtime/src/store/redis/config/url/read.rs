@@ -1,6 +1,6 @@
-//! The reader of URLs: a location, or the reason of a refusal.
+//! Parses URLs into a location, or returns the reason why a URL is invalid.
 //!
-//! No reason quotes text that could not be read.
+//! No reason quotes text that could not be parsed.
 
 use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 use url::{ParseError, Url};
@@ -35,7 +35,7 @@ impl Location {
 }
 
 pub(super) fn read(text: &str) -> Result<Location, String> {
-    // The parser would drop them silently, and then the URL is not what was written.
+    // The parser would drop them silently, which would change the URL.
     if text.contains(|c: char| c.is_control() || c == ' ') {
         return Err(WHITE_SPACE.to_owned());
     }
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     };
     let mut servers = Vec::new();
     for host in hosts.split(',') {
-        // Each as if it stood alone: the rest of the URL holds for all of them.
+        // Parsed as a separate URL, because the rest of the URL applies to each server.
         let url = parsed(text, &format!("redis://{login}{host}{tail}"))?;
         servers.push(server(url, default_port)?);
     }
@@ -76,7 +76,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
         options.path(name)?;
     }
     check_user(!url.username().is_empty(), url.password().is_some()).map_err(|reason| {
-        // The missing part may have been taken for a path.
+        // The missing part may be in the path.
         if is_cut_short(text) {
             ENCODE.to_owned()
         } else {
@@ -138,13 +138,13 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     })
 }
 
-/// `url` as the parser reads it, which is the whole `text` or a part of it.
+/// Parses `url`, which is the whole `text` or a part of it.
 fn parsed(text: &str, url: &str) -> Result<Url, String> {
     let url = Url::parse(url).map_err(|error| match error {
         _ if is_cut_short(text) => ENCODE.to_owned(),
         ParseError::InvalidPort => NO_PORT.to_owned(),
         ParseError::EmptyHost => NO_HOST.to_owned(),
-        // The texts of the parser quote nothing.
+        // The parser's texts quote nothing.
         error => error.to_string(),
     })?;
     if url.fragment().is_some() {
@@ -156,7 +156,7 @@ fn parsed(text: &str, url: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// `true` if host and port have ended before an `@`: then they were part of a password.
+/// Returns `true` if host and port end before an `@`: they were part of a password.
 fn is_cut_short(text: &str) -> bool {
     let (_, rest) = text.split_once("://").unwrap_or_default();
     rest.split_once(['/', '?', '#'])
@@ -175,7 +175,7 @@ fn server(url: Url, default_port: u16) -> Result<(Url, Address), String> {
     Ok((url, Address::Tcp(host, port)))
 }
 
-/// The name of a service that Sentinels watch over.
+/// Returns the name of a service that Sentinels monitor.
 fn service(path: &str) -> Result<String, String> {
     // The characters that a Sentinel accepts in its configuration.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
@@ -208,7 +208,7 @@ fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
     }
     let mut url = url.clone();
     url.set_path(database);
-    // The library would read them as its own.
+    // Otherwise the library would read them as its own options.
     url.set_query(None);
     login(url)
 }
@@ -259,7 +259,7 @@ fn unix(_: &Url) -> Result<Location, String> {
 }
 
 fn check_user(user: bool, password: bool) -> Result<(), String> {
-    // The client library would not log in at all, and say nothing.
+    // The client library would silently not log in at all.
     if user && !password {
         return Err(
             "it has a user without a password; set both, or write a password alone as in \
@@ -270,7 +270,7 @@ fn check_user(user: bool, password: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The protocol of the connection. With RESP3 hints come over the connection of the requests.
+/// Returns the protocol of the connection. With RESP3, hints use the connection for requests.
 fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
     match options.text("protocol") {
         None | Some("resp3") => Ok(ProtocolVersion::RESP3),
@@ -280,7 +280,7 @@ fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
 }
 
 fn login(url: Url) -> Result<RedisConnectionInfo, String> {
-    // The error of the library is not passed on: it might quote its input.
+    // The error of the library is not included: it might quote its input.
     let info = url
         .into_connection_info()
         .map_err(|_| "its address, user, password or database is invalid".to_owned())?;

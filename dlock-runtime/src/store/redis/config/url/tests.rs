@@ -1,4 +1,4 @@
-//! URLs as they are read, and as they are shown.
+//! Tests of URLs as they are parsed and as they are shown.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Commands over a connection, and the conclusions from their failures.
+//! Commands over a connection, and the reactions to their failures.
 
 use std::{borrow::Cow, pin::pin, sync::Arc, time::Duration};
 
@@ -23,17 +23,17 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Executes a command, also on a server that has forgotten its script. An error means that it may or
-    /// may not have been carried out.
+    /// Executes a command, also on a server that has forgotten its script. After an error, the command may have been
+    /// carried out.
     ///
-    /// `asking` is for a server to which the slot is only being moved yet. The answer is waited for as long
-    /// as the connection lives: the caller limits that, and dropping the future raises a suspicion.
+    /// Set `asking` for a server that is still importing the slot. The call waits for the answer as long as the
+    /// connection lives: the caller limits it, and dropping the future makes the supervisor check the connection.
     pub(crate) async fn execute(mut self, command: &Command, asking: bool) -> Result<Value, Stop> {
         let unanswered = Unanswered(Some(&self.health));
         let mut cmd = Cow::Borrowed(command.cmd());
         let answer = loop {
             let answer = if asking {
-                // Adjacent, as the word holds for the next command of the connection.
+                // In one write, because `ASKING` applies to the next command of the connection.
                 let both = vec![redis::cmd("ASKING"), cmd.clone().into_owned()];
                 let answers = send_all(both, &mut self.connection).await;
                 answers.and_then(|all| all.into_iter().try_fold(Value::Nil, |_, answer| answer))
@@ -52,12 +52,12 @@ impl Handle {
         answer.map_err(|error| self.judge(command, &error))
     }
 
-    /// Executes several commands in one write; the answers are in the order of the commands.
+    /// Executes several commands in one write. The answers have the order of the commands.
     pub(crate) async fn execute_all(self, commands: &[&Command]) -> Vec<Result<Value, Stop>> {
         self.execute_group(commands, None).await.0
     }
 
-    /// As [`execute_all`](Self::execute_all), and then `last`, whose answer is about all of them.
+    /// Like [`execute_all`](Self::execute_all), followed by `last`, whose answer applies to all of them.
     pub(crate) async fn execute_all_then(
         self,
         commands: &[&Command],
@@ -69,7 +69,7 @@ impl Handle {
         (answers.collect(), of_last.expect("it was asked for"))
     }
 
-    /// The answers to the commands, and the one to `last`.
+    /// Returns the answers to the commands, and the one to `last`.
     async fn execute_group(
         mut self,
         commands: &[&Command],
@@ -81,7 +81,8 @@ impl Handle {
             if let Ok(answers) = timeout(self.limit, &mut answers).await {
                 answers
             } else {
-                // The caller may have more time than that, but a connection that is dead must not take it.
+                // The caller may wait longer than the response timeout, but a dead connection must be detected in
+                // time.
                 self.health.suspect();
                 answers.await
             }
@@ -94,7 +95,7 @@ impl Handle {
         match answers {
             Ok(mut answers) => {
                 let of_last = last.map(|last| {
-                    let answer = answers.pop().expect("there is one for the last command");
+                    let answer = answers.pop().expect("the last command has an answer");
                     answer.map_err(|error| judge_last(last, &error))
                 });
                 let judged = |(command, answer): (&&Command, Result<Value, RedisError>)| {
@@ -110,7 +111,7 @@ impl Handle {
         }
     }
 
-    /// The answer to a command that is no script, which may be an error.
+    /// Returns the answer to a command that is not a script. The answer may be an error.
     pub(crate) async fn ask(mut self, question: &Cmd) -> Result<Value, StoreError> {
         let unanswered = Unanswered(Some(&self.health));
         let answer = self.connection.send_packed_command(question).await;
@@ -122,7 +123,7 @@ impl Handle {
         })
     }
 
-    /// Describes the failure of a command, and first records whether the connection is still usable.
+    /// Describes the failure of a command, after it has recorded whether the connection is still usable.
     fn judge(&self, command: &Command, error: &RedisError) -> Stop {
         let explained = command.explain(error, self.limit);
         match Redirect::of(error) {
@@ -144,7 +145,7 @@ impl Handle {
 
 /// The reason why a server has not carried out a command.
 pub(crate) enum Stop {
-    /// Another server will, or this one later; the error is for callers that know one server only.
+    /// Another server has to carry it out, or this one later. The error is for callers that know only one server.
     Redirected(Redirect, StoreError),
     Failed(StoreError),
 }
@@ -156,19 +157,19 @@ impl Stop {
     }
 }
 
-/// `true` if a new connection to the same server may help, or another server in its place.
+/// Returns `true` if a new connection may help, to this server or to another one in its place.
 fn needs_new_connection(kind: StoreErrorKind) -> bool {
     use StoreErrorKind::{Disconnected, ReadOnly, Unauthenticated};
     matches!(kind, Disconnected | ReadOnly | Unauthenticated)
 }
 
-/// Raises a suspicion if it is dropped with its request unanswered: its time was up, or its caller
-/// has gone.
+/// Makes the supervisor check the connection if it is dropped before an answer: the time was up, or the caller was
+/// dropped.
 struct Unanswered<'a>(Option<&'a Health>);
 
 impl Unanswered<'_> {
-    /// The request has ended, with this error if it failed; a limit of the network's own is no
-    /// answer either.
+    /// Records that the request has ended, with this error if it failed. A timeout of the network layer does not
+    /// count as an answer.
     fn has_ended(mut self, error: Option<&RedisError>) {
         if !error.is_some_and(RedisError::is_timeout) {
             self.0 = None;

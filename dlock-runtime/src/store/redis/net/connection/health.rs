@@ -1,4 +1,4 @@
-//! The state of a connection, as observed by its users.
+//! The state of a connection, as recorded by its users.
 
 use std::sync::{
     OnceLock,
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
-/// All users of a connection share one.
+/// Shared by all users of a connection.
 #[derive(Default)]
 pub(crate) struct Health {
     fault: OnceLock<StoreError>,
@@ -18,17 +18,17 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// The connection is to be replaced.
+    /// Records that the connection must be replaced.
     pub(crate) fn fail(&self, error: StoreError) {
         // The first error is the cause of the others.
         self.fault.set(error).ok();
         self.changed.notify_one();
     }
 
-    /// The error of a request that was under way when the connection went.
+    /// Returns the error of a request that was in progress when the connection broke.
     ///
-    /// Always this kind, whatever the cause: another request may have been refused, but this one
-    /// may have been carried out.
+    /// It always has this kind, whatever the cause: another request may have been refused, but this one may have been
+    /// carried out.
     pub(super) fn broken(&self) -> StoreError {
         let message = match self.fault.get() {
             Some(cause) if cause.kind() != StoreErrorKind::Disconnected => {
@@ -42,13 +42,13 @@ impl Health {
         StoreError::new(StoreErrorKind::Disconnected, message)
     }
 
-    /// A request got no answer; perhaps the connection is dead.
+    /// Records that a request got no answer: the connection may be dead.
     pub(super) fn suspect(&self) {
         self.suspected.store(true, Ordering::Relaxed);
         self.changed.notify_one();
     }
 
-    /// The reason why the connection is to be replaced, if it is.
+    /// Returns the reason why the connection must be replaced, if it must.
     pub(super) fn fault(&self) -> Option<StoreError> {
         self.fault.get().cloned()
     }
@@ -63,7 +63,7 @@ impl Health {
         }
     }
 
-    /// Waits for news: a fault, or a suspicion.
+    /// Waits for a fault or for a request without an answer.
     pub(crate) async fn news(&self) -> Result<(), StoreError> {
         loop {
             if let Some(fault) = self.fault.get() {

@@ -1,4 +1,4 @@
-//! Sends several commands in one write, also to a server that has lost their scripts.
+//! Sends several commands in one write, also to a server that has forgotten their scripts.
 
 use std::iter;
 
@@ -8,9 +8,8 @@ use redis::{
 
 use crate::store::redis::protocol::command::Command;
 
-/// Sends commands in one write, or in two if the server has forgotten it, and
-/// `last` after all of them. The answers are in this order; an error of all is one of the
-/// connection.
+/// Sends `commands` in one write, followed by `last`. If the server has forgotten the script, a second write follows.
+/// The answers have this order; an error of the whole call is an error of the connection.
 pub(super) async fn send_commands(
     commands: &[&Command],
     last: Option<&Cmd>,
@@ -25,10 +24,10 @@ pub(super) async fn send_commands(
     let Some((&first, rest)) = forgotten.split_first() else {
         return Ok(answers);
     };
-    // By the first the server remembers the script for the rest.
+    // The first command teaches the server the script for the others.
     let rest = rest.iter().map(|&at| commands[at].cmd().clone());
     let cmds = iter::once(commands[first].whole()).chain(rest);
-    // Its first answer was not about these.
+    // The previous answer to `last` did not apply to these commands.
     let cmds = cmds.chain(last.cloned()).collect();
     forgotten.extend(last.map(|_| commands.len()));
     let again = send_all(cmds, connection).await?;
@@ -38,12 +37,12 @@ pub(super) async fn send_commands(
     Ok(answers)
 }
 
-/// `true` if the server no longer has the script.
+/// Returns `true` if the server no longer has the script.
 pub(super) fn is_forgotten(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
-/// Sends commands in one write; each has an answer of its own.
+/// Sends commands in one write and returns one answer for each.
 pub(super) async fn send_all(
     cmds: Vec<Cmd>,
     connection: &mut MultiplexedConnection,

@@ -1,4 +1,4 @@
-//! The words of each command, and the values that scripts and code have to agree on.
+//! Tests of the arguments of each command, and of the values on which scripts and code have to agree.
 
 use super::*;
 use crate::{
@@ -34,7 +34,7 @@ fn a_raw_key_is_the_keys_own_text_and_has_a_queue_of_its_own() {
         ["order 7", "dlock:{order 7}:rq", "dlock:{order 7}:ra"]
     );
     assert_eq!((&raw[..3], &raw[6..]), (&plain[..3], &plain[6..]));
-    // The part of each that the server hashes, by its rule of braces.
+    // The part of each key that the server hashes, by the rule for braces.
     let hashed = |word: &str| match word.split_once('{').map(|(_, rest)| rest.split_once('}')) {
         Some(Some((tag, _))) if !tag.is_empty() => slot::slot(tag.as_bytes()),
         _ => slot::slot(word.as_bytes()),

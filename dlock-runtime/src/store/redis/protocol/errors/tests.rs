@@ -1,4 +1,4 @@
-//! The kinds of error that the answers of servers become.
+//! Tests of the kinds of error for the answers of servers.
 
 use StoreErrorKind as Kind;
 use redis::Value;
@@ -138,7 +138,7 @@ fn failures_of_scripts_are_unwrapped() {
         ("WRONGTYPE Operation against a key", Kind::WrongType),
         ("-OOM command not allowed", Kind::OutOfMemory),
         ("-READONLY You can't write", Kind::ReadOnly),
-        // As Redis 6.2 says it.
+        // The form of Redis 6.2.
         (
             "@user_script: 12: -OOM command not allowed",
             Kind::OutOfMemory,
@@ -177,13 +177,13 @@ fn failures_of_scripts_are_unwrapped() {
     assert_eq!(sorted("ERR Error running script").0, Kind::Refused);
 }
 
-/// Before the first write, or perhaps after it.
+/// Before the first write, or possibly after it.
 #[test]
 fn what_has_certainly_done_nothing_is_known() {
     const IN_SCRIPT: &str =
         " script: 6d5d1b7a8c9b9fbb6ee1a0d1c9d1ffb0a5a5f2c1, on @user_script:12.";
     const WRAPPED: &str = "ERR Error running script (call to f_6d5d1b7a): @user_script:12: ";
-    // `true` where it certainly had no effect: as the answer to a whole command, and inside a script.
+    // `true` if the request certainly had no effect: as the answer to a whole command, and inside a script.
     for (line, whole, inside) in [
         (
             "NOPERM User me has no permissions to run the 'evalsha' command",
@@ -214,8 +214,8 @@ fn what_has_certainly_done_nothing_is_known() {
             false,
         ),
         ("ERR max number of clients reached", true, false),
-        ("ERR something that nobody has thought of", false, false),
-        ("UNKNOWN something that nobody has thought of", false, false),
+        ("ERR something unknown", false, false),
+        ("UNKNOWN something unknown", false, false),
         (
             "ERR The user executing the script can't run this command or subcommand",
             false,
@@ -230,7 +230,7 @@ fn what_has_certainly_done_nothing_is_known() {
             inside,
             "{line}, inside"
         );
-        // As Redis 6.2 says it.
+        // The form of Redis 6.2.
         let wrapped = format!("{WRAPPED}@user_script: 12: -{line}");
         assert_eq!(left_nothing(&wrapped), inside, "{wrapped}");
     }
@@ -268,7 +268,7 @@ fn a_command_that_every_version_has_is_no_question_of_the_version() {
             "{text}"
         );
     }
-    // One that came with Redis 6.2.
+    // A command that came with Redis 6.2.
     let old = error("ERR unknown command 'GETEX', with args beginning with: 'k' ");
     let text = of_request(&old, Duration::from_secs(1)).to_string();
     assert!(text.contains("6.2"), "{text}");
@@ -304,7 +304,7 @@ fn failures_of_connections_are_sorted() {
     );
 }
 
-/// In RESP3 an error has a length, and may hold whatever a line cannot.
+/// In RESP3, an error has a length, and may contain characters that a line cannot.
 #[test]
 fn what_a_server_says_fits_into_a_line_of_a_log() {
     let of_bulk = |text: &str| {

@@ -16,13 +16,13 @@ use crate::store::redis::{
     protocol::slot::SLOTS,
 };
 
-/// A master, over whose connection all requests to its slots go.
+/// A master. All requests to its slots go over its connection.
 pub(crate) struct Member {
     pub(super) address: Address,
     /// Its URL without the password.
     pub(super) shown: String,
     pub(super) node: Node,
-    /// `true` if a node has named it since the map was made: it may be about to get a slot.
+    /// `true` if another node has named it since the last map: it may be about to get a slot.
     named: AtomicBool,
     gone: AtomicBool,
 }
@@ -43,17 +43,17 @@ impl Member {
         &self.node
     }
 
-    /// `true` if it was dropped from the map; its connection has ended with that.
+    /// Returns `true` if it was dropped from the map, which has ended its connection.
     pub(super) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    /// `true` if its last attempt to connect has failed.
+    /// Returns `true` if its last attempt to connect has failed.
     pub(super) fn has_failed(&self) -> bool {
         matches!(&*self.node.state().borrow(), State::Failed(_))
     }
 
-    /// Its connection, if that works as far as is known.
+    /// Returns its connection, if that works as far as is known.
     pub(super) fn link(&self) -> Option<Handle> {
         match &*self.node.state().borrow() {
             State::Ready(handle) => Some(handle.clone()),
@@ -75,14 +75,14 @@ impl fmt::Debug for Member {
 
 #[derive(Default)]
 pub(super) struct Map {
-    /// Empty until something is known.
+    /// Empty until a map is known.
     slots: Vec<Option<Arc<Member>>>,
     members: HashMap<Address, Arc<Member>>,
-    /// Other nodes that may know the cluster: replicas, for the most part.
+    /// Other nodes that may know the cluster, mostly replicas.
     others: HashSet<Address>,
-    /// The number of redirects by which a node said that a slot has moved.
+    /// The number of redirections by which nodes have reported a moved slot.
     lessons: u64,
-    /// The last lesson for each slot since the last map that nodes agreed about.
+    /// The number of the last redirection for each slot since the last agreed map.
     learnt: HashMap<u16, u64>,
 }
 
@@ -95,7 +95,7 @@ impl Map {
         self.members.values()
     }
 
-    /// The nodes that have slots, in the order of their names.
+    /// Returns the nodes that have slots, in the order of their names.
     #[cfg(feature = "admin")]
     pub(super) fn masters(&self) -> Vec<Arc<Member>> {
         let owners = self.slots.iter().flatten();
@@ -104,7 +104,7 @@ impl Map {
         named.into_values().cloned().collect()
     }
 
-    /// All nodes that may know the cluster.
+    /// Returns all nodes that may know the cluster.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.members.keys().chain(&self.others)
     }
@@ -113,12 +113,12 @@ impl Map {
         self.members.get(address)
     }
 
-    /// The number of lessons. Later ones are newer than an answer that is asked for now.
+    /// Returns the number of redirections so far. Later ones are newer than an answer to a request that is sent now.
     pub(super) fn lessons(&self) -> u64 {
         self.lessons
     }
 
-    /// The node at `address`, which `start` makes if it is new.
+    /// Returns the node at `address`. `start` creates it if it is new.
     pub(super) fn member(
         &mut self,
         address: &Address,
@@ -128,7 +128,7 @@ impl Map {
         known.or_insert_with(|| Arc::new(start(address))).clone()
     }
 
-    /// The node at `address`, to which another has sent a request.
+    /// Returns the node at `address`, to which another node has redirected a request.
     pub(super) fn named(
         &mut self,
         address: &Address,
@@ -139,7 +139,7 @@ impl Map {
         member
     }
 
-    /// Notes that a node has redirected a request for the slot to another.
+    /// Records that a node has redirected a request for the slot to `member`.
     pub(super) fn moved(&mut self, slot: u16, member: Arc<Member>) {
         self.slots.resize(SLOTS, None);
         self.slots[usize::from(slot)] = Some(member);
@@ -147,10 +147,10 @@ impl Map {
         self.learnt.insert(slot, self.lessons);
     }
 
-    /// Takes over the answer of nodes that agree and were asked after so many `lessons`. A node
-    /// that is no master any more is dropped, with its connection.
+    /// Applies the answer of agreeing nodes to a request that was sent after `lessons` redirections. A node that is
+    /// no longer a master is dropped with its connection.
     ///
-    /// `false` if some were spared because others had named them meanwhile: the next map decides.
+    /// Returns `false` if some nodes were kept because others had named them in the meantime: the next map decides.
     pub(super) fn apply(
         &mut self,
         topology: Topology,
@@ -192,8 +192,8 @@ impl Map {
         is_settled
     }
 
-    /// Takes over the answer of a single node, which may be old: only for slots that no node is
-    /// known to serve. No node is dropped.
+    /// Applies the answer of a single node, which may be outdated: only for slots that no node is known to serve. No
+    /// node is dropped.
     pub(super) fn fill(&mut self, topology: Topology, start: impl Fn(&Address) -> Member) {
         self.slots.resize(SLOTS, None);
         self.others.extend(topology.replicas);
@@ -257,12 +257,12 @@ mod tests {
         let new = map.named(&address(3), start);
         map.moved(5, new.clone());
         for _ in 0..2 {
-            assert!(!map.apply(old(), asked, start), "the next one decides");
+            assert!(!map.apply(old(), asked, start), "the next map decides");
             assert_eq!(owner(&map, 5), address(3));
             assert_eq!(owner(&map, 6), address(1));
             assert!(!new.is_gone());
         }
-        // Two nodes that were asked later disagree.
+        // Two nodes agree in an answer to a later request.
         assert!(map.apply(old(), map.lessons(), start));
         assert_eq!(owner(&map, 5), address(1));
         assert!(new.is_gone());
@@ -286,6 +286,6 @@ mod tests {
         let limit = Duration::from_secs(60);
         eventually(limit, "the connection fails", async || member.has_failed()).await;
         map.fill(topology(&[(0..=16_383, 1)]), start);
-        assert_eq!(owner(&map, 7), address(1), "nobody else serves it");
+        assert_eq!(owner(&map, 7), address(1), "no other node serves it");
     }
 }

@@ -31,20 +31,20 @@ use crate::{
     },
 };
 
-/// Between two rounds, when there is one after another.
+/// The first pause between two rounds.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// While a node cannot be reached: another one may take its place at any time.
+/// The longest interval while a node is unreachable: another one may replace it at any time.
 const WHILE_UNHEALTHY: Duration = Duration::from_secs(1);
 
-/// While a node has no slot, and may be about to get one.
+/// The longest interval while a node has no slot and may be about to get one.
 const WHILE_UNSETTLED: Duration = Duration::from_secs(5);
 
-/// While no request casts doubt.
+/// The longest interval while no request casts doubt on the map.
 const WHILE_HEALTHY: Duration = Duration::from_secs(30);
 
-/// The task that keeps the map.
+/// The task that maintains the map.
 pub(super) struct Watcher {
     shared: Arc<ClusterState>,
     events: Events,
@@ -55,7 +55,7 @@ impl Watcher {
         Self { shared, events }
     }
 
-    /// Notes that no node has answered.
+    /// Records that no node has answered.
     fn failed(&mut self, error: StoreError) {
         self.events.failed(&error);
         self.shared.knowledge.send_if_modified(|knowledge| {
@@ -128,7 +128,7 @@ impl Work for Watcher {
 }
 
 impl ClusterState {
-    /// Returns when the map may be wrong, and when it is old.
+    /// Returns when the map may be wrong or outdated.
     async fn doubts(&self, longest: Duration) {
         let end = Instant::now() + longest;
         loop {

@@ -28,29 +28,29 @@ use crate::{
     },
 };
 
-/// More redirects than this come from nodes that do not agree; some time must pass.
+/// More redirections in a row come from nodes that do not agree, and cause a pause.
 const MOST_IN_A_ROW: u32 = 4;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The way of one request until it is answered.
+/// The route of one request until it is answered.
 pub(crate) struct Route<'a> {
     command: &'a Command,
     slot: u16,
-    /// The time at which the request must be over in any case.
+    /// The time at which the request must have ended in any case.
     end: Instant,
-    /// The limit, from the beginning.
+    /// The whole time limit.
     limit: Duration,
     to: Target,
     in_a_row: u32,
     pause: Duration,
-    /// The reason of its last pause.
+    /// The reason for its last pause.
     put_off: Option<String>,
 }
 
 enum Target {
-    /// The node that has the slot by the map.
+    /// The node that has the slot according to the map.
     Owner,
     Node {
         member: Arc<Member>,
@@ -59,8 +59,7 @@ enum Target {
 }
 
 impl Cluster {
-    /// Executes commands, with one write to each of the nodes they belong to, within `limit`; the answers
-    /// are in the order of the commands.
+    /// Executes commands, with one write to each node, within `limit`. The answers have the order of the commands.
     pub(crate) async fn execute_all(
         &self,
         commands: &[Command],
@@ -95,7 +94,7 @@ impl Cluster {
         answers.into_iter().map(|(_, answer)| answer).collect()
     }
 
-    /// Sends requests for one node together; each that is redirected goes on alone.
+    /// Sends requests for one node together. A redirected request continues alone.
     async fn execute_together(
         &self,
         owner: Option<Arc<Member>>,
@@ -138,9 +137,9 @@ impl Cluster {
         join_all(rest).await
     }
 
-    /// Executes the command of a route where it belongs, in the time that the route has.
+    /// Executes the command of a route at its node, within the time of the route.
     ///
-    /// An error means that it may or may not have been carried out, unless it says otherwise.
+    /// After an error, the command may have been carried out, unless the error says otherwise.
     pub(crate) async fn execute(&self, route: &mut Route<'_>) -> Result<Value, StoreError> {
         within_a_runtime()?;
         self.watcher.revive();
@@ -152,7 +151,7 @@ impl Cluster {
             let handle = match timeout_at(route.end, member.node.handle()).await {
                 Ok(Ok(handle)) => handle,
                 Ok(Err(_)) if member.is_gone() => {
-                    // The node left the map between two looks at it.
+                    // The node has left the map since the last lookup.
                     route.to = Target::Owner;
                     route.rest_if_lost().await?;
                     continue;
@@ -166,7 +165,7 @@ impl Cluster {
                     return Err(route.timed_out(&member).unsent());
                 }
             };
-            // From here on a failed request may have been carried out.
+            // From here on, a failed request may have been carried out.
             let asked = handle.execute(route.command, asking);
             match timeout_at(route.end, asked).await {
                 Ok(Ok(answer)) => return Ok(answer),
@@ -183,7 +182,7 @@ impl Cluster {
         }
     }
 
-    /// Finds the next place after `member` has not carried out the request; or returns the answer.
+    /// Selects the next node after `member` has not carried out the request, or returns the answer.
     async fn turn(
         &self,
         route: &mut Route<'_>,
@@ -217,8 +216,7 @@ impl Cluster {
                     return Ok(released);
                 }
                 if released.is_some() && Instant::now() + route.limit / 2 > route.end {
-                    // The lock itself is not the owner's. If the owner is still queued, it is
-                    // passed over.
+                    // The owner does not hold the lock. If it is still queued, it is skipped.
                     return Ok(released);
                 }
                 route.to = Target::Owner;
@@ -228,8 +226,8 @@ impl Cluster {
         Ok(None)
     }
 
-    /// The part of a release that can be carried out while the slot is moved, so that waiters do
-    /// not have to wait for a lock that is not needed any more.
+    /// Carries out the part of a release that is possible while the slot moves, so that waiters do not have to wait
+    /// for an unneeded lock.
     async fn release_alone(&self, route: &Route<'_>) -> Result<Option<Value>, StoreError> {
         let Some(command) = route.command.of_the_lock_alone() else {
             return Ok(None);
@@ -244,7 +242,7 @@ impl Cluster {
         Box::pin(self.execute(&mut alone)).await.map(Some)
     }
 
-    /// The node at `place`, which `from` has named.
+    /// Returns the node at `place`, which `from` has named.
     fn target(&self, place: &Place, from: &Member, asking: bool) -> Target {
         let Some(address) = place.seen_from(&from.address) else {
             return Target::Owner;
@@ -261,7 +259,7 @@ impl Cluster {
             return Ok(member);
         }
         let mut knowledge = self.shared.knowledge.subscribe();
-        // A caller whose own limit is the same shall learn that nothing was sent.
+        // A caller with the same limit should learn that nothing was sent.
         let end = route.end - route.limit / 10;
         let told = knowledge.wait_for(|it| !matches!(it, Knowledge::Asking));
         let told = tokio::select! {
@@ -299,7 +297,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Goes on at once, unless the nodes redirect it in a circle.
+    /// Continues at once, unless the nodes redirect the request in a circle.
     fn rest_if_lost(&mut self) -> impl Future<Output = Result<(), StoreError>> {
         self.in_a_row += 1;
         let is_lost = self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner);
@@ -311,17 +309,17 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// A pause, longer each time. An error when there is no time left to go on after it.
+    /// Pauses, longer each time. Returns an error if no time is left for another attempt.
     async fn rest(&mut self, why: &str) -> Result<(), StoreError> {
         let pause = jittered(self.pause, SystemRandom.next_u64());
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.in_a_row = 0;
         let slot = self.slot;
         let put_off = format!("slot {slot} is being moved between nodes {why}");
-        // One more attempt has to fit in, or its outcome would be unknown.
+        // One more attempt must fit into the time, or its outcome would be unknown.
         if Instant::now() + pause + self.limit / 8 >= self.end {
             let message = format!("{put_off}, and was not served within {:.0?}", self.limit);
-            // Every node has refused it as a whole.
+            // Every node has refused the whole request.
             return Err(StoreError::new(StoreErrorKind::Refused, message).unsent());
         }
         self.put_off = Some(put_off);
@@ -346,7 +344,7 @@ fn timed_out(member: &Member, limit: Duration) -> StoreError {
 }
 
 fn within_a_runtime() -> Result<(), StoreError> {
-    // A timer panics without one.
+    // Without a runtime, a timer panics.
     match runtime::Handle::try_current() {
         Ok(_) => Ok(()),
         Err(_) => Err(errors::no_runtime("no tokio runtime is running here").unsent()),

@@ -42,11 +42,11 @@ pub(super) struct ClusterState {
 
 /// The state of the map.
 pub(super) enum Knowledge {
-    /// The outcome of the first question is not there yet.
+    /// The first request has no outcome yet.
     Asking,
     /// No node has answered so far.
     Failed(StoreError),
-    /// The map is known, if perhaps not the latest.
+    /// The map is known, but may be outdated.
     Known,
 }
 
@@ -59,21 +59,21 @@ impl ClusterState {
         change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes that the map may be wrong, so that it is made anew.
+    /// Records that the map may be wrong, so that it is refreshed.
     pub(super) fn doubt(&self) {
         self.is_doubted.notify_one();
     }
 
-    /// The same, if a request may have failed because it went to the wrong node. A node that is busy,
-    /// out of memory or refuses us may be the right one all the same, and all requests to it fail: the
-    /// others must not be flooded with questions.
+    /// Does the same if the request may have failed because it went to the wrong node. A node that is busy, out of
+    /// memory or refuses this client may still be the right one. All requests to it then fail, and must not cause a
+    /// flood of requests to the other nodes.
     pub(super) fn doubt_after(&self, error: &StoreError) {
         if casts_doubt(error) {
             self.doubt();
         }
     }
 
-    /// Begins to connect to a master.
+    /// Starts to connect to a master.
     pub(super) fn start_node(&self, address: &Address) -> Member {
         let endpoint = self.location.endpoint(address.clone());
         let shown = endpoint.to_string();
@@ -105,7 +105,7 @@ pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
 pub(super) struct MembersState {
     pub(super) some_ready: bool,
     pub(super) some_connecting: bool,
-    /// The most telling one: a failure that will not end by itself, if there is one.
+    /// The most specific one: a failure that does not end by itself, if there is one.
     pub(super) failure: Option<StoreError>,
 }
 
@@ -121,7 +121,7 @@ impl Members {
         })
     }
 
-    /// Their state now; [`change`](Self::change) waits for later changes.
+    /// Returns their current state; [`change`](Self::change) waits for later changes.
     pub(super) fn look(&mut self) -> MembersState {
         let mut seen = MembersState {
             some_ready: false,
@@ -143,7 +143,7 @@ impl Members {
     }
 
     pub(super) async fn change(&mut self) {
-        // A closed channel is that of a node which has gone, and then there is another map.
+        // A closed channel belongs to a node that was dropped, and then there is a new map.
         let changes = self.0.iter_mut().map(|(_, state)| {
             Box::pin(async {
                 if state.changed().await.is_err() {

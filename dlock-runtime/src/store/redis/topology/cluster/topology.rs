@@ -11,16 +11,16 @@ use crate::store::redis::{
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topology {
-    /// Some slots may be missing, when a master is.
+    /// Some slots are missing if a master is missing.
     pub(crate) masters: Vec<(RangeInclusive<u16>, Address)>,
-    /// Nodes that have no locks, but know the masters as well.
+    /// Nodes that have no locks, but know the masters too.
     pub(crate) replicas: HashSet<Address>,
 }
 
 impl Topology {
-    /// Reads the answer of the node at `from`; `None` if it is of another form.
+    /// Reads the answer of the node at `from`. Returns `None` for another form.
     ///
-    /// A master without a known address is left out.
+    /// A master without a known address is omitted.
     pub(crate) fn read(answer: &Value, from: &Address) -> Option<Self> {
         let mut topology = Self::default();
         for range in list(answer)? {
@@ -42,25 +42,25 @@ impl Topology {
                 }
             }
         }
-        // Sorted, so that two answers can be compared: some servers list them in any order.
+        // Sorted, so that two answers can be compared: servers list them in different orders.
         topology.masters.sort_by_key(|(range, _)| *range.start());
         Some(topology)
     }
 
-    /// `true` if no other node could confirm it.
+    /// Returns `true` if no other node could confirm it.
     pub(super) fn is_of_one_node(&self) -> bool {
         let mut masters = self.masters.iter().map(|(_, address)| address);
         let first = masters.next();
         self.replicas.is_empty() && masters.all(|it| Some(it) == first)
     }
 
-    /// `true` if both name the same masters.
+    /// Returns `true` if both name the same masters.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         self.masters == other.masters
     }
 }
 
-/// The address of a node; `Some(None)` if the answer does not contain it.
+/// Returns the address of a node; `Some(None)` if the answer does not contain it.
 #[expect(
     clippy::option_option,
     reason = "a missing address and an unreadable one are different"
@@ -70,14 +70,14 @@ fn address(node: &Value, from: &Address) -> Option<Option<Address>> {
         return None;
     };
     let port = number(port)?;
-    // Nil: the same host that was asked.
+    // Nil: the host that received the request.
     let host = if matches!(host, Value::Nil) {
         ""
     } else {
         text(host)?
     };
     let known = resolve(host, port, from);
-    // A node without a name may still have its number, behind its identity.
+    // A node without a name may still have its address, after its id.
     let other = || {
         let ip = rest.get(1).and_then(|more| field(more, "ip"))?;
         resolve(ip, port, from)
@@ -85,7 +85,7 @@ fn address(node: &Value, from: &Address) -> Option<Option<Address>> {
     Some(known.or_else(other).filter(|_| port != 0))
 }
 
-/// A field of what newer servers tell about a node, which depends on the protocol's version.
+/// Returns a field of a node's additional information, whose form depends on the protocol version.
 fn field<'a>(more: &'a Value, name: &str) -> Option<&'a str> {
     match more {
         Value::Map(fields) => fields

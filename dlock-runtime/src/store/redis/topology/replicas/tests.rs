@@ -1,4 +1,4 @@
-//! Leases that replicas may not have received, with a server that answers on time or never.
+//! Tests of leases that replicas may not have received, with a server that answers on time or never.
 
 use std::{
     future::pending,
@@ -30,15 +30,15 @@ use crate::{
 /// Longer than anything here takes, unless there is no answer.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A server with all replicas that one asks for, and the keys of the leases that were renewed there.
+/// A server that claims enough replicas, and the keys of the leases that were renewed there.
 struct Master {
     fake: Fake,
     renewed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Master {
-    /// It renews all leases but that of `gone`, and says nothing of that of `silent`. Replicas confirm it when
-    /// `may_confirm` says so, or at once.
+    /// It renews all leases except that of `gone`, and does not answer for that of `silent`. Replicas confirm when
+    /// `may_confirm` is notified, or at once.
     async fn start(may_confirm: Option<&Arc<Notify>>) -> Self {
         let renewed = Arc::new(Mutex::new(Vec::new()));
         let (seen, may_confirm) = (renewed.clone(), may_confirm.cloned());
@@ -46,7 +46,7 @@ impl Master {
             let (seen, may_confirm) = (seen.clone(), may_confirm.clone());
             async move {
                 match words[0].as_str() {
-                    // Without a key it is the connection's own question.
+                    // Without a key, it is a request of the connection itself.
                     "EVALSHA" if words.len() > 3 => {
                         let key = words[3].clone();
                         let is_silent = key == "dlock:{silent}";
@@ -109,7 +109,7 @@ impl Master {
     }
 }
 
-/// They may be those of another server than the one that has granted it.
+/// The replicas may be those of another server than the one that granted the lease.
 #[tokio::test]
 async fn a_lease_that_is_gone_where_replicas_are_counted_is_not_confirmed() {
     let master = Master::start(None).await;
@@ -119,13 +119,13 @@ async fn a_lease_that_is_gone_where_replicas_are_counted_is_not_confirmed() {
         Ok(())
     );
     let gone = confirmer.granted(master.renewal("gone"), LONG).await;
-    let error = gone.expect_err("who knows what has become of it?");
+    let error = gone.expect_err("its outcome is unknown");
     assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
     assert!(error.message().ends_with("the lease had ended"), "{error}");
     assert!(!error.left_nothing(), "{error}");
 }
 
-/// Were it taken for a request that was never sent, the lease would not be released.
+/// If the request counted as one that was never sent, the lease would not be released.
 #[tokio::test]
 async fn a_lease_was_granted_also_if_nobody_could_be_asked_to_confirm_it() {
     let master = Master::start(None).await;
@@ -140,7 +140,7 @@ async fn a_lease_was_granted_also_if_nobody_could_be_asked_to_confirm_it() {
     assert!(!error.left_nothing(), "{error}");
 }
 
-/// They would write for no caller, and replicas would be waited for.
+/// The commands would write for no caller, and delay the wait for replicas.
 #[tokio::test]
 async fn leases_are_not_renewed_whose_callers_have_given_up() {
     let may_confirm = Arc::new(Notify::new());
@@ -167,25 +167,24 @@ async fn leases_are_not_renewed_whose_callers_have_given_up() {
     assert_eq!(master.renewed(), ["dlock:{first}", "dlock:{last}"]);
 }
 
-/// A request that was certainly not carried out is sent once more over another connection, or is
-/// not released.
+/// A request that was certainly not carried out would be sent again over another connection, or not be released.
 #[tokio::test]
 async fn what_ends_without_an_answer_may_have_been_carried_out() {
     let master = Master::start(None).await;
     let confirmer = master.confirmer();
     let brief = Duration::from_millis(100);
     let late = confirmer.execute(master.renewal("silent"), brief).await;
-    let error = late.expect_err("nobody answers");
+    let error = late.expect_err("no server answers");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     assert!(!error.left_nothing(), "{error}");
 
-    // And so may what was under way when the task could not go on.
+    // The same applies to requests that were in progress when the task was interrupted.
     let confirmer = master.confirmer();
     let mut asked = pin!(confirmer.execute(master.renewal("silent"), LONG));
     assert!(asked.as_mut().now_or_never().is_none());
     confirmer.task.close();
     let ended = asked.now_or_never().expect("it does not wait for its time");
-    let error = ended.expect_err("nobody asks the server any more");
+    let error = ended.expect_err("no task sends requests any more");
     assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
     assert!(!error.left_nothing(), "{error}");
 }

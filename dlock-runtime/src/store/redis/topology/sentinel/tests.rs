@@ -1,4 +1,4 @@
-//! The choice of the master, and the error when there is none.
+//! Tests of the selection of the master, and of the error without one.
 
 mod news;
 
@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 use super::*;
 use crate::store::redis::fake::{Fake, bulk, courtesy};
 
-/// For one attempt to connect.
+/// The limit of one attempt to connect.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Longer than anything takes that ends at all.
+/// Longer than any operation here takes, unless it hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 fn master(epoch: u64, port: u16) -> NamedMaster {
@@ -39,11 +39,11 @@ fn a_stale_sentinel_does_not_lead_to_an_old_master() {
     assert_eq!(chosen, Some(new.clone()));
     let chosen = choose(&[old.clone(), old.clone(), new.clone()], Some(&old), true);
     assert_eq!(chosen, Some(new.clone()), "epochs go before votes");
-    // Without permission to ask for epochs, the address that most name counts.
+    // Without permission to read epochs, the address with the most votes wins.
     let blind = [master(0, 1), master(0, 2), master(0, 2)];
     assert_eq!(choose(&blind, Some(&blind[0]), true), Some(master(0, 2)));
-    assert_eq!(choose(&[], Some(&new), false), None, "nobody has answered");
-    // They have been set up anew, and count from the beginning.
+    assert_eq!(choose(&[], Some(&new), false), None, "no answer");
+    // They have been set up again, and count from the beginning.
     assert_eq!(
         choose(std::slice::from_ref(&old), Some(&new), true),
         Some(old)
@@ -118,7 +118,7 @@ fn answers_are_read_in_either_protocol() {
     assert_eq!(read_address(&Value::Int(1)), None);
 }
 
-/// The Sentinel that is subscribed to hangs, so no message comes: the others are asked.
+/// The Sentinel with the subscription hangs, so no message arrives: the others receive a request.
 #[tokio::test]
 async fn a_move_that_nobody_tells_of_is_found_out() {
     let all = dlock_testkit::Sentinels::start().await;
@@ -159,7 +159,7 @@ async fn a_move_that_nobody_tells_of_is_found_out() {
     assert_eq!(now.address(), &Address::Tcp("127.0.0.1".into(), port));
 }
 
-/// A Sentinel that names `master` as soon as `may_answer`, but nothing on its first connections.
+/// Starts a Sentinel that names `master` once `may_answer` is set, but does not answer on its first connections.
 async fn fake(master: &NamedMaster, silent: usize, may_answer: Option<&Arc<Notify>>) -> Fake {
     let (master, may_answer) = (master.clone(), may_answer.cloned());
     Fake::silent_at_first(silent, move |words| {
@@ -193,7 +193,7 @@ fn over(fakes: &[Fake]) -> Sentinels {
     Sentinels::new(&Location::parse(&url).unwrap(), "m")
 }
 
-/// One connection is enough for any number of questions.
+/// One connection is enough for any number of requests.
 #[tokio::test]
 async fn sentinels_are_asked_over_one_connection_each() {
     const ROUNDS: usize = 4;
@@ -226,9 +226,9 @@ async fn sentinels_are_asked_over_one_connection_each() {
         () = enough => {}
     }
     let connections = fakes.iter().map(Fake::connections).sum::<usize>();
-    assert_eq!(connections, fakes.len() + 1, "one is listened to besides");
+    assert_eq!(connections, fakes.len() + 1, "one more to subscribe");
 
-    // One that is lost is made anew, within the same question.
+    // A lost connection is replaced within the same request.
     let broken = Session::open(&sentinels.all[0], AsyncConnectionConfig::new(), LIMIT);
     let broken = broken.await.unwrap();
     broken.driver.abort();
@@ -236,15 +236,15 @@ async fn sentinels_are_asked_over_one_connection_each() {
     assert_eq!(sentinels.master(LIMIT, 3).await, Ok(known.address));
 }
 
-/// As one that was stopped does: the system accepts in its place.
+/// As for a stopped process: the operating system accepts the connection instead.
 #[tokio::test]
 async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
     let (old, new) = (master(3, 1), master(4, 2));
-    // The one that is to be listened to, and then answers questions.
+    // The Sentinel for the subscription, which then answers requests.
     let fakes = [fake(&new, 1, None).await];
     let sentinels = over(&fakes);
     let moved = sentinels.moved(&old.address, LEAST_PAUSE, LIMIT);
-    let told = timeout(LONG, moved).await.expect("it goes on without news");
+    let told = timeout(LONG, moved).await.expect("it needs no message");
     assert!(
         told.message()
             .ends_with(&format!("is now at {}", new.address)),
@@ -252,7 +252,7 @@ async fn a_sentinel_that_never_answers_does_not_end_the_watch() {
     );
 }
 
-/// A majority that was cut off answers first, and the Sentinel that knows better is slow.
+/// An isolated majority answers first, and the Sentinel with the newer master is slow.
 #[tokio::test]
 async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     let (old, new) = (master(3, 1), master(4, 2));
@@ -277,7 +277,7 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     may_answer.notify_one();
     assert_eq!(answers.await, Ok(new.address.clone()));
 
-    // No Sentinel knows the later master any more: they have been set up anew, perhaps.
+    // No Sentinel knows the newer master any more, for example after a new setup.
     let fakes = [
         fake(&old, 0, None).await,
         fake(&old, 0, None).await,
@@ -289,7 +289,7 @@ async fn a_stale_majority_that_is_faster_does_not_lead_back() {
     assert_eq!(found.address(), &old.address);
 }
 
-/// One that was cut off answers first, and nothing is known yet that it could be measured by.
+/// An isolated Sentinel answers first, and no master is known for a comparison.
 #[tokio::test]
 async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
     let (old, new) = (master(3, 1), master(4, 2));
@@ -307,7 +307,7 @@ async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
     may_answer.notify_one();
     assert_eq!(found.await.unwrap().address(), &new.address);
 
-    // When no majority is to be had, what is left must do: a known master needs no Sentinel at all.
+    // Without a majority, the remaining answers decide: a known master needs no Sentinel at all.
     let fakes = [
         fake(&old, 0, None).await,
         fake(&new, usize::MAX, None).await,
@@ -316,7 +316,7 @@ async fn a_master_is_not_believed_in_before_a_majority_has_named_one() {
     let sentinels = over(&fakes);
     let found = sentinels.find(LIMIT).await.unwrap();
     assert_eq!(found.address(), &old.address);
-    // But it does not go back behind the known master, although no other Sentinel will answer.
+    // But it does not return to a master before the known one, although no other Sentinel can answer.
     *sentinels.latest() = Some(new.clone());
     let found = sentinels.find(LIMIT).await.unwrap();
     assert_eq!(found.address(), &new.address);

@@ -18,27 +18,27 @@ use crate::{
     },
 };
 
-/// The answer of a node is not waited for any longer: others are asked.
+/// The longest wait for the answer of one node before others receive the request.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 
 const ASKED_AT_ONCE: usize = 3;
 
-/// After this, another node is asked besides.
+/// The delay before another node receives the request as well.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// After the first answer, others have this long to agree with it.
+/// After the first answer, the time for other nodes to confirm it.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// The outcome of a round.
 pub(super) enum SlotsAnswer {
-    /// Two nodes agree about it, or a single node knows of no other.
+    /// Two nodes agree on it, or a single node knows no other.
     Agreed(Topology),
     /// One node has answered so, and no other confirms it.
     Alone(Topology),
 }
 
 impl ClusterState {
-    /// Asks in one round. After a `hopeless` one a single node is asked, for as long as it refuses us.
+    /// Runs one round. After a `hopeless` one, only one node receives the request while it refuses this client.
     pub(super) async fn ask(&self, hopeless: bool) -> Result<SlotsAnswer, StoreError> {
         let mut failure: Option<StoreError> = None;
         for candidates in self.candidates() {
@@ -57,7 +57,7 @@ impl ClusterState {
         Err(failure.expect("a cluster's URL names a server"))
     }
 
-    /// `None` if there is no node to ask.
+    /// Returns `None` without a node to ask.
     async fn ask_some(
         &self,
         candidates: Vec<Address>,
@@ -106,9 +106,9 @@ impl ClusterState {
         told.or_else(|| failure.map(Err))
     }
 
-    /// The nodes that may know the slots, in two lists. Each is asked in its order, which is random. The
-    /// second is asked if the first does not know: nodes that could not be reached before, and those of
-    /// the URL, which may be other names of nodes that were asked.
+    /// Returns the nodes that may know the slots, in two lists, each in random order. The second list is used if the
+    /// first has no answer. It has the nodes that were unreachable before, and those of the URL, which may be other
+    /// names of nodes in the first list.
     fn candidates(&self) -> [Vec<Address>; 2] {
         let (mut known, mut others) = self.read(|map| {
             let fails = |address: &&Address| map.at(address).is_some_and(|it| it.has_failed());
@@ -121,7 +121,7 @@ impl ClusterState {
                 others.push(seed.clone());
             }
         }
-        // Over a connection that is there already, a question costs little.
+        // A request over an existing connection is cheap.
         let is_linked = |address: &Address| {
             self.read(|map| map.at(address).is_some_and(|it| it.link().is_some()))
         };
@@ -137,7 +137,7 @@ impl ClusterState {
         question.arg("SLOTS");
         let link = self.read(|map| map.at(endpoint.address())?.link());
         let told = match link {
-            // So that few processes have to log in for it.
+            // An existing connection saves a login.
             Some(link) => timeout(limit, link.ask(&question))
                 .await
                 .unwrap_or_else(|_| Err(StoreError::timed_out(limit))),

@@ -1,4 +1,4 @@
-//! Old maps of nodes that were cut off, and logins that are refused.
+//! Tests of outdated maps from isolated nodes, and of refused logins.
 
 use std::sync::{
     Arc,
@@ -30,7 +30,7 @@ fn over(fakes: &[&Fake]) -> Cluster {
     Cluster::start(location, &config, &Arc::default(), &home, events)
 }
 
-/// All slots are the first one's, and the others are its replicas.
+/// All slots belong to the first node, and the others are its replicas.
 fn slots(ports: [u16; 3]) -> String {
     let node = |port| format!("*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
     let nodes = ports.map(node).concat();
@@ -53,7 +53,7 @@ async fn a_node_that_was_cut_off_does_not_lead_back() {
                         slots([stale, new, other])
                     }
                     ("CLUSTER", Some([stale, new, other])) => {
-                        // The stale one is always the first to answer.
+                        // The isolated node always answers first.
                         sleep(Duration::from_millis(20)).await;
                         slots([new, other, stale])
                     }
@@ -97,7 +97,7 @@ async fn who_is_refused_for_good_asks_one_node_at_a_time() {
     };
     let fakes = [node().await, node().await, node().await];
     let cluster = over(&[&fakes[0], &fakes[1], &fakes[2]]);
-    // No other task asks from now on.
+    // From now on, no other task sends requests.
     cluster.watcher.close();
     let logins = || fakes.iter().map(Fake::logins).sum::<usize>();
     for (hopeless, number) in [(false, 3), (true, 1), (true, 1)] {

@@ -1,4 +1,4 @@
-//! Nodes that send requests elsewhere, or never answer, as no real one can be made to on time.
+//! Tests with nodes that redirect requests or never answer, with a timing that real nodes cannot provide.
 
 mod maps;
 
@@ -20,28 +20,28 @@ use crate::{
     },
 };
 
-/// Longer than anything here takes on a loaded machine, unless there is no answer.
+/// Longer than anything here takes on a busy machine, unless there is no answer.
 const LONG: Duration = Duration::from_secs(30);
 const TTL: Duration = Duration::from_secs(60);
 
-/// The answer of a node to a script for one of the keys; `None` for no answer.
+/// The answer of a node to a script for one of the keys, or `None` for no answer.
 type Answer = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// The scripts that nodes were asked to run, by their keys, and the word that goes before some of them and before a
-/// client is named.
+/// The scripts that nodes have received, by their keys, with the word before some of them and before the name of a
+/// client.
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A node by whose word all slots are `owner`'s.
+/// Starts a node that reports `owner` as the owner of all slots.
 async fn node(owner: &Arc<OnceLock<u16>>, seen: &Seen, answer: Arc<Answer>) -> Fake {
     let owner = owner.clone();
     let told = move || {
-        let port = owner.get().expect("it is known before anybody asks");
+        let port = owner.get().expect("it is known before the first request");
         slots(&[(0, 16_383, *port)])
     };
     node_that_tells(told, seen, answer).await
 }
 
-/// A node that gives this answer to `CLUSTER SLOTS`.
+/// Starts a node with this answer to `CLUSTER SLOTS`.
 async fn node_that_tells(
     told: impl Fn() -> String + Send + Sync + 'static,
     seen: &Seen,
@@ -54,7 +54,7 @@ async fn node_that_tells(
         async move {
             match words[0].as_str() {
                 "CLUSTER" => told(),
-                // Without a key it is the connection's own question.
+                // Without a key, it is a request of the connection itself.
                 "EVALSHA" if words.len() > 3 => {
                     note(&words[3]);
                     match answer(&words[3]) {
@@ -74,7 +74,7 @@ async fn node_that_tells(
     .await
 }
 
-/// The answer to `CLUSTER SLOTS`: from, to, and the node that serves them.
+/// Builds the answer to `CLUSTER SLOTS`: the first slot, the last slot, and the node that serves them.
 fn slots(masters: &[(u16, u16, u16)]) -> String {
     let master = |(from, to, port): &(u16, u16, u16)| {
         format!("*3\r\n:{from}\r\n:{to}\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n")
@@ -110,7 +110,7 @@ fn keys(names: &[&str]) -> Vec<LockKey> {
     names.iter().map(key).collect()
 }
 
-/// Were it taken for one that was never sent, nothing would be released.
+/// If the request counted as one that was never sent, nothing would be released.
 #[tokio::test]
 async fn a_request_without_an_answer_in_time_may_have_been_carried_out() {
     let port = Arc::new(OnceLock::new());
@@ -121,21 +121,21 @@ async fn a_request_without_an_answer_in_time_may_have_been_carried_out() {
 
     let store = store_at(silent.port, limit).await;
     let asks = AcquireRequest::new(&keys[0], owner(), TTL);
-    let error = store.acquire(asks).await.expect_err("nobody answers");
+    let error = store.acquire(asks).await.expect_err("no server answers");
     assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
     assert!(!error.left_nothing(), "{error}");
 
-    // And so may those that were sent together.
+    // The same applies to requests that were sent together.
     let store = store_at(silent.port, limit).await;
     let renewals = renewals(&keys, owner());
     for answer in store.renew(RenewBatch::new(&renewals).limit(limit)).await {
-        let error = answer.expect_err("nobody answers");
+        let error = answer.expect_err("no server answers");
         assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
         assert!(!error.left_nothing(), "{error}");
     }
 }
 
-/// A node is known by its slots, and has not let anybody in yet.
+/// The node is known by its slots, but has not accepted a connection yet.
 #[tokio::test]
 async fn a_request_that_no_connection_took_was_never_sent() {
     let port = Arc::new(OnceLock::new());
@@ -150,12 +150,12 @@ async fn a_request_that_no_connection_took_was_never_sent() {
     let keys = keys(&["a"]);
     for _ in 0..3 {
         let asks = AcquireRequest::new(&keys[0], owner(), TTL);
-        let error = store.acquire(asks).await.expect_err("nobody is there");
+        let error = store.acquire(asks).await.expect_err("no server listens");
         assert!(error.left_nothing(), "{error}");
     }
 }
 
-/// The node gives the reason why it refuses clients, which says nothing about the request.
+/// The node reports why it refuses clients. The reason says nothing about the request.
 #[tokio::test]
 async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
     let port = Arc::new(OnceLock::new());
@@ -171,12 +171,12 @@ async fn a_request_to_a_node_that_refuses_the_connection_was_never_sent() {
     let store = RedisStore::connect_lazy(config_at(open.port, LONG)).unwrap();
     let keys = keys(&["a"]);
     let asks = AcquireRequest::new(&keys[0], owner(), TTL);
-    let error = store.acquire(asks).await.expect_err("nobody is let in");
+    let error = store.acquire(asks).await.expect_err("clients are refused");
     assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
     assert!(error.left_nothing(), "{error}");
 }
 
-/// Of requests that go to a node together each is answered, and goes on alone if it is redirected.
+/// Of several requests to one node, each gets an answer; a redirected one continues alone.
 #[tokio::test]
 async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
     let port = Arc::new(OnceLock::new());
@@ -218,7 +218,7 @@ async fn renewals_that_go_together_follow_their_redirects_one_by_one() {
     }
 }
 
-/// Nodes that send a request to and fro have carried out nothing, and say so in time.
+/// Nodes that redirect a request back and forth have carried out nothing, and the error says so in time.
 #[tokio::test]
 async fn a_request_that_is_sent_in_circles_ends_in_time_and_has_done_nothing() {
     let port = Arc::new(OnceLock::new());
@@ -239,12 +239,12 @@ async fn a_request_that_is_sent_in_circles_ends_in_time_and_has_done_nothing() {
     let error = store.acquire(asks).await.expect_err("it goes in circles");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.left_nothing(), "{error}");
-    // Four in a row, and then a pause, each longer than the one before.
+    // Four redirections in a row, then a pause, each longer than the previous one.
     let asked = asked.load(Ordering::Relaxed);
     assert!((5..=600).contains(&asked), "{asked}");
 }
 
-/// The lock itself is deleted wherever the rest lies. Where that has found none, its owner may be in the queue.
+/// The lock itself is deleted wherever the other keys are. If it was not found, its owner may be in the queue.
 #[tokio::test]
 async fn a_release_that_has_found_no_lock_while_the_slot_moves_is_made_again() {
     let port = Arc::new(OnceLock::new());

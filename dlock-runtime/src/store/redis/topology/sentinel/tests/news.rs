@@ -1,9 +1,9 @@
-//! The Sentinel that is subscribed to, and the messages that count as news.
+//! Tests of the subscription to a Sentinel, and of the messages that cause a request.
 
 use super::*;
 
-/// A Sentinel that knows the master of `m`, and tells at once that those of `services` have changed; with how
-/// often it is asked, and listened to.
+/// Starts a Sentinel that knows the master of `m` and announces at once that those of `services` have changed. Also
+/// returns the numbers of requests and of subscriptions.
 async fn telling(services: &'static [&'static str]) -> (Fake, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::<[AtomicUsize; 2]>::default();
     let counted = counts.clone();
@@ -32,7 +32,7 @@ async fn telling(services: &'static [&'static str]) -> (Fake, Arc<[AtomicUsize; 
     (fake, counts)
 }
 
-/// They watch many, and each of them would make everybody ask.
+/// Sentinels watch many services, and each change would otherwise cause requests from all processes.
 #[tokio::test]
 async fn only_a_word_of_the_service_is_news() {
     for (services, is_news) in [
@@ -43,7 +43,7 @@ async fn only_a_word_of_the_service_is_news() {
         let (fake, _) = telling(services).await;
         let sentinel = over(std::slice::from_ref(&fake)).all.remove(0);
         let mut news = SwitchListener::listen(&sentinel, LONG).await.unwrap();
-        // After that there will be none.
+        // After that, there are no messages.
         drop(fake);
         let told = timeout(LONG, news.of("m")).await;
         assert_eq!(told, Ok(is_news), "{services:?}");
@@ -65,7 +65,7 @@ async fn another_sentinel_is_listened_to_when_one_is_not_heard_of_any_more() {
     });
     let known = master(3, 1).address;
     let goes_over = async {
-        // They are asked when one is listened to, or could not be.
+        // They receive requests when a subscription begins, or fails.
         eventually(LONG, "they are asked", async || {
             asked(0) > 0 && asked(1) > 0
         })
@@ -81,7 +81,7 @@ async fn another_sentinel_is_listened_to_when_one_is_not_heard_of_any_more() {
         .await;
         assert_eq!(heard(other), 1, "asked {} times", asked(other) - before);
     };
-    // No pause goes by that long.
+    // Shorter than any pause.
     tokio::select! {
         error = sentinels.moved(&known, 2 * LONG, LONG) => panic!("{error}"),
         () = goes_over => {}

@@ -1,4 +1,4 @@
-//! Requests whose way depends on what the map knows at the moment, and what they make it ask.
+//! Tests of requests whose route depends on the current map, and of the refreshes that they cause.
 
 use std::{collections::HashSet, pin::pin, sync::atomic::AtomicBool};
 
@@ -14,14 +14,14 @@ use crate::store::redis::{
 /// A port without a listener.
 const NOWHERE: u16 = 1;
 
-/// Longer than a loaded machine stands still.
+/// Longer than a busy machine pauses a thread.
 const SOON: Duration = Duration::from_secs(10);
 
 fn address(port: u16) -> Address {
     Address::Tcp("127.0.0.1".into(), port)
 }
 
-/// A cluster of which the node at `port` has told.
+/// Starts a cluster whose map comes from the node at `port`.
 async fn cluster_at(port: u16) -> Cluster {
     let config = Arc::new(config_at(port, LONG));
     let location = Location::parse(&config.url).unwrap();
@@ -31,11 +31,11 @@ async fn cluster_at(port: u16) -> Cluster {
     let mut knowledge = cluster.shared.knowledge.subscribe();
     let told = knowledge.wait_for(|it| matches!(it, Knowledge::Known));
     let told = timeout_at(Instant::now() + LONG, told).await;
-    drop(told.expect("the node tells").expect("the cluster lives"));
+    drop(told.expect("the node answers").expect("the cluster lives"));
     cluster
 }
 
-/// The same where all slots are those of a node that answers so.
+/// The same with a single node that gives this answer to all requests.
 async fn cluster_of_one(answer: &'static str) -> (Fake, Cluster) {
     let port = Arc::new(OnceLock::new());
     let answer = move |_: &str| Some(answer.to_owned());
@@ -50,7 +50,7 @@ fn renewal(key: &str) -> Command {
     Command::renew(&config_at(NOWHERE, LONG), &renewals(&keys, owner())[0])
 }
 
-/// By what the map has learnt, the slot of `command` is that of the node at `port`, which is not connected yet.
+/// Makes the map record that the slot of `command` belongs to the node at `port`, which is not connected yet.
 fn move_away(cluster: &Cluster, command: &Command, port: u16) {
     let shared = &cluster.shared;
     shared.write(|map| {
@@ -59,8 +59,8 @@ fn move_away(cluster: &Cluster, command: &Command, port: u16) {
     });
 }
 
-/// The outcome of a request that has begun to wait for a node when that node leaves the map, in
-/// which the one at `port` has all slots then.
+/// Returns the outcome of a request that waits for a node when that node leaves the map. The node at `port` has all
+/// slots then.
 async fn as_its_node_leaves<T>(
     cluster: &Cluster,
     port: u16,
@@ -96,7 +96,7 @@ async fn a_request_goes_on_when_its_node_leaves_the_map() {
     assert_eq!(answers, [Ok(Value::Int(1)), Ok(Value::Int(1))]);
 }
 
-/// It was sent elsewhere before, say, and that has taken its time.
+/// For example, it was sent to another node before, and that took its time.
 #[tokio::test]
 async fn a_request_whose_time_ends_before_it_has_a_connection_was_never_sent() {
     let (_node, cluster) = cluster_of_one(":1\r\n").await;
@@ -122,7 +122,7 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     let node = async |which: usize, answer: &'static str| {
         let ports = ports.clone();
         let told = move || {
-            let [low, high] = ports.get().expect("they are known before anybody asks");
+            let [low, high] = ports.get().expect("they are set before a request");
             slots(&[(0, MIDDLE, *low), (MIDDLE + 1, 16_383, *high)])
         };
         let answer = move |_: &str| Some(answer.to_owned());
@@ -132,7 +132,7 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     ports.set(nodes.each_ref().map(|it| it.port)).unwrap();
     let cluster = cluster_at(nodes[0].port).await;
 
-    // By turns of the one and of the other.
+    // For the two nodes by turns.
     let mut commands: Vec<Command> = Vec::new();
     for command in (0..).map(|number| renewal(&format!("order:{number}"))) {
         let is_low_next = commands.len().is_multiple_of(2);
@@ -157,35 +157,35 @@ async fn renewals_for_several_nodes_are_sent_to_each_and_answered_in_their_order
     }
 }
 
-/// The outcome of a request that casts doubt on the map.
+/// Returns the outcome of a request that casts doubt on the map.
 async fn doubtful(cluster: &Cluster) -> Result<Value, StoreError> {
-    // The task that would ask for the slots is closed, so that only this test sees the doubt.
+    // The task that would request the slots is closed, so that only this test sees the doubt.
     cluster.watcher.close();
     let answer = cluster
         .execute(&mut Route::to_owner(&renewal("a"), cluster.limit()))
         .await;
     let doubted = cluster.shared.is_doubted.notified();
     let doubted = timeout_at(Instant::now() + SOON, doubted).await;
-    assert!(doubted.is_ok(), "nobody asks after this: {answer:?}");
+    assert!(doubted.is_ok(), "no refresh follows: {answer:?}");
     answer
 }
 
-/// Nothing was sent, and another node may serve it by now.
+/// Nothing was sent, and another node may serve the slot by now.
 #[tokio::test]
 async fn a_slot_that_no_node_serves_is_told_of_and_asked_for() {
     let port = Arc::new(OnceLock::new());
     let own = port.clone();
-    let told = move || slots(&[(0, 0, *own.get().expect("it is known before anybody asks"))]);
+    let told = move || slots(&[(0, 0, *own.get().expect("it is set before a request"))]);
     let node = node_that_tells(told, &Seen::default(), Arc::new(|_: &str| None)).await;
     port.set(node.port).unwrap();
     let answer = doubtful(&cluster_at(node.port).await).await;
-    let error = answer.expect_err("nobody serves it");
+    let error = answer.expect_err("no node serves it");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.message().starts_with("CLUSTERDOWN"), "{error}");
     assert!(error.left_nothing(), "{error}");
 }
 
-/// Another node may have taken its place.
+/// Another node may have replaced it.
 #[tokio::test]
 async fn the_slots_are_asked_for_when_a_node_turns_out_to_be_a_replica() {
     let answer = "-READONLY You can't write against a read only replica.\r\n";
@@ -194,7 +194,7 @@ async fn the_slots_are_asked_for_when_a_node_turns_out_to_be_a_replica() {
     assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "{error}");
 }
 
-/// Others may have moved with it.
+/// Other slots may have moved with it.
 #[tokio::test]
 async fn the_slots_are_asked_for_when_one_has_moved() {
     let port = Arc::new(OnceLock::new());
