@@ -42,7 +42,7 @@ pub use process::{Worker, example_path};
 pub use program::{Make, python};
 pub use proxy::Proxy;
 pub use sentinel::{SentinelShape, Sentinels};
-pub use server::RedisServer;
+pub use server::{RedisServer, patient};
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
 pub use within::within;

@@ -26,6 +26,15 @@ use launch::{START_DEADLINE, is_up, log, password, spawn};
 const PORTS_TO_TRY: usize = 5;
 const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The settings of a connection beside dlock. The limits of the crate `redis`, of a second and less, are too short
+/// for a busy machine.
+#[must_use]
+pub fn patient() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CLIENT_DEADLINE))
+        .set_response_timeout(Some(CLIENT_DEADLINE))
+}
+
 /// A running server with a port, a directory and data of its own.
 ///
 /// Dropping it kills the process, also a paused one, and removes the directory.
@@ -272,12 +281,9 @@ impl RedisServer {
     }
 
     async fn try_connection(&self) -> RedisResult<MultiplexedConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CLIENT_DEADLINE))
-            .set_response_timeout(Some(CLIENT_DEADLINE));
         Client::open(self.url())
             .expect("the server's URL is well formed")
-            .get_multiplexed_async_connection_with_config(&config)
+            .get_multiplexed_async_connection_with_config(&patient())
             .await
     }
 

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use dlock_testkit::RedisServer;
+use dlock_testkit::{RedisServer, patient};
 use redis::AsyncCommands;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -42,10 +42,8 @@ async fn a_password_is_asked_for_and_in_the_url() {
     let _: () = server.connection().await.set("a", 1).await.unwrap();
     let without = format!("redis://127.0.0.1:{}", server.port());
     let client = redis::Client::open(without).unwrap();
-    let patient = redis::AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(SOON))
-        .set_response_timeout(Some(SOON));
-    let connection = client.get_multiplexed_async_connection_with_config(&patient);
+    let settings = patient();
+    let connection = client.get_multiplexed_async_connection_with_config(&settings);
     let mut connection = connection.await.unwrap();
     assert!(connection.get::<_, i64>("a").await.is_err());
 }

@@ -202,7 +202,7 @@ mod redis {
     impl<S: Server> Env for RedisKind<S> {
         type Store = RedisStore;
 
-        // Survives a machine that stands still for a second.
+        // Long enough for a machine that is paused for a second.
         const BRIEF: Duration = Duration::from_secs(3);
         const PROMPT: Duration = super::LIMIT;
 

@@ -2,11 +2,11 @@
 
 use dlock::LockManager;
 #[cfg(feature = "redis")]
-use dlock_testkit::RedisServer;
+use dlock_testkit::{RedisServer, patient};
 use tokio::time::Instant;
 
 #[cfg(feature = "redis")]
-use crate::common::{HasServer, LIMIT, RawKeys, Redis, soon};
+use crate::common::{HasServer, RawKeys, Redis, soon};
 use crate::{
     TTL,
     common::{Env, Kind, Memory, OneKey, Wire},
@@ -99,10 +99,7 @@ pub(crate) async fn messages_during(
 ) -> Vec<(String, String)> {
     let (sender, mut pushed) = tokio::sync::mpsc::unbounded_channel();
     let client = ::redis::Client::open(server.url() + "/?protocol=resp3").unwrap();
-    let config = ::redis::AsyncConnectionConfig::new()
-        .set_push_sender(sender)
-        .set_connection_timeout(Some(LIMIT))
-        .set_response_timeout(Some(LIMIT));
+    let config = patient().set_push_sender(sender);
     let mut listener = client
         .get_multiplexed_async_connection_with_config(&config)
         .await

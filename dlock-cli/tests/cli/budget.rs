@@ -6,7 +6,7 @@ use dlock::{LockManager, Wait};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
 use rustix::process::Signal;
 
-use super::{Ended, LIMIT, call, clean, dlock, ended, reads::manager, run_signals::send};
+use super::{LIMIT, call, clean, dlock, ended, reads::manager, run_signals::send, until_answered};
 
 /// A scan of this many keys takes 200 steps and some seconds.
 const KEYS: u32 = 200_000;
@@ -57,19 +57,6 @@ async fn scans(server: &RedisServer) -> u32 {
     count.map_or(0, |it| it.parse().expect("it is a number"))
 }
 
-/// Lists without a terminal, and again if the server was too slow: it runs on a busy machine.
-async fn list_elsewhere(server: &RedisServer) -> Ended {
-    for _ in 0..10 {
-        let list = Worker::spawn(&mut dlock(server, &["ls"]));
-        list.wait(SLOWLY).await;
-        let ended = ended(&list).await;
-        if !ended.stderr.contains("did not answer within") {
-            return ended;
-        }
-    }
-    panic!("the server never answers in time");
-}
-
 #[tokio::test]
 async fn a_slow_list_shows_its_progress_at_a_terminal() {
     let server = server_with_keys_of_others(KEYS).await;
@@ -79,7 +66,11 @@ async fn a_slow_list_shows_its_progress_at_a_terminal() {
     ];
     // The two processes have independent paces.
     let at_terminal = in_terminal(&server, &["ls"], &steps);
-    let elsewhere = list_elsewhere(&server);
+    let elsewhere = until_answered(async || {
+        let list = Worker::spawn(&mut dlock(&server, &["ls"]));
+        list.wait(SLOWLY).await;
+        ended(&list).await
+    });
     let (_, slow) = tokio::join!(at_terminal.wait(SLOWLY), elsewhere);
     let shown = ended(&at_terminal).await.with(0);
     assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);

@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
 use serde_json::Value;
 
-use super::{Ended, call, clean, quorum};
+use super::{Ended, call, clean, quorum, until_answered};
 
 /// Settings of a server without any finding that is worse than a note.
 const FINE: [&str; 4] = ["--appendonly", "yes", "--maxmemory", "200mb"];
@@ -17,18 +17,8 @@ fn at(url: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Calls the doctor, and again if a server was too slow for it: these servers run on a busy machine.
 async fn examine(url: &str, arguments: &[&str]) -> Ended {
-    const CALLS: usize = 10;
-
-    let mut ended = call(&mut at(url, arguments)).await;
-    for _ in 1..CALLS {
-        if !ended.stdout.contains("did not answer within") {
-            break;
-        }
-        ended = call(&mut at(url, arguments)).await;
-    }
-    ended
+    until_answered(async || call(&mut at(url, arguments)).await).await
 }
 
 /// Asserts the exit code and returns the findings.

@@ -1,7 +1,7 @@
 //! `dlock run` and signals, with a terminal and without.
 
 use dlock::LockManager;
-use dlock_testkit::{Proxy, RedisServer, Worker, eventually, python};
+use dlock_testkit::{Proxy, RedisServer, Worker, eventually, patient, python};
 use futures_util::{StreamExt as _, stream};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -163,11 +163,8 @@ async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisSer
     proxy.thaw();
     // The proxy forwards the delayed data before it accepts a later connection.
     let beside = redis::Client::open(proxy.url()).expect("it is a URL");
-    let patient = redis::AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(LIMIT))
-        .set_response_timeout(Some(LIMIT));
     let beside = beside
-        .get_multiplexed_async_connection_with_config(&patient)
+        .get_multiplexed_async_connection_with_config(&patient())
         .await;
     let mut beside = beside.expect("the proxy forwards");
     let pong: redis::RedisResult<String> = redis::cmd("PING").query_async(&mut beside).await;

@@ -116,12 +116,7 @@ impl Lane {
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name(self.name.to_owned());
         let driven = Driven(Some(runtime));
-        thread.spawn(move || {
-            let driven = driven;
-            if let Some(runtime) = &driven.0 {
-                runtime.block_on(pending::<()>());
-            }
-        })?;
+        thread.spawn(move || driven.run())?;
         let started = Started {
             process,
             runtime: handle.clone(),
@@ -146,6 +141,14 @@ impl Drop for Starting<'_> {
 ///
 /// If the thread cannot be started, its closure is dropped by the caller of [`Lane::start`].
 struct Driven(Option<Runtime>);
+
+impl Driven {
+    fn run(self) {
+        if let Some(runtime) = &self.0 {
+            runtime.block_on(pending::<()>());
+        }
+    }
+}
 
 impl Drop for Driven {
     fn drop(&mut self) {

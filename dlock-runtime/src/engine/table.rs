@@ -219,8 +219,8 @@ mod tests {
         let key = LockKey::new("k").unwrap();
         let entry = enter(&table, &key, 1);
         table.close();
-        let nobody = table.enter(&key, |_, _| panic!("the table is closed"));
-        assert!(nobody.is_none());
+        let entered = table.enter(&key, |_, _| panic!("the table is closed"));
+        assert!(entered.is_none());
         assert_eq!(entry.state().tasks().len(), 1);
     }
 }

@@ -10,7 +10,7 @@ use super::{
 pub(super) const ALONE: &str = "an exclusive holder is alone";
 pub(super) const LIMIT: &str = "at most n hold a permit";
 pub(super) const ALLOWED: &str = "the store has no more living holders than are allowed";
-pub(super) const TURNS: &str = "nobody is granted the lock before an earlier waiter";
+pub(super) const TURNS: &str = "no request is granted before that of an earlier waiter";
 pub(super) const ALL_IN: &str = "no waiter that fits is left behind by a release";
 pub(super) const NOT_FENCED: &str = "a write under a lease is not refused";
 pub(super) const FENCED: &str =

@@ -16,7 +16,7 @@ pub struct State {
     pub(super) faults: Faults,
 }
 
-/// What a process asks for.
+/// The mode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Alone.
@@ -58,7 +58,7 @@ pub(super) struct Lease {
     pub(super) grant: Grant,
 }
 
-/// What a holder gets, and for the properties when it was.
+/// A grant: its token, and for the properties its number and its era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Grant {
     pub(super) token: u8,

@@ -184,7 +184,7 @@ impl Modes {
             let is_open = matches!(state.clients[at].phase, Phase::Asking | Phase::Waiting);
             is_open && self.owner(&state, at) == hint.owner
         });
-        // What an attempt that is over is told has no effect.
+        // An answer to an attempt that is over has no effect.
         for at in 0..self.bounds.modes.len() {
             let owner = self.owner(&state, at);
             next.clients[at].answers.retain(|it| it.owner == owner);
