@@ -143,12 +143,16 @@ pub struct Holder {
     /// to determine whether they report the same holder.
     pub fence: u64,
     /// The last fence that was given for this key when the store answered. It is not less than the fence of
-    /// the reported holder, and less than every fence that is given later. A store that counts the fences of
+    /// the reported holder, less than every fence that is given later, and less than the
+    /// [number](crate::store::Hint::number) of every later grant to a waiter. A store that counts the fences of
     /// all keys in one row may report the last of these.
     ///
     /// A waiter uses it to find out whether a [`Hint`](crate::store::Hint) reports a grant after its request.
     /// If the value were too small, the waiter could take an old grant, which has expired, for a new one.
     pub last_fence: u64,
+    /// The number of other holders, if the lock is shared. The label, the function and the TTL are those of one
+    /// of them.
+    pub others: u64,
 }
 
 impl Holder {
@@ -221,6 +225,21 @@ impl Holder {
         self
     }
 
+    /// Sets the number of other holders of a shared lock.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::Holder;
+    ///
+    /// let holder = Holder::new(7).label("billing@host-3/4711").others(2);
+    /// assert_eq!(holder.to_string(), "held by `billing@host-3/4711` and 2 others");
+    /// ```
+    #[must_use]
+    pub fn others(mut self, others: u64) -> Self {
+        self.others = others;
+        self
+    }
+
     /// Creates a holder that is this process, without details of its lease.
     pub(crate) fn here() -> Self {
         Self {
@@ -247,6 +266,11 @@ impl fmt::Display for Holder {
                 function(f)?;
             }
             None => f.write_str("held by another client")?,
+        }
+        match self.others {
+            0 => {}
+            1 => f.write_str(" and 1 other")?,
+            others => write!(f, " and {others} others")?,
         }
         match self.ttl {
             Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),

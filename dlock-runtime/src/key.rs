@@ -18,7 +18,7 @@ mod tests;
 use std::{borrow::Borrow, fmt, sync::Arc};
 
 pub use builder::LockKeyBuilder;
-pub use list::LockKeys;
+pub use list::{KeyInMode, LockKeys};
 pub use part::{KeyPart, PartWriter};
 
 use crate::error::codes;

@@ -31,6 +31,7 @@ mod fence;
 pub mod fuzzing;
 mod key;
 mod label;
+mod mode;
 mod observe;
 mod options;
 mod owner;
@@ -62,6 +63,7 @@ pub use api::{
 pub use error::{AlreadyInstalled, ConnectError, LockError, LostCause};
 pub use fence::FencingToken;
 pub use key::{InvalidKeyReason, KeyPart, LockKey, LockKeyBuilder, PartWriter};
+pub use mode::LockMode;
 pub use options::{MAX_TTL, MIN_TTL, OnLost, Wait};
 pub use site::LockSite;
 pub use store::{Holder, StoreError, StoreErrorKind};

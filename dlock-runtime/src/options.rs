@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{error::LockError, key::LockKey};
+use crate::{error::LockError, key::LockKey, mode::LockMode};
 
 /// The minimum TTL. A shorter one leaves no time to repeat a renewal after a lost packet.
 ///
@@ -95,6 +95,7 @@ pub struct Options {
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) mode: Option<LockMode>,
 }
 
 impl Options {
@@ -108,6 +109,7 @@ impl Options {
             on_lost: None,
             max_hold: None,
             min_hold: None,
+            mode: None,
         }
     }
 
@@ -153,6 +155,27 @@ impl Options {
         self
     }
 
+    /// Sets the mode of the lock.
+    #[must_use]
+    pub const fn mode(mut self, mode: LockMode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Returns the options for a key with this mode of its own.
+    pub(crate) const fn for_key(self, mode: Option<LockMode>) -> Self {
+        match mode {
+            Some(mode) => self.mode(mode),
+            None => self,
+        }
+    }
+
+    /// Sets the mode to at most `most` holders.
+    #[must_use]
+    pub const fn permits(self, most: u32) -> Self {
+        self.mode(LockMode::Permits(most))
+    }
+
     /// Merges these options with the manager's defaults and checks the result.
     pub(crate) fn resolve(self, defaults: &Timing, key: &LockKey) -> Result<Timing, LockError> {
         let timing = Timing {
@@ -165,6 +188,7 @@ impl Options {
             on_lost: self.on_lost.unwrap_or(defaults.on_lost),
             max_hold: self.max_hold.or(defaults.max_hold),
             min_hold: self.min_hold,
+            mode: self.mode.unwrap_or_default(),
             on_trial: false,
         };
         timing.fault().map_or(Ok(timing), |(option, reason)| {
@@ -187,6 +211,7 @@ pub(crate) struct Timing {
     pub(crate) max_hold: Option<Duration>,
     /// Set per call only: one job's minimum does not apply to the manager's other locks.
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) mode: LockMode,
     /// The key is one of several that are acquired together, and not all are held yet. Until they are, the
     /// lease may be released before its `min_hold` has passed.
     pub(crate) on_trial: bool,
@@ -201,6 +226,7 @@ impl Default for Timing {
             on_lost: OnLost::Stop,
             max_hold: None,
             min_hold: None,
+            mode: LockMode::Exclusive,
             on_trial: false,
         }
     }
@@ -215,7 +241,9 @@ impl Timing {
 
     /// Returns an invalid option and the reason, if there is one.
     pub(crate) fn fault(&self) -> Option<(&'static str, &'static str)> {
-        if self.ttl < MIN_TTL {
+        if self.mode == LockMode::Permits(0) {
+            Some(("permits", "it must be at least 1"))
+        } else if self.ttl < MIN_TTL {
             Some((
                 "ttl",
                 "it must be at least 100ms, or there is no time to renew the lease",
@@ -299,6 +327,18 @@ pub const fn check_min_hold(min_hold: Duration) -> Duration {
         "lock min_hold must be at most 24h: the lock is held that long even if the body ends"
     );
     min_hold
+}
+
+/// Rejects a number of `permits` that is out of range at compile time.
+///
+/// # Panics
+///
+/// In const evaluation, if `permits` is zero.
+#[must_use]
+#[track_caller]
+pub const fn check_permits(permits: u32) -> u32 {
+    assert!(permits > 0, "lock permits must be at least 1");
+    permits
 }
 
 /// Returns the reason why a time is not a valid limit for a response or a connection attempt.

@@ -14,6 +14,8 @@
 //! place in the store's queue. A claim whose lease is lost or being released is moved aside, and the next
 //! attempt makes its own claim.
 //!
+//! Shared locks and permits have several leases at a time, see `pool`. A key has one state for each kind of mode.
+//!
 //! [`KeyState::on_event`] takes an event of one attempt and returns the one action that its driver has to
 //! take next. This module has no I/O and no clock. The drivers (the waiting task, the renewer, the releaser)
 //! make no decisions.
@@ -28,6 +30,7 @@ mod attempt;
 mod claim;
 mod event;
 mod key_state;
+mod pool;
 #[cfg(test)]
 mod tests;
 mod turns;

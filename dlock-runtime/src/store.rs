@@ -25,8 +25,7 @@ pub use hint::{Hint, HintReceiver, HintSink};
 pub use node::QuorumNode;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
 pub use request::{
-    AcquireRequest, LockMode, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch,
-    RenewRequest,
+    AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch, RenewRequest,
 };
 pub use scheme::{StoreOptions, StoreScheme};
 pub(crate) use schemes::{Schemes, StoreKind};
@@ -35,5 +34,6 @@ pub use crate::{
     answer::{ALIVE, AcquireOutcome, GRANT_TTL, Holder, Raised, Released, Renewal, StoreToken},
     error::{StoreError, StoreErrorKind},
     fence::fence_by_the_clock,
+    mode::{LockMode, LockModes},
     owner::{ClientId, ForeignOwner, OwnerId},
 };

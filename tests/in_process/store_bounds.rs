@@ -11,7 +11,7 @@ use std::{
 use dlock::{
     ConnectError, LockError, LockManager, StoreError,
     store::{
-        AcquireOutcome, AcquireRequest, LockMode, LockStore, ReleaseRequest, Released, RenewBatch,
+        AcquireOutcome, AcquireRequest, LockModes, LockStore, ReleaseRequest, Released, RenewBatch,
         Renewal, StoreProperties, memory::MemoryStore,
     },
 };
@@ -26,7 +26,7 @@ const TOO_SHORT: Duration = SHORTEST.checked_sub(NANOSECOND).unwrap();
 struct Bounded {
     store: MemoryStore,
     requests: Arc<AtomicUsize>,
-    modes: &'static [LockMode],
+    modes: LockModes,
 }
 
 impl Bounded {
@@ -34,7 +34,7 @@ impl Bounded {
         Self {
             store: MemoryStore::new(),
             requests: Arc::default(),
-            modes: &[LockMode::Exclusive],
+            modes: LockModes::EXCLUSIVE,
         }
     }
 
@@ -157,11 +157,37 @@ fn no_manager_is_made_whose_defaults_the_store_cannot_keep() {
         reason,
         "120s is longer than the store's longest lease; set 60s or less"
     );
-    let without_modes = Bounded {
-        modes: &[],
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_the_store_does_not_support_is_refused_before_a_request() {
+    let store = Bounded::new();
+    let manager = LockManager::builder()
+        .ttl(SHORTEST)
+        .build_with_store(store.clone())
+        .unwrap();
+    for (request, option) in [
+        (manager.lock("k").shared(), "mode"),
+        (manager.lock("k").permits(3), "permits"),
+        (manager.lock("k").also_shared("l"), "mode"),
+        (manager.lock("k").permits(0), "permits"),
+    ] {
+        let error = request.acquire().await.unwrap_err();
+        assert!(
+            matches!(&error, LockError::InvalidOption { option: named, .. } if *named == option),
+            "{error}"
+        );
+    }
+    assert_eq!(store.requests.load(Ordering::Relaxed), 0);
+
+    let shared = Bounded {
+        modes: LockModes::EXCLUSIVE.with_shared(),
         ..Bounded::new()
     };
-    let (option, reason) = refused(LockManager::builder(), without_modes);
-    assert_eq!(option, "store");
-    assert!(reason.contains("`LockMode::Exclusive`"), "{reason}");
+    let manager = LockManager::builder()
+        .ttl(SHORTEST)
+        .build_with_store(shared)
+        .unwrap();
+    manager.lock("k").shared().acquire().await.unwrap();
+    assert!(manager.lock("k").permits(3).acquire().await.is_err());
 }

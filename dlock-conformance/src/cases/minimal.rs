@@ -5,8 +5,8 @@ use std::time::Duration;
 use dlock_runtime::{
     FencingToken, LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, LockStore, Queue, ReleaseRequest, Released, RenewBatch,
-        Renewal,
+        AcquireOutcome, AcquireRequest, LockMode, LockStore, Queue, ReleaseRequest, Released,
+        RenewBatch, Renewal,
     },
 };
 use futures_util::future::join_all;
@@ -319,20 +319,29 @@ pub(super) async fn advertised_modes_and_ttls_are_granted<S: LockStore>(
     let properties = trial.store.properties().without_hooks();
     let is_range = properties.shortest_ttl <= properties.longest_ttl;
     expect(is_range, "a shortest TTL below the longest", properties)?;
-    expect(!properties.modes.is_empty(), "a mode", properties)?;
     let other = owner();
-    for mode in properties.modes {
+    let modes = [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(2)];
+    for mode in modes
+        .into_iter()
+        .filter(|mode| properties.modes.contains(*mode))
+    {
         let owner = owner();
         let request = AcquireRequest::new(&trial.key, owner, properties.longest_ttl);
         let asked = Instant::now();
-        let answer = trial.store.acquire(request.mode(*mode)).await;
+        let answer = trial.store.acquire(request.mode(mode)).await;
         let is_granted = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
         expect(is_granted, &format!("a grant in the mode {mode:?}"), answer)?;
         // If the store reports the TTL.
         if let Some(rest) = trial.busy_once(other).await?.ttl {
             expect_rest(rest, properties.longest_ttl, asked)?;
         }
-        trial.release_all([other, owner]).await?;
+        let release = ReleaseRequest::new(&trial.key, owner).mode(mode);
+        trial
+            .store
+            .release(release)
+            .await
+            .map_err(|error| Broken::new("a release", error.to_string()))?;
+        trial.release_all([other]).await?;
     }
     let owner = owner();
     let request = AcquireRequest::new(&trial.key, owner, properties.shortest_ttl);

@@ -9,7 +9,8 @@ use crate::{
     },
     engine::{acquire::acquire, acquire_all},
     error::LockError,
-    key::{LockKey, LockKeys},
+    key::{KeyInMode, LockKey, LockKeys},
+    mode::LockMode,
     observe,
     options::{OnLost, Options, Wait},
     site::Origin,
@@ -53,6 +54,79 @@ impl LockRequest {
             options,
             metric: None,
         }
+    }
+
+    /// Sets shared mode: any number of holders at the same time, but none beside an exclusive one.
+    ///
+    /// All callers wait in one queue, first come, first served: a shared request that comes after an exclusive
+    /// one waits for it. All who hold a key together have the same [fencing token](crate::FencingToken).
+    ///
+    /// For several keys, it applies to each key without a mode of its own.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let one = manager.lock("catalog:7").shared().acquire().await?;
+    /// let other = manager.lock("catalog:7").shared().acquire().await?;
+    /// assert_eq!(one.fencing_token(), other.fencing_token());
+    /// assert!(manager.lock("catalog:7").try_acquire().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.options = self.options.mode(LockMode::Shared);
+        self
+    }
+
+    /// Sets the mode to permits: at most `most` holders at the same time, and none beside an exclusive one.
+    ///
+    /// All callers of a key should set the same number, because each request counts the holders against its
+    /// own. Zero is [`LockError::InvalidOption`].
+    ///
+    /// For several keys, it applies to each key without a mode of its own.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let export = || manager.lock("export:7").permits(2);
+    /// let held = [export().acquire().await?, export().acquire().await?];
+    /// assert!(export().try_acquire().await?.is_none(), "two are inside");
+    /// # drop(held);
+    /// # Ok(()) }
+    /// ```
+    pub fn permits(mut self, most: u32) -> Self {
+        self.options = self.options.permits(most);
+        self
+    }
+
+    /// Adds a key that the call acquires in shared mode, whatever its mode for the other keys.
+    ///
+    /// # Errors
+    ///
+    /// An invalid key, and a key that the call lists in another mode, are errors of the call.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let order = manager.lock("order:42").also_shared("tenant:7").acquire().await?;
+    /// assert!(manager.lock("tenant:7").shared().try_acquire().await?.is_some());
+    /// assert!(manager.lock("tenant:7").try_acquire().await?.is_none());
+    /// # drop(order);
+    /// # Ok(()) }
+    /// ```
+    pub fn also_shared<K>(mut self, key: K) -> Self
+    where
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        let key = key.try_into().map_err(Into::into);
+        self.keys = self.keys.and_then(|mut keys| {
+            keys.extend(vec![KeyInMode::shared(key?)])?;
+            Ok(keys)
+        });
+        self
     }
 
     /// Sets the TTL of the lease: how long the store keeps it without a renewal.
@@ -258,8 +332,9 @@ impl LockRequest {
         let keys = keys.map_err(|error| observe::not_asked(origin, error))?;
         let core = self.manager.core();
         // Boxed: the state of an acquisition must not enlarge the caller's future.
-        if let Some(key) = keys.only() {
-            let taken = acquire(core, key.clone(), self.options, origin);
+        if let Some(only) = keys.only() {
+            let options = self.options.for_key(only.mode);
+            let taken = acquire(core, only.key.clone(), options, origin);
             Box::pin(taken).await.map(LockGuard::new)
         } else {
             let all = acquire_all::acquire(core, keys, self.options, origin);

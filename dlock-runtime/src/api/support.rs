@@ -24,8 +24,9 @@ pub use crate::{
         optional::{OptionalBlockingGuard, OptionalGuard},
     },
     error::LockError,
-    key::{KeyPart, LockKey, LockKeys, PartWriter},
-    options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_ttl},
+    key::{KeyInMode, KeyPart, LockKey, LockKeys, PartWriter},
+    mode::LockMode,
+    options::{OnLost, Options, Wait, check_max_hold, check_min_hold, check_permits, check_ttl},
     site::LockSite,
 };
 
@@ -158,8 +159,20 @@ pub fn key(template: &'static str, pieces: &[Piece<'_>]) -> Result<LockKey, Lock
 /// # Errors
 ///
 /// Returns the first error among the keys.
-pub fn keys<const N: usize>(keys: [Result<LockKey, LockError>; N]) -> Result<LockKeys, LockError> {
+pub fn keys<const N: usize, K: Into<KeyInMode>>(
+    keys: [Result<K, LockError>; N],
+) -> Result<LockKeys, LockError> {
     LockKeys::collect(keys)
+}
+
+/// Marks a key of a list that is acquired in shared mode.
+pub fn shared_key(key: Result<LockKey, LockError>) -> Result<KeyInMode, LockError> {
+    key.map(KeyInMode::shared)
+}
+
+/// Marks a key beside a shared one that is acquired in the mode of the call.
+pub fn own_key(key: Result<LockKey, LockError>) -> Result<KeyInMode, LockError> {
+    key.map(KeyInMode::from)
 }
 
 /// Acquires the lock of an annotated function. Nothing happens before the future is polled.

@@ -51,13 +51,19 @@ pub(crate) async fn acquire(
     options: Options,
     origin: Origin,
 ) -> Result<Vec<Taken>, LockError> {
-    if let Some(key) = keys.only() {
-        let only = acquire::acquire(core, key.clone(), options, origin);
+    if let Some(only) = keys.only() {
+        let options = options.for_key(only.mode);
+        let only = acquire::acquire(core, only.key.clone(), options, origin);
         return Box::pin(only).await.map(|only| vec![only]);
     }
-    let timing = core.timing(options, keys.first());
-    let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
-    if let Some(key) = keys.iter().find(|key| reentrancy::contains(core.id(), key)) {
+    let timings = keys.iter().map(|it| {
+        let timing = core.timing(options.for_key(it.mode), &it.key);
+        timing.map(|timing| (it.key.clone(), timing))
+    });
+    let timings = timings.collect::<Result<Vec<_>, _>>();
+    let timings = timings.map_err(|error| observe::not_asked(origin, error))?;
+    let held = |key| reentrancy::contains(core.id(), key);
+    if let Some(key) = keys.iter().map(|it| &it.key).find(|key| held(key)) {
         let key = key.clone();
         return Err(observe::not_asked(origin, LockError::WouldDeadlock { key }));
     }
@@ -65,14 +71,15 @@ pub(crate) async fn acquire(
         return Err(observe::not_asked(origin, no_runtime(keys.first())));
     }
 
-    let mut sorted: Vec<_> = keys.iter().enumerate().collect();
-    sorted.sort_by_key(|(_, key)| *key);
+    let mut sorted: Vec<_> = timings.into_iter().enumerate().collect();
+    sorted.sort_by(|(_, (one, _)), (_, (other, _))| one.cmp(other));
+    let (_, (_, timing)) = sorted[0];
     let asking = Asking::for_several(&keys, origin);
     let call = AcquireAll {
         trail: asking.trail().clone(),
         began: core.clock.now(),
-        keys: sorted.iter().map(|(_, key)| (*key).clone()).collect(),
-        timing,
+        keys: sorted.iter().map(|(_, key)| key.clone()).collect(),
+        wait: timing.wait,
         core,
     };
     match call.all().await {
@@ -92,19 +99,21 @@ pub(crate) async fn acquire(
             asking.entered(first.token, call.began.elapsed(now), now);
             Ok(all)
         }
-        Err(error) => Err(asking.refused(timing.wait, refusal(error, call.waited()))),
+        Err(error) => Err(asking.refused(call.wait, refusal(error, call.waited()))),
     }
 }
 
 /// One call for several keys.
 struct AcquireAll {
     core: Arc<Engine>,
-    /// Sorted in the common order of keys.
-    keys: Vec<LockKey>,
-    timing: Timing,
+    /// Sorted in the common order of keys. The timings differ in their modes only.
+    keys: Vec<TimedKey>,
+    wait: Wait,
     trail: Trail,
     began: Moment,
 }
+
+type TimedKey = (LockKey, Timing);
 
 type KeyResult = Result<Taken, LockError>;
 
@@ -118,7 +127,7 @@ enum Setback {
 impl AcquireAll {
     /// Returns the leases of all keys, in their order.
     async fn all(&self) -> Result<Vec<Taken>, LockError> {
-        let mut wait = self.timing.wait;
+        let mut wait = self.wait;
         if wait == Wait::Never {
             return self.if_free().await;
         }
@@ -195,7 +204,7 @@ impl AcquireAll {
                 break;
             };
             wait = self.rest_of_wait().ok_or_else(|| {
-                Setback::Refused(failure.unwrap_or_else(|| self.out_of_time(missing)))
+                Setback::Refused(failure.unwrap_or_else(|| self.out_of_time(&missing.0)))
             })?;
         }
         // The first lease may have ended while the call waited for the last one.
@@ -211,8 +220,8 @@ impl AcquireAll {
     async fn wait_and_ask(
         &self,
         held: &[Taken],
-        next: &LockKey,
-        others: &[LockKey],
+        next: &TimedKey,
+        others: &[TimedKey],
         wait: Wait,
     ) -> Result<(Taken, Vec<KeyResult>), Setback> {
         let waiting = pin!(self.one(next, wait));
@@ -238,21 +247,21 @@ impl AcquireAll {
     }
 
     /// Sends one acquire request for `key`, without a place in its queue.
-    async fn ask_once(&self, key: &LockKey, wait: Wait) -> KeyResult {
+    async fn ask_once(&self, key: &TimedKey, wait: Wait) -> KeyResult {
         let asking = self.one(key, Wait::Never);
         match wait {
             Wait::For(rest) => timeout(rest, asking)
                 .await
-                .unwrap_or_else(|_| Err(self.out_of_time(key))),
+                .unwrap_or_else(|_| Err(self.out_of_time(&key.0))),
             Wait::Never | Wait::Forever => asking.await,
         }
     }
 
-    async fn one(&self, key: &LockKey, wait: Wait) -> KeyResult {
+    async fn one(&self, (key, timing): &TimedKey, wait: Wait) -> KeyResult {
         let timing = Timing {
             wait,
             on_trial: true,
-            ..self.timing
+            ..*timing
         };
         let got = one(&self.core, key, timing, &self.trail).await?;
         Ok(got.taken)
@@ -264,7 +273,7 @@ impl AcquireAll {
 
     /// Returns the rest of the wait, or `None` if the caller does not wait any longer.
     fn rest_of_wait(&self) -> Option<Wait> {
-        match self.timing.wait {
+        match self.wait {
             Wait::Never => None,
             Wait::Forever => Some(Wait::Forever),
             Wait::For(limit) => {

@@ -73,7 +73,7 @@ impl Acquisition {
             .map_or(Cow::Borrowed(""), |site| plain(site.function()));
         let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
         core.bounds.begins_waiting(key)?;
-        let acquisition = core.table.enter(key, |entry, state| {
+        let acquisition = core.table.enter(key, timing.mode, |entry, state| {
             core.bounds.may_wait_behind(state.waiting(), key)?;
             // Numbered in the order of entry, which is the order of the turns.
             let id = core.attempts.next();
@@ -159,8 +159,12 @@ impl Acquisition {
     }
 
     fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool) -> Effect {
-        if let Some(next) = outcome.next {
-            next.wakes.notify_waiters();
+        for other in &outcome.also_lost {
+            other.report_loss();
+        }
+        let woken = outcome.next.iter().chain(&outcome.invited);
+        let woken = woken.map(|next| next.wakes.notify_waiters()).count();
+        if woken > 0 {
             // The task that leaves may continue without an await, and the next task has the lease.
             let_others_take_it();
         }

@@ -16,8 +16,11 @@ impl HintReceiver for Weak<Engine> {
         let Some(core) = self.upgrade() else {
             return false;
         };
-        if let Some(entry) = core.table.find(hint.key) {
-            let granted = Event::Granted { fence: hint.fence };
+        for entry in core.table.find(hint.key) {
+            let granted = Event::Granted {
+                fence: hint.fence,
+                number: hint.number,
+            };
             if let Some((bearer, effect)) = tell_bearer(&core, &entry, hint.owner, granted) {
                 renewer::heard(bearer, hint.owner, &effect);
             }

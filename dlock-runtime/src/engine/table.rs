@@ -9,11 +9,12 @@ use tokio::sync::Notify;
 
 use crate::{
     key::LockKey,
+    mode::LockMode,
     state::KeyState,
     sync::{Mutex, MutexGuard},
 };
 
-/// One entry for each key that is held or wanted. `T` is the handle that wakes a task.
+/// One entry for each key that is held or wanted in a kind of mode. `T` is the handle that wakes a task.
 pub(crate) struct Table<T> {
     entries: Mutex<Entries<T>>,
     /// Notified when the last key is removed.
@@ -21,14 +22,36 @@ pub(crate) struct Table<T> {
 }
 
 struct Entries<T> {
-    by_key: HashMap<LockKey, Arc<KeyEntry<T>>>,
+    by_kind: [HashMap<LockKey, Arc<KeyEntry<T>>>; Kind::COUNT],
     /// Set once, under the same mutex that admits new attempts, so that none can enter during a shutdown.
     closed: bool,
 }
 
-/// The state of one key.
+/// The kind of a mode. Attempts at one key in different kinds of modes know nothing of each other: the store decides
+/// between them.
+#[derive(Clone, Copy)]
+enum Kind {
+    Exclusive,
+    Shared,
+    Permits,
+}
+
+impl Kind {
+    const COUNT: usize = 3;
+
+    fn of(mode: LockMode) -> Self {
+        match mode {
+            LockMode::Exclusive => Self::Exclusive,
+            LockMode::Shared => Self::Shared,
+            LockMode::Permits(_) => Self::Permits,
+        }
+    }
+}
+
+/// The state of one key in a kind of mode.
 pub(crate) struct KeyEntry<T> {
     pub(crate) key: LockKey,
+    kind: Kind,
     state: Mutex<KeyState<T>>,
 }
 
@@ -47,7 +70,7 @@ impl<T> KeyEntry<T> {
 impl<T> Default for Table<T> {
     fn default() -> Self {
         let entries = Entries {
-            by_key: HashMap::new(),
+            by_kind: Default::default(),
             closed: false,
         };
         Self {
@@ -62,22 +85,26 @@ impl<T: Clone> Table<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `enter`, which adds an attempt to the entry of `key`, and returns its result. Returns `None`
+    /// Runs `enter`, which adds an attempt to the entry of `key` in this mode, and returns its result. Returns `None`
     /// after [`close`].
     ///
     /// [`close`]: Self::close
     pub(crate) fn enter<R>(
         &self,
         key: &LockKey,
+        mode: LockMode,
         enter: impl FnOnce(&Arc<KeyEntry<T>>, &mut KeyState<T>) -> R,
     ) -> Option<R> {
         let mut entries = self.entries();
         if entries.closed {
             return None;
         }
-        let entry = entries.by_key.entry(key.clone()).or_insert_with(|| {
+        let kind = Kind::of(mode);
+        let of_kind = &mut entries.by_kind[kind as usize];
+        let entry = of_kind.entry(key.clone()).or_insert_with(|| {
             Arc::new(KeyEntry {
                 key: key.clone(),
+                kind,
                 state: Mutex::default(),
             })
         });
@@ -90,14 +117,14 @@ impl<T: Clone> Table<T> {
     pub(crate) fn forget_if_idle(&self, entry: &Arc<KeyEntry<T>>) {
         let mut entries = self.entries();
         // The key may have another entry by now, which must stay.
-        let is_current = entries
-            .by_key
+        let of_kind = &mut entries.by_kind[entry.kind as usize];
+        let is_current = of_kind
             .get(&entry.key)
             .is_some_and(|current| Arc::ptr_eq(current, entry));
         if is_current && entry.state().is_idle() {
-            entries.by_key.remove(&entry.key);
+            of_kind.remove(&entry.key);
         }
-        let empty = entries.by_key.is_empty();
+        let empty = entries.by_kind.iter().all(HashMap::is_empty);
         // A woken task may access the table at once.
         drop(entries);
         if empty {
@@ -105,21 +132,25 @@ impl<T: Clone> Table<T> {
         }
     }
 
-    /// Returns the entry of `key`, if a task holds or wants it.
-    pub(crate) fn find(&self, key: &str) -> Option<Arc<KeyEntry<T>>> {
-        self.entries().by_key.get(key).cloned()
+    /// Returns the entries of `key`: one for each kind of mode in which a task holds or wants it.
+    pub(crate) fn find(&self, key: &str) -> impl Iterator<Item = Arc<KeyEntry<T>>> {
+        let entries = self.entries();
+        let found = entries.by_kind.each_ref().map(|it| it.get(key).cloned());
+        found.into_iter().flatten()
     }
 
     /// Returns all entries in the order of their keys, so that a simulation can be replayed.
     pub(crate) fn all(&self) -> Vec<Arc<KeyEntry<T>>> {
-        let mut all: Vec<_> = self.entries().by_key.values().cloned().collect();
-        all.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let entries = self.entries();
+        let all = entries.by_kind.iter().flat_map(HashMap::values);
+        let mut all: Vec<_> = all.cloned().collect();
+        all.sort_by(|a, b| a.key.cmp(&b.key));
         all
     }
 
-    /// Returns the number of keys that are held or wanted.
+    /// Returns the number of keys that are held or wanted. A key counts once for each kind of mode.
     pub(crate) fn len(&self) -> usize {
-        self.entries().by_key.len()
+        self.entries().by_kind.iter().map(HashMap::len).sum()
     }
 
     /// Refuses all further attempts.
@@ -170,7 +201,7 @@ mod tests {
 
     fn enter(table: &Table<()>, key: &LockKey, id: u64) -> Arc<KeyEntry<()>> {
         let now = SystemClock.now();
-        let entered = table.enter(key, |entry, state| {
+        let entered = table.enter(key, LockMode::Exclusive, |entry, state| {
             let timing = Timing::default();
             let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
             let waiter = LocalWaiter::new(AttemptId::numbered(id), (), timing, validity, now);
@@ -209,7 +240,7 @@ mod tests {
         table.forget_if_idle(&entry);
         assert!(Arc::ptr_eq(
             &next,
-            &table.find("k").expect("the third is in there")
+            &table.find("k").next().expect("the third is in there")
         ));
     }
 
@@ -219,7 +250,9 @@ mod tests {
         let key = LockKey::new("k").unwrap();
         let entry = enter(&table, &key, 1);
         table.close();
-        let entered = table.enter(&key, |_, _| panic!("the table is closed"));
+        let entered = table.enter(&key, LockMode::Exclusive, |_, _| {
+            panic!("the table is closed")
+        });
         assert!(entered.is_none());
         assert_eq!(entry.state().tasks().len(), 1);
     }

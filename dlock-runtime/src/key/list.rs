@@ -1,21 +1,50 @@
 //! The keys that one call acquires together.
 
-use std::{collections::HashSet, fmt};
+use std::{collections::HashMap, fmt};
 
 use super::{InvalidKeyReason, LockKey};
-use crate::error::LockError;
+use crate::{error::LockError, mode::LockMode};
 
-/// At least one key, without duplicates, in the order of the call.
+/// The keys of one call, at least one, in the order of the call and each of them once.
 #[derive(Clone, Debug)]
 pub struct LockKeys {
-    first: LockKey,
-    rest: Vec<LockKey>,
+    first: KeyInMode,
+    rest: Vec<KeyInMode>,
+}
+
+/// A key of a call, with a mode of its own if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInMode {
+    pub(crate) key: LockKey,
+    /// `None` for the mode of the call.
+    pub(crate) mode: Option<LockMode>,
+}
+
+impl From<LockKey> for KeyInMode {
+    fn from(key: LockKey) -> Self {
+        Self { key, mode: None }
+    }
+}
+
+impl KeyInMode {
+    /// Creates a key that is acquired in shared mode, whatever the mode of the call.
+    pub(crate) fn shared(key: LockKey) -> Self {
+        Self {
+            key,
+            mode: Some(LockMode::Shared),
+        }
+    }
 }
 
 impl LockKeys {
-    /// Collects the keys. A key that occurs twice counts once, because two values may turn out to be equal.
-    pub(crate) fn collect(
-        keys: impl IntoIterator<Item = Result<LockKey, LockError>>,
+    /// Collects the keys of a call and drops repeated ones.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`] for the first key that is invalid, and for a list without a key.
+    /// [`LockError::InvalidOption`] if a key is listed twice in different modes.
+    pub(crate) fn collect<K: Into<KeyInMode>>(
+        keys: impl IntoIterator<Item = Result<K, LockError>>,
     ) -> Result<Self, LockError> {
         let mut keys = keys.into_iter();
         let first = keys.next().unwrap_or_else(|| {
@@ -24,40 +53,69 @@ impl LockKeys {
                 reason: InvalidKeyReason::NoKeys,
             })
         })?;
-        let mut rest = keys.collect::<Result<Vec<_>, _>>()?;
-        if !rest.is_empty() {
-            let mut seen = HashSet::from([first.clone()]);
-            rest.retain(|key| seen.insert(key.clone()));
+        let mut all = Self {
+            first: first.into(),
+            rest: Vec::new(),
+        };
+        let rest = keys.map(|key| key.map(Into::into));
+        let rest = rest.collect::<Result<Vec<KeyInMode>, _>>()?;
+        all.extend(rest)?;
+        Ok(all)
+    }
+
+    /// Adds keys behind the others, unless they are listed already.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidOption`] if a key is listed already in another mode.
+    pub(crate) fn extend(&mut self, more: Vec<KeyInMode>) -> Result<(), LockError> {
+        if more.is_empty() {
+            return Ok(());
         }
-        Ok(Self { first, rest })
+        let listed = self.iter().map(|it| (it.key.clone(), it.mode));
+        let mut modes: HashMap<_, _> = listed.collect();
+        for next in more {
+            match modes.insert(next.key.clone(), next.mode) {
+                None => self.rest.push(next),
+                Some(mode) if mode == next.mode => {}
+                Some(_) => {
+                    return Err(LockError::InvalidOption {
+                        key: next.key,
+                        option: "shared",
+                        reason: "the call lists the same key in two modes; list it once".into(),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Returns the key that was named first.
     pub(crate) fn first(&self) -> &LockKey {
-        &self.first
+        &self.first.key
     }
 
-    /// Returns the key if there is only one.
-    pub(crate) fn only(&self) -> Option<&LockKey> {
+    /// Returns the key, if there is only one.
+    pub(crate) fn only(&self) -> Option<&KeyInMode> {
         self.rest.is_empty().then_some(&self.first)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &LockKey> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyInMode> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 }
 
 impl From<LockKey> for LockKeys {
     fn from(first: LockKey) -> Self {
-        let rest = Vec::new();
+        let (first, rest) = (first.into(), Vec::new());
         Self { first, rest }
     }
 }
 
 impl fmt::Display for LockKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.first.as_str())?;
-        self.rest.iter().try_for_each(|key| write!(f, ", {key}"))
+        f.write_str(self.first.key.as_str())?;
+        let mut rest = self.rest.iter();
+        rest.try_for_each(|other| write!(f, ", {}", other.key))
     }
 }
 
@@ -76,7 +134,30 @@ mod tests {
         assert_eq!(keys.first().as_str(), "b");
         assert!(keys.only().is_none());
         let same = list(&["a", "a"]).unwrap();
-        assert_eq!(same.only(), Some(same.first()));
+        assert_eq!(same.only().map(|it| &it.key), Some(same.first()));
+    }
+
+    #[test]
+    fn a_key_in_two_modes_is_an_error() {
+        let key = |name: &str| LockKey::new(name).unwrap();
+        let mut keys = list(&["a", "b"]).unwrap();
+        keys.extend(vec![
+            KeyInMode::shared(key("c")),
+            KeyInMode::shared(key("c")),
+        ])
+        .unwrap();
+        assert_eq!(keys.to_string(), "a, b, c");
+        let error = keys.extend(vec![KeyInMode::shared(key("b"))]).unwrap_err();
+        assert!(
+            matches!(
+                &error,
+                LockError::InvalidOption {
+                    option: "shared",
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 
     #[test]

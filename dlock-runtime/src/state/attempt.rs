@@ -8,10 +8,11 @@ mod handover;
 mod hold;
 mod holding;
 mod pause;
+mod sharing;
 
 use std::time::Duration;
 
-use self::hold::Hold;
+use self::{hold::Hold, sharing::Sharer};
 use super::{
     claim::{Claim, LOOK_AGAIN, LastAnswer},
     event::{Context, Denial, Effect, Event, HeldLease, Loss, RenewAt},
@@ -33,6 +34,11 @@ pub(super) struct Attempt<T> {
     /// No other client may acquire the lease before this time.
     keep_until: Option<Moment>,
     phase: Phase,
+    /// Other tasks that use the lease.
+    sharers: Vec<Sharer<T>>,
+    /// The last attempt that waited when the body began. It and those before it may share the lease for as long
+    /// as it is held.
+    invited: Option<AttemptId>,
 }
 
 #[derive(Debug)]
@@ -58,7 +64,7 @@ enum Phase {
 /// A wake-up message that arrived while a request is in flight, and that may be older than its answer.
 #[derive(Clone, Copy, Debug)]
 enum EarlyHint {
-    Granted { fence: u64 },
+    Granted { fence: u64, number: u64 },
     LookAgain,
 }
 
@@ -72,7 +78,7 @@ impl<T> Attempt<T> {
         let claim = if let Some(kept) = waiter.kept.take() {
             *kept
         } else {
-            Claim::new(context.owners.next(), waiter.timing.ttl, waiter.validity)
+            Claim::new(context.owners.next(), waiter.timing, waiter.validity)
         };
         Self::waiting(waiter, claim, context.now)
     }
@@ -90,6 +96,8 @@ impl<T> Attempt<T> {
             claim,
             keep_until: None,
             phase: Phase::Waiting { look_at },
+            sharers: Vec::new(),
+            invited: None,
         }
     }
 
@@ -158,8 +166,8 @@ impl<T> Attempt<T> {
             Event::Answered { sent, answer } => self.on_answer(sent, answer, context),
             Event::Woken => self.on_wake(context),
             Event::Doubted => self.on_doubt(context),
-            Event::Granted { fence: 0 } if self.is_holding() => self.on_doubt(context),
-            Event::Granted { fence } => self.on_grant(fence, context.now),
+            Event::Granted { fence: 0, .. } if self.is_holding() => self.on_doubt(context),
+            Event::Granted { fence, number } => self.on_grant(fence, number, context.now),
             Event::LookAgain => self.on_look_again(context.now),
             Event::Closed => self.on_close(context.now),
             Event::CutShort => self.on_cut_short(context.now),
@@ -317,7 +325,9 @@ impl<T> Attempt<T> {
             look_at: last_look.map_or(look_at, |last| last.earlier(look_at)),
         };
         match news {
-            Some(EarlyHint::Granted { fence }) => drop(self.on_grant(fence, context.now)),
+            Some(EarlyHint::Granted { fence, number }) => {
+                drop(self.on_grant(fence, number, context.now));
+            }
             Some(EarlyHint::LookAgain) => drop(self.on_look_again(context.now)),
             None => {}
         }

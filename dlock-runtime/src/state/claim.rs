@@ -11,6 +11,8 @@ use crate::{
     clock::Moment,
     error::StoreError,
     fence::FencingToken,
+    mode::LockMode,
+    options::Timing,
     owner::OwnerId,
     random::{Random, jittered},
 };
@@ -51,6 +53,7 @@ impl Validity {
 pub(super) struct Claim {
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
+    pub(super) mode: LockMode,
     pub(super) validity: Validity,
     /// The time until which the store may keep something of this owner without another request.
     pub(super) traces_until: Option<Moment>,
@@ -94,10 +97,11 @@ struct Refresh {
 }
 
 impl Claim {
-    pub(super) fn new(owner: OwnerId, ttl: Duration, validity: Validity) -> Self {
+    pub(super) fn new(owner: OwnerId, timing: Timing, validity: Validity) -> Self {
         Self {
             owner,
-            ttl,
+            ttl: timing.ttl,
+            mode: timing.mode,
             validity,
             traces_until: None,
             last_answer: LastAnswer::NotAsked,
@@ -133,20 +137,22 @@ impl Claim {
         self.last_answer = LastAnswer::Busy(holder);
     }
 
-    /// Returns the deadline of a lease that was granted with `fence` according to a wake-up message.
+    /// Returns the deadline of a lease that was granted with this number according to a wake-up message.
     ///
-    /// The time of the grant is not known here, only that it came after every answer with a smaller fence.
+    /// The time of the grant is not known here, only that it came after every answer with a smaller last fence.
     /// The latest answer alone is not sufficient. The message about a lease that has expired may arrive late,
     /// and would then be trusted at the same time as the next holder's lease.
-    pub(super) fn granted_until(&self, fence: u64) -> Option<Moment> {
+    pub(super) fn granted_until(&self, number: u64) -> Option<Moment> {
         let mut before = self.refreshes.iter().rev();
-        let refresh = before.find(|refresh| refresh.last_fence < fence)?;
+        let refresh = before.find(|refresh| refresh.last_fence < number)?;
         Some(refresh.sent.plus(self.validity.granted))
     }
 
     /// Returns the token of the next body under the lease with this fence.
+    ///
+    /// Those who share a key have the same token: a greater one would fence off the others.
     pub(super) fn next_token(&self, fence: u64) -> Option<FencingToken> {
-        match self.last_token {
+        match self.last_token.filter(|_| self.mode.is_exclusive()) {
             Some(last) if last.fence() == fence => last.next(),
             _ => FencingToken::from_fence(fence),
         }

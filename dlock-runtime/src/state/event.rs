@@ -37,7 +37,7 @@ pub(crate) enum Event {
     /// The waiting task was woken, or its time has come.
     Woken,
     /// A wake-up message says that the store has granted the lease to the claim.
-    Granted { fence: u64 },
+    Granted { fence: u64, number: u64 },
     /// A message says that the lease may be gone.
     Doubted,
     /// Wake-up messages of the store may have been lost.
@@ -113,6 +113,10 @@ pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
     /// Another task to wake: it is in front now, or was until now.
     pub(crate) next: Option<T>,
+    /// Tasks that may share a lease now.
+    pub(crate) invited: Vec<T>,
+    /// Tasks that shared the lease, which is lost for them as well.
+    pub(crate) also_lost: Vec<T>,
 }
 
 /// The reason why an attempt ended without a lease.
@@ -145,6 +149,15 @@ pub(crate) struct Context<'a> {
 
 impl<T> Outcome<T> {
     pub(super) fn of(effect: Effect) -> Self {
-        Self { effect, next: None }
+        Self::and_next(effect, None)
+    }
+
+    pub(super) fn and_next(effect: Effect, next: Option<T>) -> Self {
+        Self {
+            effect,
+            next,
+            invited: Vec::new(),
+            also_lost: Vec::new(),
+        }
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct KeyState<T> {
     pub(super) behind: VecDeque<LocalWaiter<T>>,
     /// Lost, or being released, while another attempt is in front.
     pub(super) aside: Vec<Attempt<T>>,
+    /// Leases of a shared lock or of permits, in no order. Empty for an exclusive lock.
+    pub(super) pool: Vec<Attempt<T>>,
 }
 
 impl<T> Default for KeyState<T> {
@@ -26,6 +28,7 @@ impl<T> Default for KeyState<T> {
             front: None,
             behind: VecDeque::new(),
             aside: Vec::new(),
+            pool: Vec::new(),
         }
     }
 }
@@ -33,7 +36,9 @@ impl<T> Default for KeyState<T> {
 impl<T: Clone> KeyState<T> {
     /// Adds a task that wants the key. Its driver starts with [`Event::Woken`].
     pub(crate) fn enter(&mut self, waiter: LocalWaiter<T>, context: Context<'_>) {
-        if self.front.as_ref().is_some_and(Attempt::is_active) {
+        // A waiter that shares the key may find a lease in the pool.
+        let shares = !waiter.timing.mode.is_exclusive();
+        if shares || self.front.as_ref().is_some_and(Attempt::is_active) {
             self.behind.push_back(waiter);
         } else {
             let next = Attempt::new(waiter, context);
@@ -43,14 +48,15 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns `true` if no task of this process holds or wants the key.
     pub(crate) fn is_idle(&self) -> bool {
-        self.front.is_none() && self.behind.is_empty() && self.aside.is_empty()
+        let no_attempt = self.front.is_none() && self.aside.is_empty() && self.pool.is_empty();
+        no_attempt && self.behind.is_empty()
     }
 
     /// Returns the number of attempts of this process that want the key and have no lease.
     pub(crate) fn waiting(&self) -> usize {
-        let front = self.front.as_ref();
-        let is_waiting = front.is_some_and(|it| it.is_active() && !it.is_holding());
-        self.behind.len() + usize::from(is_waiting)
+        let asking = self.front.iter().chain(&self.pool);
+        let asking = asking.filter(|it| it.is_active() && !it.is_holding());
+        self.behind.len() + asking.count()
     }
 
     /// Returns the time until which the store may keep something of attempt `id`.
@@ -60,19 +66,19 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns the tasks of all attempts.
     pub(crate) fn tasks(&self) -> Vec<T> {
-        let attempts = self.front.iter().chain(&self.aside);
-        let waiters = attempts.map(|attempt| &attempt.waiter).chain(&self.behind);
+        let users = self.attempts().flat_map(Attempt::users);
+        let waiters = users.chain(&self.behind);
         waiters.map(|waiter| waiter.task.clone()).collect()
     }
 
     /// Returns the lease of attempt `id`, unless it was lost.
     pub(crate) fn lease(&self, id: AttemptId) -> Option<HeldLease> {
-        self.find(id)?.lease()
+        self.find(id)?.lease_of(id)
     }
 
     /// Returns the loss of attempt `id`'s lease, if it was lost.
     pub(crate) fn loss(&self, id: AttemptId) -> Option<Loss> {
-        self.find(id)?.loss()
+        self.find(id)?.loss_of(id)
     }
 
     /// Returns for how long, from `now`, the store has to keep the lease that attempt `id` releases.
@@ -82,21 +88,26 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns `true` if the answer to a request of attempt `id` is still needed.
     pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
-        let front = self.front.as_ref();
-        front.is_some_and(|front| front.id() == id && front.is_asking())
+        let mut asking = self.front.iter().chain(&self.pool);
+        asking.any(|it| it.id() == id && it.is_asking())
     }
 
     /// Returns `true` if a body has the lease of the claim `owner`, or is about to see it.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
-        let front = self.front.as_ref();
-        front.is_some_and(|front| front.claim.owner == owner && front.is_holding())
+        let mut holding = self.front.iter().chain(&self.pool);
+        holding.any(|it| it.claim.owner == owner && it.is_holding())
     }
 
     /// Records that attempt `id` holds one of several leases, which are all held at `now`. Returns what the
     /// renewer has to know.
     pub(crate) fn end_trial(&mut self, id: AttemptId, now: Moment) -> Option<RenewAt> {
-        let front = self.front.as_mut().filter(|front| front.id() == id);
-        front?.end_trial(now)
+        let mut holding = self.front.iter_mut().chain(&mut self.pool);
+        let attempt = holding.find(|it| it.is_used_by(id))?;
+        if attempt.id() == id {
+            return attempt.end_trial(now);
+        }
+        attempt.end_trial_of_sharer(id);
+        None
     }
 
     /// Returns the task that holds the claim of `owner`.
@@ -104,14 +115,16 @@ impl<T: Clone> KeyState<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
     }
 
+    fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {
+        self.front.iter().chain(&self.aside).chain(&self.pool)
+    }
+
     fn attempt_of(&self, owner: OwnerId) -> Option<&Attempt<T>> {
-        let mut attempts = self.front.iter().chain(&self.aside);
-        attempts.find(|attempt| attempt.claim.owner == owner)
+        self.attempts().find(|attempt| attempt.claim.owner == owner)
     }
 
     fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
-        let mut attempts = self.front.iter().chain(&self.aside);
-        attempts.find(|attempt| attempt.id() == id)
+        self.attempts().find(|attempt| attempt.is_used_by(id))
     }
 
     fn place_of(&self, id: AttemptId) -> Option<usize> {
@@ -122,13 +135,23 @@ impl<T: Clone> KeyState<T> {
 
     /// Checks whether the lease of attempt `id` is past its deadline, before its caller relies on it.
     pub(crate) fn check(&mut self, id: AttemptId, context: Context<'_>) -> Outcome<T> {
-        match self.front.as_mut().filter(|front| front.id() == id) {
-            Some(front) => {
-                let effect = front.check(context.now);
-                self.after_front(effect, context)
-            }
-            None => Outcome::of(Effect::Nothing),
+        if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
+            let effect = front.check(context.now);
+            return self.after_front(effect, context);
         }
+        let Some(place) = self.pooled(id) else {
+            return Outcome::of(Effect::Nothing);
+        };
+        let attempt = &mut self.pool[place];
+        let bearer = attempt.waiter.task.clone();
+        let is_bearer = attempt.id() == id;
+        let effect = attempt.check(context.now);
+        let mut outcome = self.after_pooled(place, effect, context);
+        if outcome.effect == Effect::Lose && !is_bearer {
+            // The caller is told by the effect, and the task that bears the claim in its place.
+            outcome.also_lost.push(bearer);
+        }
+        outcome
     }
 
     /// Handles an event of attempt `id` and returns the next action.
@@ -148,6 +171,9 @@ impl<T: Clone> KeyState<T> {
         if let Some(place) = self.place_of(id) {
             return self.on_waiter(place, &event, context);
         }
+        if let Some(place) = self.pooled(id) {
+            return self.on_pooled(place, id, event, context);
+        }
         let aside = self.aside.iter().position(|attempt| attempt.id() == id);
         let Some(index) = aside else {
             // A late answer or message for an attempt that is over.
@@ -159,7 +185,7 @@ impl<T: Clone> KeyState<T> {
             let gone = self.aside.swap_remove(index);
             next = self.others_are_told(gone.claim.owner, context);
         }
-        Outcome { effect, next }
+        Outcome::and_next(effect, next)
     }
 
     /// Handles an event of the claim of `owner`, whichever attempt holds it now. Returns `None` if none does.

@@ -21,6 +21,11 @@ impl<T: Clone> KeyState<T> {
         context: Context<'_>,
     ) -> Outcome<T> {
         let now = context.now;
+        if matches!(event, Event::Woken | Event::Answered { .. })
+            && let Some(joined) = self.join(place, context)
+        {
+            return joined;
+        }
         let waiter = &mut self.behind[place];
         Outcome::of(match event {
             // An answer for a task that is not in front any more has no other effect.
@@ -87,18 +92,18 @@ impl<T: Clone> KeyState<T> {
                 self.behind.insert(place, absent);
                 front
             }
-            last => {
+            Some(last) => {
                 let mut next = Attempt::after_others(waiter, context);
-                if let Some(last) = last {
-                    next.follow(&last, context);
-                    self.aside.push(last);
-                }
+                next.follow(&last, context);
+                self.aside.push(last);
                 next
             }
+            None if waiter.timing.mode.is_exclusive() => Attempt::after_others(waiter, context),
+            None => Attempt::new(waiter, context),
         };
         let effect = front.on_event(Event::Woken, context);
         self.front = Some(front);
-        Outcome { effect, next }
+        Outcome::and_next(effect, next)
     }
 
     /// Returns the reason why the waiter at `place` does not have the lock yet.
@@ -135,18 +140,22 @@ impl<T: Clone> KeyState<T> {
             let next = Some(waiter.task.clone());
             let front = self.front.take();
             self.front = front.map(|front| front.hand_over(waiter, now));
-            let effect = Effect::Forget(None);
-            return Outcome { effect, next };
+            return Outcome::and_next(Effect::Forget(None), next);
         }
         let effect = front.on_event(Event::Left, context);
         let is_gone = matches!(effect, Effect::Forget(_));
         let gone = self.front.take_if(|_| is_gone);
         let next = self.promote(gone.as_ref(), context);
-        Outcome { effect, next }
+        Outcome::and_next(effect, next)
     }
 
     /// Moves the next attempt to the front if the one there has just lost the lease or is gone.
     pub(super) fn after_front(&mut self, effect: Effect, context: Context<'_>) -> Outcome<T> {
+        if matches!(effect, Effect::Enter { .. })
+            && let Some(place) = self.pool_front()
+        {
+            return self.after_pooled(place, effect, context);
+        }
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;
         }
@@ -156,7 +165,7 @@ impl<T: Clone> KeyState<T> {
         } else {
             None
         };
-        Outcome { effect, next }
+        Outcome::and_next(effect, next)
     }
 
     /// Moves the next attempt to the front, with its own claim. `gone` was there, and has left nothing to

@@ -4,9 +4,9 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use super::{
-    AcquireOutcome, AcquireRequest, HintSink, LockMode, LockStore, Proposal, QuorumNode,
-    RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
-    StoreHooks, StoreProperties, contract,
+    AcquireOutcome, AcquireRequest, HintSink, LockStore, Proposal, QuorumNode, RaiseRequest,
+    Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreHooks,
+    StoreProperties, contract,
 };
 use crate::{
     clock::Moment, error::ConnectError, options::Timing, owner::ClientId, process::Process,
@@ -139,15 +139,6 @@ impl OwnStore {
     /// [`ConnectError::InvalidOption`] if the store cannot keep their leases, or does not support exclusive
     /// leases.
     pub(crate) fn check(&self, defaults: &Timing) -> Result<(), ConnectError> {
-        if !self.properties.modes.contains(&LockMode::Exclusive) {
-            return Err(ConnectError::InvalidOption {
-                option: "store",
-                reason:
-                    "its properties do not list `LockMode::Exclusive`, the mode of every lock; \
-                         use a store that supports it"
-                        .into(),
-            });
-        }
         self.fault(defaults).map_or(Ok(()), |(option, reason)| {
             let reason = reason.into();
             Err(ConnectError::InvalidOption { option, reason })

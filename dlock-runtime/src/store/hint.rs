@@ -8,7 +8,7 @@ use crate::owner::OwnerId;
 ///
 /// Hints may be lost, delayed or repeated. A waiter therefore accepts a grant only together with a request of
 /// its own that was answered with [`AcquireOutcome::Busy`](super::AcquireOutcome::Busy) and a
-/// [`last_fence`](super::Holder::last_fence) below that of the hint. The grant then happened after that request
+/// [`last_fence`](super::Holder::last_fence) below the hint's [`number`](Self::number). The grant then happened after that request
 /// was sent, and lasts for at least [`GRANT_TTL`](super::GRANT_TTL) from that time. After any other hint, the
 /// waiter only sends a request.
 ///
@@ -18,7 +18,7 @@ use crate::owner::OwnerId;
 ///
 /// /// Returns `true` if a request whose answer had `last_fence` was sent before this grant.
 /// fn is_later(hint: &Hint<'_>, last_fence: u64) -> bool {
-///     hint.fence > last_fence
+///     hint.number > last_fence
 /// }
 /// # let _: fn(&Hint<'_>, u64) -> bool = is_later;
 /// ```
@@ -31,6 +31,11 @@ pub struct Hint<'a> {
     pub owner: OwnerId,
     /// The fence of the grant; 0 if the lock was not granted and the waiter should only send a request.
     pub fence: u64,
+    /// The number of the grant, by which the waiter finds out which of its requests preceded it. It is the
+    /// fence of the grant, except if the waiter joined shared holders: they all have the fence of the first of
+    /// them, and the number is greater. It is not greater than the
+    /// [last fence](super::Holder::last_fence) of answers after the grant.
+    pub number: u64,
 }
 
 impl<'a> Hint<'a> {
@@ -47,7 +52,28 @@ impl<'a> Hint<'a> {
     /// ```
     #[must_use]
     pub const fn new(key: &'a str, owner: OwnerId, fence: u64) -> Self {
-        Self { key, owner, fence }
+        Self {
+            key,
+            owner,
+            fence,
+            number: fence,
+        }
+    }
+
+    /// Sets the number of the grant, if it is not the fence.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{store::{ClientId, Hint, OwnerId}, testing::SystemRandom};
+    ///
+    /// let waiter = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let joined = Hint::new("catalog:7", waiter, 7).number(9);
+    /// assert_eq!((joined.fence, joined.number), (7, 9));
+    /// ```
+    #[must_use]
+    pub const fn number(mut self, number: u64) -> Self {
+        self.number = number;
+        self
     }
 }
 

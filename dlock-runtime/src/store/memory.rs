@@ -16,9 +16,9 @@ use self::{
     tables::{Granted, Tables},
 };
 use super::{
-    AcquireOutcome, AcquireRequest, Detaching, Drift, HintSink, LockStore, Proposal, Queue,
-    QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
-    StoreHooks, StoreProperties,
+    AcquireOutcome, AcquireRequest, Detaching, Drift, HintSink, LockModes, LockStore, Proposal,
+    Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
+    StoreError, StoreHooks, StoreProperties,
 };
 use crate::{
     options::MAX_TTL,
@@ -109,11 +109,12 @@ impl MemoryStore {
         self.tables().forget();
     }
 
-    /// Sends the hint after the tables are unlocked, because the hint runs code of the manager.
-    fn tell(&self, granted: Option<Granted>) {
-        let Some(granted) = granted else { return };
-        if !granted.tell() {
-            self.tables().detach(granted.client());
+    /// Sends the hints after the tables are unlocked, because a hint runs code of the manager.
+    fn tell(&self, granted: Vec<Granted>) {
+        for granted in granted {
+            if !granted.tell() {
+                self.tables().detach(granted.client());
+            }
         }
     }
 
@@ -158,7 +159,10 @@ impl LockStore for MemoryStore {
 
     /// Holder and store read the same clock.
     fn properties(&self) -> StoreProperties<'_> {
-        let properties = StoreProperties::new().grants(true).drift(Drift::NONE);
+        let properties = StoreProperties::new()
+            .grants(true)
+            .drift(Drift::NONE)
+            .modes(LockModes::ALL);
         properties
             .ttls(Duration::from_millis(1), MAX_TTL)
             .hooks(self)

@@ -2,11 +2,17 @@
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};
 
-use super::{HintSink, LockMode, ReleaseRequest};
+use super::{HintSink, ReleaseRequest};
 use crate::{
+    mode::{LockMode, LockModes},
     options::{MAX_TTL, MIN_TTL, Timing},
     owner::ClientId,
 };
+
+const NO_SHARED: &str = "this store does not support shared locks; use an exclusive lock or another store, \
+                         such as Redis without raw keys";
+const NO_PERMITS: &str = "this store does not support permits; use an exclusive lock or another store, such as \
+                          one Redis server without raw keys";
 
 /// The properties of a store that a manager needs to know, and the store's [hooks](StoreHooks).
 ///
@@ -51,9 +57,10 @@ pub struct StoreProperties<'a> {
     /// a longer `ttl` and a longer `min_hold` in the same way as a `ttl` below
     /// [`shortest_ttl`](Self::shortest_ttl).
     pub longest_ttl: Duration,
-    /// The modes that the store supports; [`LockMode::Exclusive`] if not set. A manager cannot be built over a
-    /// store without this mode.
-    pub modes: &'static [LockMode],
+    /// The modes that the store supports; [`LockModes::EXCLUSIVE`] if not set. A manager refuses a lock in
+    /// another mode before it sends a request, with
+    /// [`LockError::InvalidOption`](crate::LockError::InvalidOption).
+    pub modes: LockModes,
     /// The hooks by which managers register, with the last resort of a release. If not set, the store has
     /// neither.
     pub hooks: Option<&'a dyn StoreHooks>,
@@ -70,7 +77,7 @@ impl<'a> StoreProperties<'a> {
             drift: Drift::USUAL,
             shortest_ttl: MIN_TTL,
             longest_ttl: MAX_TTL,
-            modes: &[LockMode::Exclusive],
+            modes: LockModes::EXCLUSIVE,
             hooks: None,
         }
     }
@@ -113,7 +120,7 @@ impl<'a> StoreProperties<'a> {
 
     /// Sets the modes that the store supports.
     #[must_use]
-    pub const fn modes(mut self, modes: &'static [LockMode]) -> Self {
+    pub const fn modes(mut self, modes: LockModes) -> Self {
         self.modes = modes;
         self
     }
@@ -127,6 +134,11 @@ impl<'a> StoreProperties<'a> {
 
     /// Returns the option that the store cannot support, and the reason.
     pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
+        match timing.mode {
+            mode if self.modes.contains(mode) => {}
+            LockMode::Permits(_) => return Some(("permits", NO_PERMITS.to_owned())),
+            _ => return Some(("mode", NO_SHARED.to_owned())),
+        }
         let (shortest, longest) = (self.shortest_ttl, self.longest_ttl);
         if timing.ttl < shortest {
             let (ttl, lease) = (timing.ttl, "is shorter than the store's shortest lease");

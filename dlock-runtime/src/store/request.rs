@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 pub use self::node::{Proposal, RaiseRequest};
-use crate::{key::LockKey, owner::OwnerId};
+use crate::{key::LockKey, mode::LockMode, owner::OwnerId};
 
 /// A request for a key.
 ///
@@ -42,7 +42,7 @@ pub struct AcquireRequest<'a> {
     pub owner: OwnerId,
     /// The length of the lease.
     pub ttl: Duration,
-    /// The kind of lease.
+    /// The mode of the lease. All requests of one owner have the same mode.
     pub mode: LockMode,
     /// Whether the owner enters the queue if the key is held.
     pub queue: Queue,
@@ -105,7 +105,7 @@ impl<'a> AcquireRequest<'a> {
         self
     }
 
-    /// Sets the kind of lease.
+    /// Sets the mode of the lease.
     #[must_use]
     pub const fn mode(mut self, mode: LockMode) -> Self {
         self.mode = mode;
@@ -132,19 +132,6 @@ impl<'a> AcquireRequest<'a> {
         self.function = function;
         self
     }
-}
-
-/// The kind of a lease.
-///
-/// A store refuses a mode that it does not support with
-/// [`StoreErrorKind::Unsupported`](super::StoreErrorKind::Unsupported). Its
-/// [properties](super::StoreProperties::modes) list the supported modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LockMode {
-    /// One holder at a time.
-    #[default]
-    Exclusive,
 }
 
 /// Whether an owner waits in the queue of a held key.
@@ -184,6 +171,8 @@ pub struct RenewRequest<'a> {
     pub owner: OwnerId,
     /// The length of the lease, counted from the renewal.
     pub ttl: Duration,
+    /// The mode of the lease, as in [`AcquireRequest::mode`].
+    pub mode: LockMode,
     /// The name of the holder for other clients, as in [`AcquireRequest::label`]; empty to leave it unchanged.
     /// A lease that a release granted to a waiter has no label before its first renewal.
     pub label: &'a str,
@@ -192,13 +181,14 @@ pub struct RenewRequest<'a> {
 }
 
 impl<'a> RenewRequest<'a> {
-    /// Creates a renewal that leaves the label unchanged.
+    /// Creates a renewal of an exclusive lease that leaves the label unchanged.
     #[must_use]
     pub const fn new(key: &'a LockKey, owner: OwnerId, ttl: Duration) -> Self {
         Self {
             key,
             owner,
             ttl,
+            mode: LockMode::Exclusive,
             label: "",
             function: "",
         }
@@ -222,6 +212,13 @@ impl<'a> RenewRequest<'a> {
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
+        self
+    }
+
+    /// Sets the mode of the lease.
+    #[must_use]
+    pub const fn mode(mut self, mode: LockMode) -> Self {
+        self.mode = mode;
         self
     }
 
@@ -325,13 +322,19 @@ pub struct ReleaseRequest<'a> {
     pub key: &'a LockKey,
     /// The owner of the lease or of the place in the queue.
     pub owner: OwnerId,
+    /// The mode of the lease or of the place in the queue, as in [`AcquireRequest::mode`].
+    pub mode: LockMode,
 }
 
 impl<'a> ReleaseRequest<'a> {
-    /// Creates a release of the owner's lease and of its place in the queue.
+    /// Creates a release of the owner's exclusive lease and of its place in the queue.
     #[must_use]
     pub const fn new(key: &'a LockKey, owner: OwnerId) -> Self {
-        Self { key, owner }
+        Self {
+            key,
+            owner,
+            mode: LockMode::Exclusive,
+        }
     }
 
     /// Sets another key, for a store that keeps its locks under other names.
@@ -345,6 +348,12 @@ impl<'a> ReleaseRequest<'a> {
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;
+        self
+    }
+    /// Sets the mode of the lease.
+    #[must_use]
+    pub const fn mode(mut self, mode: LockMode) -> Self {
+        self.mode = mode;
         self
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     },
     engine::blocking,
     error::LockError,
+    key::LockKey,
     options::{OnLost, Wait},
 };
 
@@ -41,6 +42,25 @@ impl BlockingRequest {
     pub(super) fn new(request: LockRequest) -> Self {
         // A thread's body runs to its end in any case. With this option, the release reports a loss.
         Self(request.on_lost(OnLost::Stop))
+    }
+
+    /// Sets shared mode; see [`LockRequest::shared`].
+    pub fn shared(self) -> Self {
+        Self(self.0.shared())
+    }
+
+    /// Sets the mode to at most `most` holders; see [`LockRequest::permits`].
+    pub fn permits(self, most: u32) -> Self {
+        Self(self.0.permits(most))
+    }
+
+    /// Adds a key in shared mode; see [`LockRequest::also_shared`].
+    pub fn also_shared<K>(self, key: K) -> Self
+    where
+        K: TryInto<LockKey>,
+        K::Error: Into<LockError>,
+    {
+        Self(self.0.also_shared(key))
     }
 
     /// Sets the TTL of the lease; see [`LockRequest::ttl`].

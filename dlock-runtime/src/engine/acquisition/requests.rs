@@ -31,6 +31,7 @@ impl Acquisition {
     ) -> Result<AcquireOutcome, StoreError> {
         let store = self.core.store.at(now)?;
         let request = AcquireRequest::new(self.key(), owner, self.timing.ttl)
+            .mode(self.timing.mode)
             .queue(if queue { Queue::ForLease } else { Queue::No })
             .label(&self.core.label)
             .function(&self.function);
@@ -42,7 +43,7 @@ impl Acquisition {
         // A release now would free the key too early. Its TTL still excludes other clients.
         let is_kept = self.kept_for().is_some();
         let store = self.core.store.at(self.now());
-        let release = ReleaseRequest::new(self.key(), owner);
+        let release = self.releasing(owner);
         !is_kept && store.is_ok_and(|store| store.release_at_once(release))
     }
 
@@ -67,7 +68,7 @@ impl Acquisition {
         };
         let store = self.core.store.at(now)?;
         let Some(rest) = self.kept_for() else {
-            let release = store.release(ReleaseRequest::new(self.key(), owner));
+            let release = store.release(self.releasing(owner));
             return self.within(limit, RequestKind::Release, release).await;
         };
         // The lease may end long before that time is over. As for a renewal, time for another try must
@@ -87,8 +88,13 @@ impl Acquisition {
 
     pub(crate) fn renewal(&self, owner: OwnerId, ttl: Duration) -> RenewRequest<'_> {
         RenewRequest::new(self.key(), owner, ttl)
+            .mode(self.timing.mode)
             .label(&self.core.label)
             .function(&self.function)
+    }
+
+    fn releasing(&self, owner: OwnerId) -> ReleaseRequest<'_> {
+        ReleaseRequest::new(self.key(), owner).mode(self.timing.mode)
     }
 
     /// Returns the answer to a request, or the error that it did not arrive in time.

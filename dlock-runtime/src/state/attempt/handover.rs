@@ -39,9 +39,10 @@ impl<T> Attempt<T> {
     }
 
     /// Returns `true` if `next` can use the claim.
-    fn suits(&self, next: &LocalWaiter<T>) -> bool {
+    pub(super) fn suits(&self, next: &LocalWaiter<T>) -> bool {
         // A renewal for another body must not be carried out after the request that keeps a `min_hold`.
         next.timing.ttl == self.claim.ttl
+            && next.timing.mode == self.claim.mode
             && next.kept.is_none()
             && (next.timing.min_hold.is_none() || !self.claim.is_spent())
     }

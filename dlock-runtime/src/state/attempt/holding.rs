@@ -44,14 +44,14 @@ impl<T> Attempt<T> {
     }
 
     /// Records a wake-up message: the store has granted the lease to this claim.
-    pub(super) fn on_grant(&mut self, fence: u64, now: Moment) -> Effect {
+    pub(super) fn on_grant(&mut self, fence: u64, number: u64, now: Moment) -> Effect {
         match &mut self.phase {
             Phase::Asking { news, .. } => {
-                *news = Some(EarlyHint::Granted { fence });
+                *news = Some(EarlyHint::Granted { fence, number });
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
-                let granted = self.claim.granted_until(fence);
+                let granted = self.claim.granted_until(number);
                 // A lease without renewal must begin with its own TTL.
                 let renewed = self.waiter.timing.renew;
                 let least = self.claim.least();

@@ -72,7 +72,13 @@ fn a_lease_that_came_due_unlooked_at_is_told_to_the_renewer_when_somebody_looks(
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
     desk.queue([2]);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     let effect = desk.of(2, Event::Woken);
     assert!(effect.enters(), "no renewer knows of it: {effect:?}");
@@ -117,7 +123,13 @@ fn a_section_with_a_min_hold_takes_over_no_lease_that_nobody_has_looked_at() {
             ..waits(Wait::Forever)
         },
     );
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
     let second = desk.owner(2);
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { owner, .. } if owner == second));

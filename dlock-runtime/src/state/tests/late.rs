@@ -116,7 +116,13 @@ fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied(
     };
     let mut desk = Desk::new(timing);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     let Effect::Enter {
         renew_at: Some(keep),
     } = desk.on(Event::Woken)
@@ -129,7 +135,10 @@ fn a_wake_up_that_comes_again_does_not_bring_back_a_lease_that_the_store_denied(
     let sent = desk.now;
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     assert_eq!(renewed(&mut desk, sent, Renewal::NotOwner), Effect::Wake);
-    let again = Event::Granted { fence: 7 };
+    let again = Event::Granted {
+        fence: 7,
+        number: 7,
+    };
     assert_eq!(desk.of(2, again), Effect::Wake);
     let asks = desk.of(2, Event::Woken);
     assert!(matches!(asks, Effect::Ask { .. }), "{asks:?}");
@@ -140,7 +149,13 @@ fn news_of_a_grant_are_not_replaced_by_the_word_to_look_again() {
     let mut desk = Desk::waiting(Wait::Forever);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Nothing);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Nothing
+    );
     assert_eq!(desk.on(Event::LookAgain), Effect::Nothing);
     let holder = Holder {
         last_fence: 6,
@@ -165,7 +180,13 @@ fn a_wake_up_is_judged_by_each_of_the_last_answers() {
         desk.is_busy(last_fence);
         desk.pass(SECOND / 4);
     }
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 6,
+            number: 6
+        }),
+        Effect::Wake
+    );
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(2968)));
 }
@@ -186,7 +207,13 @@ fn a_wake_up_of_a_section_that_has_begun_changes_nothing() {
 
 #[test]
 fn a_release_that_waits_to_be_repeated_is_woken_by_any_word_of_the_store() {
-    for word in [Event::LookAgain, Event::Granted { fence: 9 }] {
+    for word in [
+        Event::LookAgain,
+        Event::Granted {
+            fence: 9,
+            number: 9,
+        },
+    ] {
         let mut desk = Desk::holding(Timing::default());
         assert_eq!(desk.on(Event::Left), desk.release());
         assert_eq!(desk.on(word), Effect::Wake);
@@ -197,7 +224,13 @@ fn a_release_that_waits_to_be_repeated_is_woken_by_any_word_of_the_store() {
 fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     let mut desk = Desk::new(waits(Wait::Forever));
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert!(desk.on(Event::Woken).enters());
     // The next attempt would send a request, as it does not renew, and leaves before that.
     desk.enter(
@@ -211,7 +244,16 @@ fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     desk.pass(Duration::from_millis(10));
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
-    assert_eq!(desk.of(3, Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.of(
+            3,
+            Event::Granted {
+                fence: 7,
+                number: 7
+            }
+        ),
+        Effect::Wake
+    );
     assert!(matches!(desk.of(3, Event::Woken), Effect::Enter { .. }));
     desk.pass(Duration::from_micros(1));
     assert_eq!(desk.both(3, Event::Left), (desk.release(), Some(4)));

@@ -48,7 +48,13 @@ fn a_release_after_a_wake_up_that_was_not_believed_covers_the_whole_lease() {
     let unreachable = Err(failed(StoreErrorKind::Unreachable));
     desk.answer(desk.now, unreachable);
     let told = desk.now;
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert_eq!(desk.on(Event::Left), desk.release());
     let end = repeated_until(&mut desk, 1);
     assert!(told.plus(TTL).is_reached(end));

@@ -338,7 +338,13 @@ fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
     desk.is_busy(6);
     desk.pass(SECOND / 2);
     // The second answer arrived after that lease had been granted, and the lease had ended by then.
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 6,
+            number: 6
+        }),
+        Effect::Wake
+    );
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(
         desk.deadline(),
@@ -352,14 +358,26 @@ fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
     // No answer knew a smaller fence.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 6 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 6,
+            number: 6
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // It is late: the lease may have ended.
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(3 * SECOND);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // Three seconds are shorter than its TTL.
@@ -368,7 +386,13 @@ fn a_hint_that_no_answer_vouches_for_only_makes_the_waiter_ask() {
         ..waits(Wait::Forever)
     });
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
@@ -377,7 +401,13 @@ fn a_hint_that_overtakes_an_answer_is_judged_by_that_answer() {
     let mut desk = Desk::waiting(Wait::Forever);
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     let sent = desk.now;
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Nothing);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Nothing
+    );
     let holder = Holder {
         last_fence: 6,
         ..Holder::default()
@@ -402,7 +432,10 @@ fn a_short_ttl_bounds_a_grant_too() {
     });
     desk.is_busy(6);
     let sent = desk.now;
-    desk.on(Event::Granted { fence: 7 });
+    desk.on(Event::Granted {
+        fence: 7,
+        number: 7,
+    });
     assert!(desk.on(Event::Woken).enters());
     assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(988)));
 }
@@ -436,7 +469,13 @@ fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
     desk.pass(2 * SECOND);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 
     // A task that looks late at a lease that was handed to it.
@@ -451,10 +490,22 @@ fn a_lease_with_next_to_nothing_left_is_not_begun_with() {
 fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 0,
+            number: 0
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
     // It arrived while the request was in flight whose answer knew nothing of the grant.
-    assert_eq!(desk.on(Event::Granted { fence: 0 }), Effect::Nothing);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 0,
+            number: 0
+        }),
+        Effect::Nothing
+    );
     let holder = Holder {
         ttl: Some(TTL),
         last_fence: 6,
@@ -470,7 +521,13 @@ fn a_hint_without_a_fence_only_makes_the_waiter_ask() {
 fn an_answer_that_tells_no_fence_vouches_for_no_hint() {
     let mut desk = Desk::waiting(Wait::Forever);
     desk.is_busy(0);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
@@ -666,7 +723,13 @@ fn a_section_that_was_woken_asks_for_its_ttl_soon_and_a_shorter_one_never() {
         desk.now.boot += Duration::from_millis(offset);
         desk.is_busy(6);
         desk.pass(SECOND);
-        assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+        assert_eq!(
+            desk.on(Event::Granted {
+                fence: 7,
+                number: 7
+            }),
+            Effect::Wake
+        );
         let Effect::Enter {
             renew_at: Some(keep),
         } = desk.on(Event::Woken)
@@ -697,7 +760,13 @@ fn a_section_that_was_woken_with_a_short_ttl_asks_in_a_third_of_it() {
         ..waits(Wait::Forever)
     });
     desk.is_busy(6);
-    assert_eq!(desk.on(Event::Granted { fence: 7 }), Effect::Wake);
+    assert_eq!(
+        desk.on(Event::Granted {
+            fence: 7,
+            number: 7
+        }),
+        Effect::Wake
+    );
     let Effect::Enter {
         renew_at: Some(keep),
     } = desk.on(Event::Woken)

@@ -98,7 +98,13 @@ impl World {
             Move::CutOff(index) if tasks > 0 => self.cut_off(index.index(tasks)),
             Move::Hint(index) if !self.hints.is_empty() => {
                 let (owner, fence) = self.hints[index.index(self.hints.len())];
-                self.tend(owner, Event::Granted { fence });
+                self.tend(
+                    owner,
+                    Event::Granted {
+                        fence,
+                        number: fence,
+                    },
+                );
             }
             Move::Tick(index) if !self.due.is_empty() => {
                 let owners: Vec<_> = self.due.keys().copied().collect();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tokio::time::Instant;
 
-use crate::{owner::OwnerId, store::ALIVE};
+use crate::{mode::LockMode, owner::OwnerId, store::ALIVE};
 
 /// The event that a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +27,21 @@ pub(super) struct Waiters {
 struct QueuedWaiter {
     number: u64,
     awaits: Awaits,
+    mode: LockMode,
     alive_until: Instant,
 }
 
-/// The next waiter, and the event that it waits for.
+/// The next waiter, the mode in which it wants the key, and the event that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct First {
     pub(super) owner: OwnerId,
     pub(super) awaits: Awaits,
+    pub(super) mode: LockMode,
 }
 
 impl Waiters {
     /// Adds the waiter, or records that it is still alive.
-    pub(super) fn enter(&mut self, owner: OwnerId, awaits: Awaits, now: Instant) {
+    pub(super) fn enter(&mut self, owner: OwnerId, awaits: Awaits, mode: LockMode, now: Instant) {
         let alive_until = now + ALIVE;
         let waiter = self.by_owner.entry(owner).or_insert_with(|| {
             self.last += 1;
@@ -47,10 +49,12 @@ impl Waiters {
             QueuedWaiter {
                 number: self.last,
                 awaits,
+                mode,
                 alive_until,
             }
         });
         waiter.awaits = awaits;
+        waiter.mode = mode;
         waiter.alive_until = alive_until;
     }
 
@@ -73,12 +77,23 @@ impl Waiters {
                 return Some(First {
                     owner: first,
                     awaits: waiter.awaits,
+                    mode: waiter.mode,
                 });
             }
             self.by_owner.remove(&first);
             self.order.pop_front();
         }
         None
+    }
+
+    /// Returns `true` if a living waiter that wants the key exclusively is before `owner`.
+    pub(super) fn exclusive_before(&self, owner: OwnerId, now: Instant) -> bool {
+        let before = self.order.iter().map(|(_, other)| *other);
+        let mut before = before.take_while(|other| *other != owner);
+        before.any(|other| {
+            let waiter = self.by_owner.get(&other);
+            waiter.is_some_and(|it| it.mode.is_exclusive() && it.alive_until > now)
+        })
     }
 
     /// Returns the place of a waiter; 0 is the next. A dead waiter behind the first still counts.
@@ -105,13 +120,13 @@ mod tests {
         let owners = [(); 5].map(|()| OwnerId::new(ClientId::new(&SystemRandom), 1));
         let begin = Instant::now();
         for owner in owners {
-            queue.enter(owner, Awaits::Lease, begin);
+            queue.enter(owner, Awaits::Lease, LockMode::Exclusive, begin);
         }
         queue.leave(owners[1]);
         queue.leave(owners[1]);
         let later = begin + ALIVE / 2;
         for owner in [owners[4], owners[2]] {
-            queue.enter(owner, Awaits::Lease, later);
+            queue.enter(owner, Awaits::Lease, LockMode::Exclusive, later);
         }
         let places = owners.map(|owner| queue.position(owner));
         assert_eq!(places, [Some(0), None, Some(1), Some(2), Some(3)]);
@@ -134,13 +149,13 @@ mod tests {
         let owner = |number| OwnerId::new(client, number);
         let now = Instant::now();
         for number in 0..10_000 {
-            queue.enter(owner(number), Awaits::Lease, now);
+            queue.enter(owner(number), Awaits::Lease, LockMode::Exclusive, now);
         }
         for number in (0..10_000).filter(|number| number % 3 == 0) {
             queue.leave(owner(number));
         }
         for number in 0..10_000 {
-            queue.enter(owner(number), Awaits::Lease, now);
+            queue.enter(owner(number), Awaits::Lease, LockMode::Exclusive, now);
             let before = match number % 3 {
                 0 => 6_666 + number / 3,
                 rest => number / 3 * 2 + rest - 1,

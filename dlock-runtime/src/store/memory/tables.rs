@@ -1,6 +1,6 @@
 //! The locks and queues of a memory store: plain tables that change by one request at a time.
 //!
-//! The hint of a grant is returned and not sent. A hint runs code of a manager, which may send a request to the
+//! The hints of grants are returned and not sent. A hint runs code of a manager, which may send a request to the
 //! store, so the caller must unlock the tables first.
 
 use std::collections::{HashMap, hash_map::Entry};
@@ -11,6 +11,7 @@ use super::queue::{Awaits, First, Waiters};
 use crate::{
     fence::fence_by_the_clock,
     key::LockKey,
+    mode::LockMode,
     owner::{ClientId, OwnerId},
     store::{
         AcquireOutcome, AcquireRequest, GRANT_TTL, Hint, HintSink, Holder, Raised, Released,
@@ -26,9 +27,16 @@ pub(super) struct Tables {
     sweep_at: usize,
 }
 
+/// The maximum number of waiters that one request grants. The next request grants the rest.
+const MOST_GRANTS: usize = 64;
+
 #[derive(Default)]
 struct Lock {
-    held: Option<Held>,
+    /// One exclusive holder, or any number of those that share the key.
+    holders: Vec<Held>,
+    are_shared: bool,
+    /// The fence of all who share the key at the moment.
+    epoch: u64,
     queue: Waiters,
 }
 
@@ -45,7 +53,14 @@ pub(super) struct Granted {
     sink: HintSink,
     key: LockKey,
     owner: OwnerId,
+    grant: Grant,
+}
+
+/// The fence of a grant, and the number by which a waiter dates it.
+#[derive(Clone, Copy, Default)]
+struct Grant {
     fence: u64,
+    number: u64,
 }
 
 impl Granted {
@@ -54,13 +69,13 @@ impl Granted {
         sinks: &HashMap<ClientId, HintSink>,
         key: &LockKey,
         owner: OwnerId,
-        fence: u64,
+        grant: Grant,
     ) -> Option<Self> {
         Some(Self {
             sink: sinks.get(&owner.client())?.clone(),
             key: key.clone(),
             owner,
-            fence,
+            grant,
         })
     }
 
@@ -71,11 +86,9 @@ impl Granted {
 
     /// Notifies the waiter. Returns `false` once its manager is gone.
     pub(super) fn tell(&self) -> bool {
-        self.sink.hint(&Hint {
-            key: self.key.as_str(),
-            owner: self.owner,
-            fence: self.fence,
-        })
+        let Grant { fence, number } = self.grant;
+        let hint = Hint::new(self.key.as_str(), self.owner, fence);
+        self.sink.hint(&hint.number(number))
     }
 }
 
@@ -118,7 +131,7 @@ impl Tables {
         awaits: Option<Awaits>,
         proposed_fence: u64,
         now: Instant,
-    ) -> (AcquireOutcome, Option<Granted>) {
+    ) -> (AcquireOutcome, Vec<Granted>) {
         if self.locks.len() >= self.sweep_at {
             self.sweep(now);
             self.sweep_at = 2 * self.locks.len().max(32);
@@ -126,6 +139,7 @@ impl Tables {
         let AcquireRequest {
             key,
             owner,
+            mode,
             label,
             function,
             ..
@@ -136,51 +150,52 @@ impl Tables {
         if let Some(held) = lock.held_by(owner, now) {
             held.until = until;
             held.name(label, function);
-            return (AcquireOutcome::granted(held.fence), None);
+            return (AcquireOutcome::granted(held.fence), Vec::new());
         }
-        let mut granted = None;
-        if lock.held.is_none() {
-            let fence = (self.last_fence + 1).max(proposed_fence);
-            self.last_fence = fence;
-            // A waiter for a notice has no precedence.
-            let next = match lock.queue.first(now) {
-                Some(First {
-                    owner: next,
-                    awaits: Awaits::Lease,
-                }) if next != owner => Some(next),
-                _ => None,
-            };
-            lock.queue.leave(next.unwrap_or(owner));
-            let Some(next) = next else {
-                lock.held = Some(Held {
-                    owner,
-                    fence,
-                    label: Some(label.to_owned()),
-                    function: named(function),
-                    until,
+        let mut granted = Vec::new();
+        let is_next = loop {
+            match lock.queue.first(now) {
+                Some(first) if first.owner == owner => break true,
+                Some(first) if first.awaits == Awaits::Lease => {
+                    if !lock.admits(first.mode) || granted.len() == MOST_GRANTS {
+                        break false;
+                    }
+                    let grant = lock.hand_to(first, &mut self.last_fence, now);
+                    granted.extend(Granted::new(&self.sinks, key, first.owner, grant));
+                }
+                // A waiter for a notice has no precedence, but an exclusive one keeps new sharers out.
+                Some(_) => break mode.is_exclusive() || !lock.queue.exclusive_before(owner, now),
+                None => break true,
+            }
+        };
+        if is_next && lock.admits(mode) {
+            lock.queue.leave(owner);
+            let grant = lock.grant(mode, false, proposed_fence, &mut self.last_fence);
+            lock.holders.push(Held {
+                owner,
+                fence: grant.fence,
+                label: Some(label.to_owned()),
+                function: named(function),
+                until,
+            });
+            if !mode.is_exclusive() {
+                lock.grant_waiters(&mut self.last_fence, now, |next, grant| {
+                    granted.extend(Granted::new(&self.sinks, key, next, grant));
                 });
-                return (AcquireOutcome::granted(fence), None);
-            };
-            lock.hand_to(next, fence, now);
-            granted = Granted::new(&self.sinks, key, next, fence);
+            }
+            return (AcquireOutcome::granted(grant.fence), granted);
         }
         if let Some(awaits) = awaits {
-            lock.queue.enter(owner, awaits, now);
+            lock.queue.enter(owner, awaits, mode, now);
             // Removes dead waiters at the front, which do not count for the place.
             lock.queue.first(now);
         }
-        let held = lock.held.as_ref();
-        let holder = Holder {
-            label: held.and_then(|held| held.label.clone()),
-            function: held.and_then(|held| held.function.clone()),
-            ttl: held.map(|held| held.until - now),
-            never_ends: false,
+        let busy = Holder {
             position: lock.queue.position(owner),
-            fence: held.map_or(0, |held| held.fence),
             last_fence: self.last_fence,
-            is_here: false,
+            ..lock.holder(mode, now)
         };
-        (AcquireOutcome::Busy(holder), granted)
+        (AcquireOutcome::Busy(busy), granted)
     }
 
     pub(super) fn renew(&mut self, request: RenewRequest<'_>, now: Instant) -> Renewal {
@@ -218,31 +233,29 @@ impl Tables {
         key: &LockKey,
         owner: OwnerId,
         now: Instant,
-    ) -> (Released, Option<Granted>) {
+    ) -> (Released, Vec<Granted>) {
         let Entry::Occupied(mut entry) = self.locks.entry(key.clone()) else {
-            return (Released::WasGone, None);
+            return (Released::WasGone, Vec::new());
         };
         let lock = entry.get_mut();
         lock.queue.leave(owner);
-        let mut answer = Released::WasGone;
-        let mut granted = None;
-        if lock.held_by(owner, now).is_some() {
-            answer = Released::WasHeld;
-            lock.held = None;
-            if let Some(next) = lock.queue.first(now) {
-                lock.queue.leave(next.owner);
-                let mut fence = 0;
-                if next.awaits == Awaits::Lease {
-                    self.last_fence += 1;
-                    fence = self.last_fence;
-                    lock.hand_to(next.owner, fence, now);
-                }
-                granted = Granted::new(&self.sinks, key, next.owner, fence);
-            }
+        let mut granted = Vec::new();
+        let was_held = lock.held_by(owner, now).is_some();
+        lock.holders.retain(|held| held.owner != owner);
+        // An exclusive waiter that leaves lets in those behind it.
+        if was_held || lock.is_shared() {
+            lock.grant_waiters(&mut self.last_fence, now, |next, grant| {
+                granted.extend(Granted::new(&self.sinks, key, next, grant));
+            });
         }
         if lock.is_idle(now) {
             entry.remove();
         }
+        let answer = if was_held {
+            Released::WasHeld
+        } else {
+            Released::WasGone
+        };
         (answer, granted)
     }
 
@@ -253,26 +266,119 @@ impl Tables {
 }
 
 impl Lock {
-    /// Returns the lease of `owner`, and removes a lease that has expired.
+    /// Returns the lease of `owner`, and removes all leases that have expired: a late renewal must not bring one
+    /// back beside those that were granted since.
     fn held_by(&mut self, owner: OwnerId, now: Instant) -> Option<&mut Held> {
-        self.held.take_if(|held| held.until <= now);
-        self.held.as_mut().filter(|held| held.owner == owner)
+        self.holders.retain(|held| held.until > now);
+        self.holders.iter_mut().find(|held| held.owner == owner)
     }
 
-    /// Makes a waiter the holder. Its first request sets the label.
-    fn hand_to(&mut self, owner: OwnerId, fence: u64, now: Instant) {
-        self.held = Some(Held {
-            owner,
-            fence,
+    fn is_shared(&self) -> bool {
+        self.are_shared && !self.holders.is_empty()
+    }
+
+    /// Returns `true` if the living holders let in one more in this mode.
+    fn admits(&self, mode: LockMode) -> bool {
+        let below = |most: u32| u32::try_from(self.holders.len()).is_ok_and(|living| living < most);
+        match mode {
+            LockMode::Exclusive => self.holders.is_empty(),
+            LockMode::Shared => self.holders.is_empty() || self.are_shared,
+            LockMode::Permits(most) => (self.holders.is_empty() || self.are_shared) && below(most),
+        }
+    }
+
+    /// Counts the fence of a new holder, whose lease has to be added. All who share the key have the same.
+    fn grant(
+        &mut self,
+        mode: LockMode,
+        is_waiter: bool,
+        proposed_fence: u64,
+        last_fence: &mut u64,
+    ) -> Grant {
+        let joins = self.is_shared();
+        if !joins || is_waiter {
+            *last_fence = (*last_fence + 1).max(proposed_fence);
+        }
+        if !joins {
+            (self.are_shared, self.epoch) = (!mode.is_exclusive(), *last_fence);
+        }
+        Grant {
+            fence: self.epoch,
+            number: *last_fence,
+        }
+    }
+
+    /// Makes the first waiter a holder. Its first request sets the label.
+    fn hand_to(&mut self, first: First, last_fence: &mut u64, now: Instant) -> Grant {
+        self.queue.leave(first.owner);
+        let grant = self.grant(first.mode, true, 0, last_fence);
+        self.holders.push(Held {
+            owner: first.owner,
+            fence: grant.fence,
             label: None,
             function: None,
             until: now + GRANT_TTL,
         });
+        grant
+    }
+
+    /// Grants the waiters at the head of the queue that may hold the key together, and notifies those that only
+    /// wait for a notice.
+    fn grant_waiters(
+        &mut self,
+        last_fence: &mut u64,
+        now: Instant,
+        mut tell: impl FnMut(OwnerId, Grant),
+    ) {
+        let mut is_noticed = false;
+        for _ in 0..MOST_GRANTS {
+            let first = self.queue.first(now);
+            let Some(first) = first.filter(|first| self.admits(first.mode)) else {
+                return;
+            };
+            if first.awaits == Awaits::Lease {
+                let grant = self.hand_to(first, last_fence, now);
+                tell(first.owner, grant);
+                continue;
+            }
+            if first.mode.is_exclusive() && is_noticed {
+                return;
+            }
+            self.queue.leave(first.owner);
+            tell(first.owner, Grant::default());
+            if first.mode.is_exclusive() {
+                return;
+            }
+            is_noticed = true;
+        }
+    }
+
+    /// Describes the holders to a caller that wants the key in this mode.
+    fn holder(&self, mode: LockMode, now: Instant) -> Holder {
+        let latest = self.holders.iter().max_by_key(|held| held.until);
+        let Some(latest) = latest else {
+            return Holder::default();
+        };
+        let earliest = self.holders.iter().map(|held| held.until).min();
+        let until = match mode {
+            // The first holder to leave makes room.
+            LockMode::Permits(_) => earliest.unwrap_or(latest.until),
+            LockMode::Exclusive | LockMode::Shared => latest.until,
+        };
+        let others = u64::try_from(self.holders.len() - 1);
+        Holder {
+            label: latest.label.clone(),
+            function: latest.function.clone(),
+            ttl: Some(until - now),
+            fence: latest.fence,
+            others: others.unwrap_or(u64::MAX),
+            ..Holder::default()
+        }
     }
 
     fn is_idle(&mut self, now: Instant) -> bool {
-        self.held.take_if(|held| held.until <= now);
-        self.held.is_none() && self.queue.first(now).is_none()
+        self.holders.retain(|held| held.until > now);
+        self.holders.is_empty() && self.queue.first(now).is_none()
     }
 }
 

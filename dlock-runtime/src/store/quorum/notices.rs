@@ -94,11 +94,7 @@ impl Notices {
 
     /// The manager receives no fence: only a majority decides whether it holds the lock.
     fn pass_on(&self, owner: OwnerId, key: &str) {
-        let hint = Hint {
-            key,
-            owner,
-            fence: 0,
-        };
+        let hint = Hint::new(key, owner, 0);
         self.heard(self.sink.hint(&hint));
     }
 
@@ -215,11 +211,7 @@ mod tests {
     }
 
     fn hint(owner: OwnerId, fence: u64) -> Hint<'static> {
-        Hint {
-            key: "order:42",
-            owner,
-            fence,
-        }
+        Hint::new("order:42", owner, fence)
     }
 
     #[tokio::test(start_paused = true)]

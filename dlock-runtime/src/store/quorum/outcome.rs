@@ -96,6 +96,7 @@ fn together(holders: &[&Holder], got: usize, count: usize) -> Holder {
         position: place(holders, count),
         last_fence: holders.iter().map(|it| it.last_fence).max().unwrap_or(0),
         is_here: false,
+        others: common.map_or(0, |holder| holder.others),
     }
 }
 

@@ -79,7 +79,7 @@ impl Hints {
         if let Some(mut hint) = parse(message) {
             if self.must_ask {
                 // A fence of 0 is older than every answer, so the hint only causes a request.
-                hint.fence = 0;
+                (hint.fence, hint.number) = (0, 0);
             }
             self.tell(hint.owner.client(), |sink| sink.hint(&hint));
         }
@@ -105,17 +105,19 @@ impl Hints {
     }
 }
 
-/// Parses `owner fence key`. Returns `None` for any other form.
+/// Parses `owner fence key`, or `owner fence+number key` for a waiter that joined shared holders. Returns `None` for
+/// any other form.
 pub(crate) fn parse(message: &[u8]) -> Option<Hint<'_>> {
     let text = str::from_utf8(message).ok()?;
     let (owner, rest) = text.split_once(' ')?;
     let (fence, key) = rest.split_once(' ')?;
-    let plain = !fence.is_empty() && fence.bytes().all(|byte| byte.is_ascii_digit());
-    let hint = Hint {
-        key,
-        owner: owner.parse::<OwnerId>().ok()?,
-        fence: fence.parse().ok().filter(|_| plain)?,
+    let (fence, number) = fence.split_once('+').unwrap_or((fence, fence));
+    let read = |number: &str| {
+        let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
+        number.parse::<u64>().ok().filter(|_| is_plain)
     };
+    let owner = owner.parse::<OwnerId>().ok()?;
+    let hint = Hint::new(key, owner, read(fence)?).number(read(number)?);
     (!key.is_empty()).then_some(hint)
 }
 
@@ -204,6 +206,9 @@ mod tests {
             format!("{owner} 1"),
             format!("{owner} 1 "),
             format!("{owner} -1 k"),
+            format!("{owner} 1+ k"),
+            format!("{owner} +1 k"),
+            format!("{owner} 1+2+3 k"),
             format!("{owner} 18446744073709551616 k"),
             format!(" {owner} 1 k"),
             "x.1 1 k".into(),
@@ -219,10 +224,13 @@ mod tests {
         }
 
         #[test]
-        fn every_hint_reads_back(fence in any::<u64>(), key in "[^{}\\p{Cc}]{1,20}") {
+        fn every_hint_reads_back(fence in any::<u64>(), number in any::<u64>(), key in "[^{}\\p{Cc}]{1,20}") {
             let owner = OwnerId::new(ClientId::new(&SystemRandom), fence);
             let text = format!("{owner} {fence} {key}");
-            prop_assert_eq!(parse(text.as_bytes()), Some(Hint { key: &key, owner, fence }));
+            prop_assert_eq!(parse(text.as_bytes()), Some(Hint::new(&key, owner, fence)));
+            let text = format!("{owner} {fence}+{number} {key}");
+            let joined = Hint::new(&key, owner, fence).number(number);
+            prop_assert_eq!(parse(text.as_bytes()), Some(joined));
         }
     }
 }

@@ -177,7 +177,10 @@ impl ChannelReader {
             let Some(message) = message else {
                 break;
             };
-            let Some(Hint { key, owner, fence }) = hints::parse(message.get_payload_bytes()) else {
+            let Some(Hint {
+                key, owner, fence, ..
+            }) = hints::parse(message.get_payload_bytes())
+            else {
                 continue;
             };
             let heard = HeardWakeUp {

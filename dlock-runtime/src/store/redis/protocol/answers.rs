@@ -62,6 +62,7 @@ pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreEr
                     fence: fence(*held)?,
                     last_fence: fence(*last)?,
                     is_here: false,
+                    others: 0,
                 }))
             }
             _ => Err(misshapen("acquire", answer)),
@@ -152,6 +153,7 @@ mod tests {
                 fence: 40,
                 last_fence: 41,
                 is_here: false,
+                others: 0,
             }))
         );
         for anonymous in ["", "-"] {

@@ -1,0 +1,190 @@
+//! The tasks of one process that use one shared lease together.
+//!
+//! One of them bears the claim; the others are *sharers*. The lease is released when the last of them leaves, and
+//! a loss is everybody's. **Safety.** A task begins to share only while the lease is valid and none of its
+//! renewals has failed. For the sake of other processes, a lease is shared with tasks that come within
+//! [`LONGEST_TURN`], and with those that waited when its body began.
+
+use std::mem;
+
+use super::{Attempt, Phase, handover::LONGEST_TURN};
+use crate::{
+    attempt::AttemptId,
+    clock::Moment,
+    error::LostCause,
+    mode::LockMode,
+    options::Timing,
+    state::{
+        event::{Context, HeldLease, Loss},
+        waiter::LocalWaiter,
+    },
+};
+
+/// A task that uses the lease of an attempt.
+#[derive(Debug)]
+pub(in crate::state) struct Sharer<T> {
+    pub(in crate::state) waiter: LocalWaiter<T>,
+    since: Moment,
+    loss: Option<Loss>,
+}
+
+impl<T> Attempt<T> {
+    /// Returns `true` if `next` may use the lease together with the tasks that do so already.
+    pub(in crate::state) fn admits(&self, next: &LocalWaiter<T>, context: Context<'_>) -> bool {
+        let Phase::Holding(hold) = &self.phase else {
+            return false;
+        };
+        let now = context.now;
+        let is_invited = self.invited.is_some_and(|last| next.id <= last);
+        context.handover
+            && self.is_shareable()
+            && is_shareable(&next.timing)
+            && self.suits(next)
+            && hold.is_entered()
+            && hold.failure.is_none()
+            && !hold.doubts.is_raised
+            && hold.remaining(now) >= self.claim.least()
+            && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
+    }
+
+    /// Returns `true` if other tasks may use a lease of this attempt.
+    pub(in crate::state) fn is_shareable(&self) -> bool {
+        self.claim.mode == LockMode::Shared && is_shareable(&self.waiter.timing)
+    }
+
+    /// Lets `next` use the lease.
+    pub(in crate::state) fn share_with(&mut self, next: LocalWaiter<T>, now: Moment) {
+        self.sharers.push(Sharer {
+            waiter: next,
+            since: now,
+            loss: None,
+        });
+    }
+
+    /// Invites the waiters up to `last` to use the lease, however late they come.
+    pub(in crate::state) fn invite(&mut self, last: Option<AttemptId>) {
+        self.invited = last;
+    }
+
+    /// Returns the task that bears the claim and those that share its lease.
+    pub(in crate::state) fn users(&self) -> impl Iterator<Item = &LocalWaiter<T>> {
+        let sharers = self.sharers.iter().map(|sharer| &sharer.waiter);
+        std::iter::once(&self.waiter).chain(sharers)
+    }
+
+    pub(in crate::state) fn is_used_by(&self, id: AttemptId) -> bool {
+        self.users().any(|user| user.id == id)
+    }
+
+    fn sharer(&self, id: AttemptId) -> Option<&Sharer<T>> {
+        self.sharers.iter().find(|sharer| sharer.waiter.id == id)
+    }
+
+    /// Returns the lease as one of its users has it.
+    pub(in crate::state) fn lease_of(&self, id: AttemptId) -> Option<HeldLease> {
+        let lease = self.lease();
+        match self.sharer(id) {
+            None => lease,
+            Some(sharer) => lease.filter(|_| sharer.loss.is_none()).map(|it| HeldLease {
+                since: sharer.since,
+                ..it
+            }),
+        }
+    }
+
+    /// Returns the loss of the lease as one of its users has it.
+    pub(in crate::state) fn loss_of(&self, id: AttemptId) -> Option<Loss> {
+        match self.sharer(id) {
+            None => self.loss(),
+            Some(sharer) => sharer.loss.clone(),
+        }
+    }
+
+    /// Records that a sharer's call holds all of its leases.
+    pub(in crate::state) fn end_trial_of_sharer(&mut self, id: AttemptId) {
+        let mut sharers = self.sharers.iter_mut();
+        if let Some(sharer) = sharers.find(|sharer| sharer.waiter.id == id) {
+            sharer.waiter.timing.on_trial = false;
+        }
+    }
+
+    /// Removes a sharer that has left.
+    pub(in crate::state) fn remove_sharer(&mut self, id: AttemptId) {
+        self.sharers.retain(|sharer| sharer.waiter.id != id);
+    }
+
+    /// Ends the use of the lease by one sharer. Returns `false` if it had lost the lease already.
+    pub(in crate::state) fn cut_sharer_short(&mut self, id: AttemptId, now: Moment) -> bool {
+        let mut sharers = self.sharers.iter_mut();
+        let sharer = sharers.find(|sharer| sharer.waiter.id == id && sharer.loss.is_none());
+        sharer
+            .map(|sharer| sharer.lose(LostCause::ShutDown, now))
+            .is_some()
+    }
+
+    /// Makes another user bear the claim, one that has the lease if there is any. Returns the task that bore it,
+    /// or `None` if there is no other user.
+    pub(in crate::state) fn pass_on(&mut self) -> Option<LocalWaiter<T>> {
+        let mut users = self.sharers.iter();
+        let holder = users.position(|sharer| sharer.loss.is_none());
+        let next = holder.or((!self.sharers.is_empty()).then_some(0))?;
+        let next = self.sharers.remove(next);
+        match (&mut self.phase, next.loss) {
+            (Phase::Holding(hold), None) => hold.since = next.since,
+            (phase, Some(loss)) => *phase = Phase::Lost(loss),
+            (_, None) => {}
+        }
+        Some(mem::replace(&mut self.waiter, next.waiter))
+    }
+
+    /// Ends the use of the lease by the task that bears the claim, if others go on with it.
+    pub(in crate::state) fn cut_bearer_short(&mut self, now: Moment) -> bool {
+        let others_hold = self.sharers.iter().any(|sharer| sharer.loss.is_none());
+        let Some(since) = self.holding().map(|hold| hold.since) else {
+            return false;
+        };
+        if !others_hold {
+            return false;
+        }
+        if let Some(waiter) = self.pass_on() {
+            let mut cut = Sharer {
+                waiter,
+                since,
+                loss: None,
+            };
+            cut.lose(LostCause::ShutDown, now);
+            self.sharers.push(cut);
+        }
+        true
+    }
+
+    /// Records that the sharers have lost the lease, which has just been lost. Returns their tasks.
+    pub(in crate::state) fn lose_sharers(&mut self, now: Moment) -> Vec<T>
+    where
+        T: Clone,
+    {
+        let Some(Loss { cause, .. }) = self.loss() else {
+            return Vec::new();
+        };
+        let holders = self.sharers.iter_mut();
+        let holders = holders.filter(|sharer| sharer.loss.is_none());
+        holders
+            .map(|sharer| {
+                sharer.lose(cause.clone(), now);
+                sharer.waiter.task.clone()
+            })
+            .collect()
+    }
+}
+
+impl<T> Sharer<T> {
+    fn lose(&mut self, cause: LostCause, now: Moment) {
+        let held_for = self.since.elapsed(now);
+        self.loss = Some(Loss { cause, held_for });
+    }
+}
+
+/// Returns `true` if a lease with this timing ends with its last user: not later, and not earlier for one of them.
+fn is_shareable(timing: &Timing) -> bool {
+    timing.renew && timing.min_hold.is_none() && timing.max_hold.is_none()
+}
