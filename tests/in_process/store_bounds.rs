@@ -188,6 +188,6 @@ async fn a_mode_that_the_store_does_not_support_is_refused_before_a_request() {
         .ttl(SHORTEST)
         .build_with_store(shared)
         .unwrap();
-    manager.lock("k").shared().acquire().await.unwrap();
+    drop(manager.lock("k").shared().acquire().await.unwrap());
     assert!(manager.lock("k").permits(3).acquire().await.is_err());
 }

@@ -14,6 +14,7 @@ use crate::{
     clock::{Clock, Moment},
     engine::table::{KeyEntry, Table},
     key::LockKey,
+    mode::LockMode,
     options::Timing,
     owner::{ClientId, Owners},
     random::SystemRandom,
@@ -53,7 +54,7 @@ impl Keys {
             );
             (entry.clone(), id)
         };
-        let entered = self.table.enter(&self.key, enter);
+        let entered = self.table.enter(&self.key, LockMode::Exclusive, enter);
         assert!(entered.is_none() || !was_closed, "entered a closed table");
         entered
     }
@@ -78,8 +79,8 @@ impl Keys {
             for _ in 0..me.draw(3) {
                 super::interrupt();
             }
-            let found = self.table.find(self.key.as_str());
-            let is_there = found.is_some_and(|found| Arc::ptr_eq(&found, &entry));
+            let mut found = self.table.find(self.key.as_str());
+            let is_there = found.any(|found| Arc::ptr_eq(&found, &entry));
             assert!(is_there, "an entry in use is in the table");
             self.leave(&entry, id);
         }

@@ -181,6 +181,7 @@ mod tests {
             position,
             fence,
             last_fence: fence,
+            others: 0,
             is_here: false,
         }))
     }
