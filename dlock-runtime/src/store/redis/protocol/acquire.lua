@@ -34,7 +34,8 @@ local value, is_shared, holder, held_fence, holder_label
 if not is_usual then
   value = redis.pcall('GET', lock)
   if type(value) == 'table' then
-    value, is_shared = nil, true
+    is_shared = string.find(value.err, '^WRONGTYPE') == 1
+    value = not is_shared and redis.call('GET', lock)
   end
   -- Anything else is a foreign client's: held, by nobody we could name.
   holder, held_fence, holder_label = string.match(value or '', '^(%S+) (%d+) (%S+)$')

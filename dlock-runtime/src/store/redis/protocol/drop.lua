@@ -16,7 +16,7 @@ local lock, owner = KEYS[1], ARGV[1]
 if ARGV[2] then
   local left = redis.pcall('HDEL', lock, owner)
   if type(left) == 'table' then
-    return redis.call('TYPE', lock).ok == 'string' and 0 or left
+    return type(redis.pcall('GETEX', lock)) ~= 'table' and 0 or redis.call('HDEL', lock, owner)
   end
   if redis.call('HLEN', lock) == 1 then
     redis.call('DEL', lock)
@@ -24,9 +24,14 @@ if ARGV[2] then
   return left
 end
 
+-- Where others share the lock, it is a hash.
 local value = redis.pcall('GETEX', lock)
 if type(value) == 'table' then
-  return redis.call('TYPE', lock).ok == 'hash' and 0 or value
+  local holders = redis.pcall('HLEN', lock)
+  if type(holders) == 'number' and holders > 0 then
+    return 0
+  end
+  value = redis.call('GETEX', lock)
 end
 if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   return 0

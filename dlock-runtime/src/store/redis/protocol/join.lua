@@ -7,7 +7,7 @@ if failure then
 end
 
 if wants ~= '' and state == 'shared' and redis.call('HGET', lock, owner) then
-  add_holder(owner, tonumber(ttl), label, epoch)
+  add_holder(redis.call, owner, tonumber(ttl), label, epoch)
   return tonumber(epoch)
 end
 
@@ -42,7 +42,7 @@ if number then
     redis.call('SET', lock, owner .. ' ' .. number .. ' ' .. label, 'PX', ttl)
     return with_untold({tonumber(number)})
   end
-  add_holder(owner, tonumber(ttl), label, number)
+  add_holder(redis.call, owner, tonumber(ttl), label, number)
   grant_waiters(nil, false)
   return with_untold({tonumber(epoch)})
 end

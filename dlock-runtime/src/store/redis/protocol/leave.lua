@@ -9,8 +9,8 @@ if wants then
     if ends and redis.call('HDEL', lock, owner) == 1 and tonumber(ends) > now then
       was_held = 1
     end
-  elseif redis.call('TYPE', lock).ok ~= 'string' then
-    return left
+  elseif type(redis.pcall('GET', lock)) == 'table' then
+    redis.call('HDEL', lock, ' ')
   end
 elseif not is_shared then
   epoch = string.match(value, '^%S+ (%d+) %S+$')
@@ -22,7 +22,7 @@ for _, member in ipairs({owner, owner .. '!', owner .. (wants or ''), owner .. (
   try('ZREM', living, member)
 end
 
-local failure = read_holders()
+local failure = (wants or is_shared) and read_holders()
 if failure then
   return was_held == 1 and 1 or failure
 end

@@ -16,10 +16,14 @@
 -- GETEX instead of GET, because it counts as a write, and "not yours" must come from a master.
 local lock, last_fence, owner, from, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
+-- Where others share the lock, it is a hash.
 local value = redis.pcall('GETEX', lock)
 if type(value) == 'table' then
-  -- Others share the lock.
-  return redis.call('TYPE', lock).ok == 'hash' and 0 or value
+  local holders = redis.pcall('HLEN', lock)
+  if type(holders) == 'number' and holders > 0 then
+    return 0
+  end
+  value = redis.call('GETEX', lock)
 end
 local holder, held_fence, label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
 if holder ~= owner or held_fence ~= from and held_fence ~= fence then

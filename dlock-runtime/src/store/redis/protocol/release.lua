@@ -24,7 +24,10 @@
 local lock, queue, owner, wants = KEYS[1], KEYS[2], ARGV[1], ARGV[4]
 
 local value = redis.pcall('GET', lock)
-local is_shared = type(value) == 'table'
+local is_shared = type(value) == 'table' and string.find(value.err, '^WRONGTYPE') == 1
+if type(value) == 'table' and not is_shared then
+  value = redis.call('GET', lock)
+end
 if not is_shared and not wants then
   if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
     redis.call('ZREM', queue, owner, owner .. '!')

@@ -23,7 +23,7 @@ if ARGV[4] then
   -- A write that changes nothing: what is read must come from a master.
   local is_hash = redis.pcall('HDEL', lock, ' ')
   if type(is_hash) == 'table' then
-    return redis.call('TYPE', lock).ok == 'string' and 0 or is_hash
+    return type(redis.pcall('GETEX', lock)) ~= 'table' and 0 or redis.call('HDEL', lock, ' ')
   end
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -44,10 +44,14 @@ if ARGV[4] then
   return 1
 end
 
+-- Where others share the lock, it is a hash.
 local value = redis.pcall('GETEX', lock)
 if type(value) == 'table' then
-  -- Others share the lock.
-  return redis.call('TYPE', lock).ok == 'hash' and 0 or value
+  local holders = redis.pcall('HLEN', lock)
+  if type(holders) == 'number' and holders > 0 then
+    return 0
+  end
+  value = redis.call('GETEX', lock)
 end
 if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   return 0

@@ -55,11 +55,11 @@ end
 local function read_holders()
   local head = redis.pcall('HGET', lock, '!')
   if type(head) == 'table' then
-    if redis.call('TYPE', lock).ok == 'string' then
+    if string.find(head.err, '^WRONGTYPE') and type(redis.pcall('GET', lock)) ~= 'table' then
       state = 'exclusive'
       return nil
     end
-    return head
+    redis.call('HGET', lock, '!')
   end
   if not head then
     if redis.call('HLEN', lock) > 0 then
@@ -106,11 +106,11 @@ local function count_fence()
   return try('SET', fence, counted) and counted
 end
 
--- Adds a holder. The first one brings its fence as the epoch.
-local function add_holder(holder, lease, name, number)
+-- Adds a holder by `run`, which sends commands. The first one brings its fence as the epoch.
+local function add_holder(run, holder, lease, name, number)
   local ends = now + lease
   local is_first = state == 'free'
-  if not try('HSET', lock, holder, string.format('%.0f', ends) .. ' ' .. name) then
+  if not run('HSET', lock, holder, string.format('%.0f', ends) .. ' ' .. name) then
     return false
   end
   if is_first then
@@ -148,7 +148,7 @@ local function grant_to(waiter, wants)
     return nil
   end
   if wants ~= '' then
-    return add_holder(waiter, grant_lease, '-', number) and epoch .. '+' .. number
+    return add_holder(try, waiter, grant_lease, '-', number) and epoch .. '+' .. number
   end
   state, epoch = 'exclusive', number
   return try('SET', lock, waiter .. ' ' .. number .. ' -', 'PX', grant_lease) and number
