@@ -7,6 +7,7 @@ mod compare;
 mod locker;
 mod many;
 mod measure;
+mod modes;
 mod outcome;
 mod pin;
 mod publish;
@@ -44,6 +45,8 @@ enum Command {
     Compare(compare::Options),
     /// Sections of threads beside those of tasks, in memory and on a server of its own
     Blocking(blocking::Options),
+    /// Shared locks and permits beside exclusive ones on a server of its own, and beside another library
+    Modes(modes::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -55,6 +58,11 @@ fn main() -> ExitCode {
         None => one(&Settings::read(&line.words).unwrap_or_else(|error| error.exit())),
         Some(Command::Compare(options)) => watch(compare::run(&options)),
         Some(Command::Blocking(options)) => blocking::run(&options),
+        Some(Command::Modes(options)) => modes::runtime().and_then(|runtime| {
+            let measured = runtime.block_on(modes::run(&options));
+            runtime.shutdown_background();
+            measured
+        }),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

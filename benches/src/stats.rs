@@ -41,6 +41,11 @@ impl Stats {
         Self(calls)
     }
 
+    /// How often one command was run.
+    pub(crate) fn calls(&self, name: &str) -> u64 {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
     /// The commands since `earlier`, except for those named.
     pub(crate) fn since(&self, earlier: &Self, except: &[&str]) -> u64 {
         self.0

@@ -52,6 +52,24 @@ pub(crate) enum Apart {
         cluster: bool,
     },
 
+    /// Measures shared locks and permits beside exclusive ones
+    ///
+    /// `npm install` in `benches/peers/semaphore` first to measure permits beside another library, with
+    /// `--peer benches/peers/semaphore`.
+    Modes {
+        /// How many rounds each cycle is measured; medians count
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
+
+        /// How long crowds are measured, in seconds
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+
+        /// A folder with a `bench.js` that takes permits by another library
+        #[arg(long, value_name = "FOLDER")]
+        peer: Option<String>,
+    },
+
     /// Measures sections of threads beside those of tasks, by the attribute and by hand
     Blocking {
         /// How many rounds each way is measured; medians count
@@ -90,6 +108,19 @@ impl Apart {
                 keys,
                 cluster,
             } => (leases, waiters, keys, cluster),
+            Self::Modes {
+                rounds,
+                seconds,
+                peer,
+            } => {
+                let mut words = vec![
+                    "modes".to_owned(),
+                    format!("--rounds={rounds}"),
+                    format!("--seconds={seconds}"),
+                ];
+                words.extend(peer.iter().map(|folder| format!("--peer={folder}")));
+                return start(&words);
+            }
             Self::Blocking { rounds } => {
                 return start(&["blocking".to_owned(), format!("--rounds={rounds}")]);
             }

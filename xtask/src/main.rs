@@ -123,7 +123,8 @@ Examples:
   cargo xtask bench                            everything, in some five minutes
   cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
   cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
-  cargo xtask bench blocking                   sections of threads beside those of tasks"
+  cargo xtask bench blocking                   sections of threads beside those of tasks
+  cargo xtask bench modes                      shared locks and permits beside exclusive locks"
     )]
     Bench {
         #[command(subcommand)]
