@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ the input of the user
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   blocking · key · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
+//!   blocking · key · modes · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
 //! plan        the code to generate
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -33,6 +33,7 @@ mod key;
 mod key_part;
 mod literal;
 mod message;
+mod modes;
 #[cfg(test)]
 mod mutants;
 mod output;
