@@ -63,7 +63,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
                 plan.settings.extend(mode.map(Setting::Mode));
             }
             Opt::Permits => {
-                let permits = faults.keep(modes::permits(value, &target.params));
+                let permits = faults.keep(modes::permits(value, target));
                 plan.settings.extend(permits.map(Setting::Permits));
             }
             Opt::Ttl => plan.set_length(Role::Ttl, value, target, faults),

@@ -173,10 +173,13 @@ const NAMES: &[Elsewhere] = &[
             "readonly",
             "rwlock",
             "readwritelock",
-            "shared",
             "sharedlock",
         ],
         "to hold the lock together with other readers, write `mode = shared`",
+    ),
+    other(
+        &["shared", "sharedkey", "sharedkeys"],
+        "to hold the lock together with others, write `mode = shared`; for one key of a list, write `shared(\"tenant:<tenant>\")` in it",
     ),
     other(
         &[

@@ -217,12 +217,12 @@ fn acquiring(plan: &Plan) -> TokenStream {
     let (acquire, keys) = match plan.keys.as_slice() {
         [key] if !key.shared => ("acquire", self::key(plan, key)),
         keys => {
-            let has_shared = keys.iter().any(|key| key.shared);
+            let is_mixed = keys.iter().any(|key| key.shared);
             let keys = keys.iter().map(|key| {
                 let rendered = self::key(plan, key);
                 if key.shared {
                     quote_spanned!(site()=> #private::shared_key(#rendered))
-                } else if has_shared {
+                } else if is_mixed {
                     quote_spanned!(site()=> #private::own_key(#rendered))
                 } else {
                     rendered
@@ -348,11 +348,8 @@ fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let computed = settings::computed(plan);
     let metric = plan.metric.iter();
     let shared = plan.keys.iter().map(|key| key.shared);
-    let shared = plan
-        .keys
-        .iter()
-        .any(|key| key.shared)
-        .then(|| quote_spanned!(site()=> ; [#(#shared),*]));
+    let has_shared = plan.keys.iter().any(|key| key.shared);
+    let shared = has_shared.then(|| quote_spanned!(site()=> ; [#(#shared),*]));
     quote_spanned! {site()=>
         #private::site!(
             #function, [#(#templates),*], [#options], [#(#computed),*] #(, #metric)* #shared

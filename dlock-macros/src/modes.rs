@@ -4,9 +4,9 @@ use quote::ToTokens;
 use syn::{Expr, ExprCall, ExprLit, ExprUnary, Lit, LitInt, UnOp};
 
 use crate::message::Fault;
-use crate::params::Param;
 use crate::plan::{Mode, Permits};
 use crate::suggest;
+use crate::target::Target;
 use crate::values::{self, Constant};
 
 /// The keys of a list that are marked with `shared(..)`.
@@ -70,9 +70,18 @@ pub(crate) fn mode(value: &Expr) -> syn::Result<Mode> {
         Expr::Call(call) => values::word(&call.func),
         _ => values::word(value),
     };
-    if let Some(Meant::Permits) = called.as_deref().and_then(meant) {
+    let is_call = matches!(value, Expr::Call(_));
+    let help = match called.as_deref().and_then(meant) {
+        Some(Meant::Permits) => {
+            Some("to limit the number of holders, write `permits = 3` in place of `mode`")
+        }
+        Some(Meant::Shared) if is_call => Some("write `mode = shared`"),
+        Some(Meant::Exclusive) if is_call => Some("write `mode = exclusive`"),
+        _ => None,
+    };
+    if let Some(help) = help {
         return Err(Fault::new("`mode` must be `shared` or `exclusive`")
-            .help("to limit the number of holders, write `permits = 3` in place of `mode`")
+            .help(help)
             .over(value));
     }
     let words = [
@@ -84,7 +93,7 @@ pub(crate) fn mode(value: &Expr) -> syn::Result<Mode> {
 }
 
 /// Reads `permits`: a number, or an expression of type `u32`.
-pub(crate) fn permits(value: &Expr, params: &[Param]) -> syn::Result<Permits> {
+pub(crate) fn permits(value: &Expr, target: &Target) -> syn::Result<Permits> {
     let (is_negative, number) = match value {
         Expr::Unary(ExprUnary {
             op: UnOp::Neg(_),
@@ -94,10 +103,13 @@ pub(crate) fn permits(value: &Expr, params: &[Param]) -> syn::Result<Permits> {
         _ => (false, value),
     };
     let Expr::Lit(ExprLit { lit, .. }) = number else {
-        let constant = values::constant(value).filter(|_| !values::is_param(value, params));
+        let is_param = values::is_param(value, &target.params);
+        let constant = values::constant(value).filter(|_| !is_param);
         return Ok(match constant {
-            Some(Constant::Free) => Permits::Constant(value.clone()),
-            Some(Constant::Associated) => Permits::Associated(value.clone()),
+            Some(Constant::Free) if !may_be_generic(value, target) => {
+                Permits::Constant(value.clone())
+            }
+            Some(_) => Permits::Associated(value.clone()),
             None => Permits::Computed(value.clone()),
         });
     };
@@ -129,6 +141,15 @@ pub(crate) fn permits(value: &Expr, params: &[Param]) -> syn::Result<Permits> {
     }
 }
 
+/// Returns `true` for a generic parameter, which a static cannot use. Those of the `impl` around a method are
+/// not visible here; by convention they are a single letter.
+fn may_be_generic(value: &Expr, target: &Target) -> bool {
+    values::ident(value).is_some_and(|name| {
+        let mut params = target.sig.generics.const_params();
+        name.to_string().len() == 1 || params.any(|param| param.ident == *name)
+    })
+}
+
 fn is_zero(number: &LitInt) -> bool {
     number.base10_digits() == "0"
 }
@@ -148,17 +169,20 @@ pub(crate) fn marked(value: &Expr, is_list: bool) -> syn::Result<(&Expr, bool)> 
             return Ok((value, false));
         };
         let template = template.unwrap_or_else(|| "\"order:<id>\"".to_owned());
-        return Err(
-            Fault::new(format!("`{name}(..)` is allowed only in a list of keys"))
-                .help(match meant {
-                    Meant::Shared => format!("write `key = {template}, mode = shared`"),
-                    Meant::Exclusive => {
-                        format!("write `key = {template}`: a lock is exclusive by default")
-                    }
-                    Meant::Permits => format!("write `key = {template}, permits = 3`"),
-                })
-                .over(value),
-        );
+        let fault = if name == "shared" {
+            Fault::new("`shared(..)` is allowed only in a list of keys")
+        } else {
+            Fault::new("`key` must be a string literal")
+        };
+        return Err(fault
+            .help(match meant {
+                Meant::Shared => format!("write `key = {template}, mode = shared`"),
+                Meant::Exclusive => {
+                    format!("write `key = {template}`: a lock is exclusive by default")
+                }
+                Meant::Permits => format!("write `key = {template}, permits = 3`"),
+            })
+            .over(value));
     }
     if name == "shared" {
         return argument(call).map(|template| (template, true));
