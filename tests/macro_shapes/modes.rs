@@ -4,7 +4,7 @@
 //! as processes are.
 
 use dlock::{
-    KeyPart, LockError, LockManager, LockMode, blocking, distributed_lock,
+    FencingToken, KeyPart, LockError, LockManager, LockMode, blocking, distributed_lock,
     store::memory::MemoryStore, with_manager,
 };
 use tokio::sync::Barrier;
@@ -184,7 +184,11 @@ mod m2 {
         let [a, b] = managers();
         let mut second = Box::pin(with_manager(b, literal(async { Ok(()) })));
         let first = of_function::<1>(&mut second);
-        assert_eq!(with_manager(a, first).await, Ok(()), "the second may have two");
+        assert_eq!(
+            with_manager(a, first).await,
+            Ok(()),
+            "the second may have two"
+        );
     }
 
     #[tokio::test]
@@ -192,7 +196,10 @@ mod m2 {
         let (output, events) = record(argument(0, async { Ok(()) })).await;
         let is_refused = matches!(
             output,
-            Err(Fault::Lock(LockError::InvalidOption { option: "permits", .. }))
+            Err(Fault::Lock(LockError::InvalidOption {
+                option: "permits",
+                ..
+            }))
         );
         assert!(is_refused, "{output:?}");
         assert_eq!(events, [""; 0]);
@@ -283,10 +290,16 @@ mod m3 {
         let refused = with_manager(a.clone(), limited("x", second)).await;
         assert_eq!(refused, Err(Fault::Refused));
         let held = c.lock("slot").permits(3).acquire().await.unwrap();
-        assert_eq!(with_manager(a, limited("x", async { Ok(()) })).await, Ok(()));
+        assert_eq!(
+            with_manager(a, limited("x", async { Ok(()) })).await,
+            Ok(())
+        );
         held.release().await.unwrap();
         let held = c.lock("tenant:x").permits(1).acquire().await.unwrap();
-        assert_eq!(with_manager(b, limited("x", async { Ok(()) })).await, Ok(()));
+        assert_eq!(
+            with_manager(b, limited("x", async { Ok(()) })).await,
+            Ok(())
+        );
         held.release().await.unwrap();
     }
 }
@@ -358,8 +371,8 @@ mod m5 {
             manager = self.locks,
             lease = lease
         )]
-        async fn count(&self) -> Result<u64> {
-            Ok(lease.fencing_token().get())
+        async fn count(&self) -> Result<FencingToken> {
+            Ok(lease.fencing_token())
         }
 
         #[distributed_lock(
@@ -393,7 +406,7 @@ mod m5 {
         let name = "top".to_owned();
         let shelf = Shelf { name, locks };
         let held = other.lock("shelf:top").shared().acquire().await.unwrap();
-        let epoch = held.fencing_token().get();
+        let epoch = held.fencing_token();
         assert_eq!(shelf.count().await, Ok(epoch), "both are in together");
         assert_eq!(shelf.sort(2).await, Ok(Some(2)));
         assert_eq!(shelf.sort(1).await, Ok(None));
