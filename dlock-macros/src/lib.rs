@@ -66,9 +66,9 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `key = "order:<id>"`, `["a:<x>", "b:<y>"]` | the key or keys, see [Key template](#key-template) and [Several keys](#several-keys) | required |
+/// | `key = "order:<id>"`, `["a:<x>", shared("b:<y>")]` | the key or keys, see [Key template](#key-template) and [Several keys](#several-keys) | required |
 /// | `mode = shared`, `exclusive` | whether calls with `mode = shared` hold the lock together, see [Modes](#modes) | `exclusive` |
-/// | `permits = 3` | the number of calls that hold the lock at the same time, see [Modes](#modes) | `exclusive` |
+/// | `permits = 3` | the number of calls that can hold the lock at the same time, see [Modes](#modes) | one call |
 /// | `ttl = "30s"` | how long the store keeps a lease that is not renewed | the manager's, 30 s |
 /// | `wait = "5s"`, `never`, `forever` | how long to wait while another holder has the lock | the manager's, 10 s |
 /// | `renew = false` | whether the lease is renewed while the body runs | `true` |
@@ -92,7 +92,8 @@ use proc_macro::TokenStream;
 /// no unit and is refused.
 ///
 /// `permits` is an integer, a constant, or any expression of type `u32`. Integers and constants are checked in
-/// the same way: they are at least 1.
+/// the same way: they are at least 1. A generic parameter of the `impl` is written in braces, such as
+/// `permits = { MOST }`, because it is not a constant of its own.
 ///
 /// The expressions of `permits`, `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` can
 /// use the function's parameters. Each call evaluates them before the body. `on_error` can use the parameters
@@ -210,9 +211,9 @@ use proc_macro::TokenStream;
 /// `permits` apply to the others. `mode` and `permits` cannot be combined.
 ///
 /// Functions with one key can have different modes. All wait in one queue, first come, first served. Those that
-/// hold the lock together have the same fencing token. A body cannot change the mode of a key that it holds: a
-/// call for the same key is refused with `LockError::WouldDeadlock`. A store that does not support a mode refuses
-/// the call with `LockError::InvalidOption`.
+/// hold the lock together have the same fencing token. If a body calls for its own key again, in the same mode
+/// or in another, that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
+/// refuses the call with `LockError::InvalidOption`.
 ///
 /// # Errors
 ///

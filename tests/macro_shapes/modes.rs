@@ -118,6 +118,15 @@ mod m2 {
         }
     }
 
+    struct Named<const MOST: u32>;
+
+    impl<const MOST: u32> Named<MOST> {
+        #[distributed_lock(key = "permits", permits = { MOST }, wait = never)]
+        async fn of_type(&self, inside: impl Inside) -> Result {
+            inside.await
+        }
+    }
+
     #[distributed_lock(key = "permits", permits = 2, wait = never)]
     async fn literal(inside: impl Inside) -> Result {
         inside.await
@@ -179,6 +188,7 @@ mod m2 {
             |inside| expression(b"ab", inside),
             |inside| Pool::<2>.of_type(inside),
             |inside| Pool::<2>.associated(inside),
+            |inside| Named::<2>.of_type(inside),
             |inside| made(inside),
         );
         let [a, b] = managers();
