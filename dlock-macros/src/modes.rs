@@ -1,7 +1,7 @@
 //! The mode of a lock: the options `mode` and `permits`, and `shared("..")` in a list of keys.
 
 use quote::ToTokens;
-use syn::{Expr, ExprCall, ExprLit, ExprUnary, Lit, LitInt, UnOp};
+use syn::{Expr, ExprCall, ExprLit, ExprUnary, Lit, LitInt, Stmt, UnOp};
 
 use crate::message::Fault;
 use crate::plan::{Mode, Permits};
@@ -110,7 +110,7 @@ pub(crate) fn permits(value: &Expr, target: &Target) -> syn::Result<Permits> {
                 Permits::Constant(value.clone())
             }
             Some(_) => Permits::Associated(value.clone()),
-            None => Permits::Computed(value.clone()),
+            None => Permits::Computed(unbraced(value).clone()),
         });
     };
     match lit {
@@ -138,6 +138,18 @@ pub(crate) fn permits(value: &Expr, target: &Target) -> syn::Result<Permits> {
                 .help(format!("write a number, for example `permits = {number}`"))
                 .over(value))
         }
+    }
+}
+
+/// Returns the expression in braces, which say that it is not a constant. As an argument it needs none, and a
+/// lint would report them.
+fn unbraced(value: &Expr) -> &Expr {
+    match value {
+        Expr::Block(block) if block.label.is_none() => match block.block.stmts.as_slice() {
+            [Stmt::Expr(inner, None)] => inner,
+            _ => value,
+        },
+        _ => value,
     }
 }
 

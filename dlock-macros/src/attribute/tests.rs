@@ -255,6 +255,7 @@ fn a_number_of_permits_is_checked_where_it_is_known() {
         ("MANY", format!("() . permits (const {{ {check}MANY) }})")),
         ("N", format!("() . permits (const {{ {check}N) }})")),
         ("SOME", "() . permits (SOME)".to_owned()),
+        ("{ OF_TYPE }", "() . permits (OF_TYPE)".to_owned()),
         ("most(SOME)?", "() . permits (most (SOME) ?)".to_owned()),
     ] {
         let expansion = expanded(&format!("key = \"a\", permits = {permits}"), item);
