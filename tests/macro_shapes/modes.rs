@@ -3,6 +3,8 @@
 //! A body calls the next function inside itself, under a manager of its own: such managers are as separate
 //! as processes are.
 
+use std::pin::Pin;
+
 use dlock::{
     FencingToken, KeyPart, LockError, LockManager, LockMode, blocking, distributed_lock,
     store::memory::MemoryStore, with_manager,
@@ -18,6 +20,14 @@ fn managers<const N: usize>() -> [LockManager; N] {
         let manager = LockManager::builder().build_with_store(store.clone());
         manager.unwrap()
     })
+}
+
+/// The call of a function by a process. Boxed, as calls inside each other are large.
+fn by<'a, F: Future + 'a>(
+    manager: &LockManager,
+    call: F,
+) -> Pin<Box<dyn Future<Output = F::Output> + 'a>> {
+    Box::pin(with_manager(manager.clone(), call))
 }
 
 fn is_busy<T>(output: &Result<T>) -> bool {
@@ -43,28 +53,28 @@ mod m1 {
         inside.await
     }
 
-    async fn nothing() -> Result {
-        Ok(())
+    fn nothing() -> impl Inside {
+        std::future::ready(Ok(()))
     }
 
     #[tokio::test]
     async fn of_several_processes() {
         let [a, b, c] = managers();
-        let third = with_manager(c.clone(), write(1, nothing()));
-        let second = with_manager(b.clone(), read(1, third));
-        let refused = with_manager(a.clone(), read(1, second)).await;
+        let third = by(&c, write(1, nothing()));
+        let second = by(&b, read(1, third));
+        let refused = by(&a, read(1, second)).await;
         assert!(is_busy(&refused), "{refused:?}");
 
-        let third = with_manager(c.clone(), read(1, nothing()));
-        let second = with_manager(b.clone(), read(1, third));
-        assert_eq!(with_manager(a.clone(), read(1, second)).await, Ok(()));
+        let third = by(&c, read(1, nothing()));
+        let second = by(&b, read(1, third));
+        assert_eq!(by(&a, read(1, second)).await, Ok(()));
 
-        let second = with_manager(b.clone(), read(1, nothing()));
-        let refused = with_manager(a.clone(), write(1, second)).await;
+        let second = by(&b, read(1, nothing()));
+        let refused = by(&a, write(1, second)).await;
         assert!(is_busy(&refused), "{refused:?}");
 
-        let second = with_manager(b, write(2, nothing()));
-        assert_eq!(with_manager(a, read(1, second)).await, Ok(()));
+        let second = by(&b, write(2, nothing()));
+        assert_eq!(by(&a, read(1, second)).await, Ok(()));
     }
 
     #[tokio::test]
@@ -77,16 +87,16 @@ mod m1 {
         };
         let [manager] = managers();
         let both = async { tokio::try_join!(read(1, meet()), read(1, meet())) };
-        assert_eq!(with_manager(manager, both).await, Ok(((), ())));
+        assert_eq!(by(&manager, both).await, Ok(((), ())));
     }
 
     #[tokio::test]
     async fn inside_its_own_body() {
         let [manager] = managers();
         for nested in [
-            with_manager(manager.clone(), read(1, write(1, nothing()))).await,
-            with_manager(manager.clone(), read(1, read(1, nothing()))).await,
-            with_manager(manager.clone(), write(1, read(1, nothing()))).await,
+            by(&manager, read(1, write(1, nothing()))).await,
+            by(&manager, read(1, read(1, nothing()))).await,
+            by(&manager, write(1, read(1, nothing()))).await,
         ] {
             let is_refused = matches!(nested, Err(Fault::Lock(LockError::WouldDeadlock { .. })));
             assert!(is_refused, "{nested:?}");
@@ -170,10 +180,10 @@ mod m2 {
             let is_in = std::cell::Cell::new(false);
             let inside = Box::pin(async {
                 is_in.set(true);
-                with_manager(c, literal(async { Ok(()) })).await
+                by(&c, literal(async { Ok(()) })).await
             });
             let first: &dyn Fn(_) -> _ = &$first;
-            let output = with_manager(b, first(inside)).await;
+            let output = by(&b, first(inside)).await;
             assert!(is_in.get() && is_busy(&output), "{}: {output:?}", stringify!($first));
             guard.release().await.unwrap();
         })* };
@@ -192,13 +202,9 @@ mod m2 {
             |inside| made(inside),
         );
         let [a, b] = managers();
-        let mut second = Box::pin(with_manager(b, literal(async { Ok(()) })));
+        let mut second = by(&b, literal(async { Ok(()) }));
         let first = of_function::<1>(&mut second);
-        assert_eq!(
-            with_manager(a, first).await,
-            Ok(()),
-            "the second may have two"
-        );
+        assert_eq!(by(&a, first).await, Ok(()), "the second may have two");
     }
 
     #[tokio::test]
@@ -295,21 +301,15 @@ mod m3 {
     #[tokio::test]
     async fn permits_are_for_the_other_keys() {
         let [a, b, c] = managers();
-        let third = with_manager(c.clone(), limited("x", async { Ok(()) }));
-        let second = with_manager(b.clone(), limited("x", third));
-        let refused = with_manager(a.clone(), limited("x", second)).await;
+        let third = by(&c, limited("x", async { Ok(()) }));
+        let second = by(&b, limited("x", third));
+        let refused = by(&a, limited("x", second)).await;
         assert_eq!(refused, Err(Fault::Refused));
         let held = c.lock("slot").permits(3).acquire().await.unwrap();
-        assert_eq!(
-            with_manager(a, limited("x", async { Ok(()) })).await,
-            Ok(())
-        );
+        assert_eq!(by(&a, limited("x", async { Ok(()) })).await, Ok(()));
         held.release().await.unwrap();
         let held = c.lock("tenant:x").permits(1).acquire().await.unwrap();
-        assert_eq!(
-            with_manager(b, limited("x", async { Ok(()) })).await,
-            Ok(())
-        );
+        assert_eq!(by(&b, limited("x", async { Ok(()) })).await, Ok(()));
         held.release().await.unwrap();
     }
 }
