@@ -126,7 +126,7 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// Returns the first waiter, if nobody is in front of it.
-    fn next_in_line(&self, context: Context<'_>) -> Option<T> {
+    pub(super) fn next_in_line(&self, context: Context<'_>) -> Option<T> {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             return None;
         }

@@ -19,9 +19,9 @@ use std::{
 use dlock::{
     StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore, Proposal, Queue,
-        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreHooks, StoreProperties,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
+        Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreHooks, StoreProperties,
     },
 };
 use futures_util::future::{Either, select};

@@ -322,13 +322,7 @@ impl Server {
     }
 
     /// Grants the key to the first waiters that may have it together; who waits for a notice is told.
-    fn grant_waiters(
-        &mut self,
-        lock: &mut Lock,
-        key: &str,
-        now: i64,
-        notices: &mut Vec<Notice>,
-    ) {
+    fn grant_waiters(&mut self, lock: &mut Lock, key: &str, now: i64, notices: &mut Vec<Notice>) {
         let mut sharers_are_told = false;
         for _ in 0..MOST_GRANTS {
             let first = lock.queue.first().copied();
@@ -520,7 +514,9 @@ impl Server {
         };
         let has_room = match first.mode {
             LockMode::Exclusive => false,
-            LockMode::Permits(most) => usize::try_from(most).is_ok_and(|it| lock.holders.len() < it),
+            LockMode::Permits(most) => {
+                usize::try_from(most).is_ok_and(|it| lock.holders.len() < it)
+            }
             _ => true,
         };
         has_room && lock.are_shared && !lock.holders.is_empty()

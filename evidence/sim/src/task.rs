@@ -71,7 +71,8 @@ pub(crate) async fn live(world: Arc<World>, host: Arc<Host>, task: u32) {
         match AssertUnwindSafe(called).catch_unwind().await {
             Ok(Some(Err(LockError::Closed { .. }))) => return,
             Ok(outcome) => {
-                if let Some(Err(LockError::Busy { .. } | LockError::Unavailable { .. })) = &outcome {
+                if let Some(Err(LockError::Busy { .. } | LockError::Unavailable { .. })) = &outcome
+                {
                     actor.is_in_time("is refused");
                 }
                 world.count(|counts| counts.event(outcome_name(outcome.as_ref())));
@@ -354,9 +355,8 @@ impl Call {
                 guard.release().await
             }
             3 if self.wish != Wish::Alone => {
-                let detached = request.run_detached(move |lease| {
-                    Box::pin(async move { self.body(lease).await })
-                });
+                let detached = request
+                    .run_detached(move |lease| Box::pin(async move { self.body(lease).await }));
                 detached.await
             }
             3 if self.is_annotated() => {

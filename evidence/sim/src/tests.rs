@@ -134,7 +134,7 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         (Flaw::CountsOnePermitTooMany, 20, Kind::TooMany),
         (Flaw::EachSharerHasItsFence, 20, Kind::Token),
         (Flaw::ReleasesAllSharers, 20, Kind::Unfounded),
-        (Flaw::RevivesEndedSharers, 100, Kind::Overlap),
+        (Flaw::RevivesEndedSharers, 100, Kind::Token),
         (Flaw::GrantsOneWaiter, 20, Kind::Stuck),
         (Flaw::SharersOvertake, 100, Kind::Stuck),
         (Flaw::JoinsAreNotCounted, 400, Kind::Unfounded),

@@ -10,12 +10,7 @@ use super::{
     message::{Answer, Command, Fate, Message, Reply},
 };
 use crate::{
-    flaw::Flaw,
-    host::Host,
-    plan::LONGEST_WAY,
-    server::Notice,
-    verdict::Finding,
-    world::World,
+    flaw::Flaw, host::Host, plan::LONGEST_WAY, server::Notice, verdict::Finding, world::World,
 };
 
 /// A request is at the server.
