@@ -37,9 +37,15 @@ impl World {
         let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
         let Some(front) = front else {
-            // Who shares the key is woken and comes to the front by itself.
-            if let Some(next) = self.state.behind.iter().find(|next| waits(next)) {
-                assert!(self.tasks[next.task].woken, "no front attempt");
+            // The next is woken and comes to the front by itself; or somebody before it is, and wakes it in turn.
+            let mut behind = self.state.behind.iter();
+            if let Some(next) = behind.position(waits) {
+                let handed = self.state.pool.iter();
+                let handed = handed.filter(|it| it.is_holding() && it.lease().is_none());
+                let before = self.state.behind.iter().take(next + 1);
+                let mut woken = handed.map(|it| &it.waiter).chain(before);
+                let is_woken = woken.any(|waiter| self.tasks[waiter.task].woken);
+                assert!(is_woken, "no front attempt");
             }
             return;
         };
