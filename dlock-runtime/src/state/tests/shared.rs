@@ -130,8 +130,8 @@ fn a_loss_is_everybodys_and_each_is_told_once() {
     assert!(matches!(desk.on(Event::Tick), Effect::Renew { .. }));
     let answer = Ok(Renewal::NotOwner);
     let sent = desk.now;
-    let lost = desk.outcome(1, Event::Renewed { sent, answer });
-    assert_eq!((lost.effect, lost.also_lost), (Effect::Lose, vec![2, 3]));
+    let found = desk.outcome(1, Event::Renewed { sent, answer });
+    assert_eq!((found.effect, found.also_lost), (Effect::Lose, vec![2, 3]));
     for number in [1, 2, 3] {
         assert!(desk.lease(number).is_none());
         let loss = desk.state.loss(AttemptId::numbered(number));
