@@ -2,6 +2,7 @@
 
 mod grants;
 mod minimal;
+mod modes;
 mod node;
 mod queue;
 
@@ -63,6 +64,18 @@ table! { STORES, of_stores, LockStore:
         an_immediate_release_frees_the_key:
             "If `release_at_once` returns `true`, the key is free.",
     }
+    Minimal in modes {
+        shared_holders_hold_together:
+            "Any number of owners share a key, but none beside an exclusive holder. A store that grants gives all of them the same fence, which is greater than every one before and less than the next.",
+        permits_are_counted:
+            "A request for one of n permits is granted while fewer than n owners hold the key, and none exclusively.",
+        a_release_of_one_holder_keeps_the_others:
+            "A release ends the lease of its owner and of nobody else.",
+        each_holder_expires_by_itself:
+            "A holder that ends gives up its own place, and a late renewal does not bring it back beside those that came after it.",
+        the_key_lasts_as_long_as_its_last_holder:
+            "The end of one lease does not end those of the other holders.",
+    }
     Queue in queue {
         waiters_queue_in_order_of_arrival:
             "A waiter has a place behind all earlier waiters, and keeps it when it repeats its request.",
@@ -90,6 +103,16 @@ table! { STORES, of_stores, LockStore:
             "A granted lease has no label before its first renewal. A renewal with a label sets it, and a renewal without a label does not change it.",
         a_granted_waiter_gets_a_hint:
             "The manager of a granted waiter receives a hint with the key, the owner and the fence of the grant, or 0 if the waiter must send a request. Other managers receive none.",
+    }
+    Grants in modes {
+        one_queue_serves_all_modes:
+            "Waiters of all modes are served in the order of their arrival: a shared request behind an exclusive one waits.",
+        a_release_grants_all_that_may_hold_together:
+            "A release makes all waiters at the head of the queue holders that may hold the key together.",
+        a_waiter_that_leaves_lets_in_those_behind_it:
+            "If an exclusive waiter leaves the queue, shared waiters behind it join the holders.",
+        a_grant_beside_other_holders_has_a_number:
+            "The hint for a waiter that joins other holders has their fence, and a number greater than `last_fence` of every earlier answer and not greater than that of a later one.",
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use dlock_runtime::{
-    Holder, LockKey, StoreError,
+    Holder, LockKey, LockMode, StoreError,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
         Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewRequest,
@@ -99,7 +99,7 @@ pub(crate) struct Trial<'a, S> {
     /// The time by which requests must be answered. After it, the case says nothing about the store.
     hurry: Cell<Option<Instant>>,
     /// Every owner that has requested the key.
-    used: RefCell<Vec<OwnerId>>,
+    used: RefCell<Vec<(OwnerId, LockMode)>>,
 }
 
 impl<'a, S: LockStore> Trial<'a, S> {
@@ -142,8 +142,18 @@ impl<'a, S: LockStore> Trial<'a, S> {
         ttl: Duration,
         queue: Queue,
     ) -> Result<AcquireOutcome, Broken> {
-        self.used.borrow_mut().push(owner);
-        let request = AcquireRequest::new(&self.key, owner, ttl);
+        self.ask_in(LockMode::Exclusive, owner, ttl, queue).await
+    }
+
+    pub(crate) async fn ask_in(
+        &self,
+        mode: LockMode,
+        owner: OwnerId,
+        ttl: Duration,
+        queue: Queue,
+    ) -> Result<AcquireOutcome, Broken> {
+        self.used.borrow_mut().push((owner, mode));
+        let request = AcquireRequest::new(&self.key, owner, ttl).mode(mode);
         let answer = self.store.acquire(request.queue(queue).label(LABEL)).await;
         answered(answer, "acquire")
     }
@@ -208,19 +218,23 @@ impl<'a, S: LockStore> Trial<'a, S> {
     }
 
     pub(crate) async fn release(&self, owner: OwnerId) -> Result<Released, Broken> {
-        answered(
-            self.store
-                .release(ReleaseRequest::new(&self.key, owner))
-                .await,
-            "release",
-        )
+        self.release_in(LockMode::Exclusive, owner).await
+    }
+
+    pub(crate) async fn release_in(
+        &self,
+        mode: LockMode,
+        owner: OwnerId,
+    ) -> Result<Released, Broken> {
+        let release = ReleaseRequest::new(&self.key, owner).mode(mode);
+        answered(self.store.release(release).await, "release")
     }
 
     /// Releases the leases and places of a case that ended early.
     pub(crate) async fn clean_up(&self) {
-        for owner in self.used.take() {
+        for (owner, mode) in self.used.take() {
             // A lease that cannot be released expires by itself.
-            self.release(owner).await.ok();
+            self.release_in(mode, owner).await.ok();
         }
     }
 
@@ -276,7 +290,7 @@ impl<S: QuorumNode> Trial<'_, S> {
         fence: u64,
         notice: bool,
     ) -> Result<AcquireOutcome, Broken> {
-        self.used.borrow_mut().push(owner);
+        self.used.borrow_mut().push((owner, LockMode::Exclusive));
         let request = AcquireRequest::new(&self.key, owner, TTL).label(LABEL);
         let proposal = Proposal::new(request, fence).notice(notice);
         answered(self.store.propose(proposal).await, "propose")
@@ -334,17 +348,27 @@ pub(crate) fn holder_of(answer: AcquireOutcome) -> Result<Holder, Broken> {
 
 /// The hints for one client.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<(String, OwnerId, u64)>>);
+pub(crate) struct Heard {
+    hints: Mutex<Vec<(String, OwnerId, u64)>>,
+    numbers: Mutex<Vec<(OwnerId, u64)>>,
+}
 
 impl Heard {
     fn hints(&self) -> MutexGuard<'_, Vec<(String, OwnerId, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the first received hint for `waiter`.
     pub(crate) fn hint_for(&self, waiter: OwnerId) -> Option<(String, OwnerId, u64)> {
         let hints = self.hints();
         hints.iter().find(|(_, owner, _)| *owner == waiter).cloned()
+    }
+
+    /// Returns the number of the first hint for `waiter`.
+    pub(crate) fn number_for(&self, waiter: OwnerId) -> Option<u64> {
+        let numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_waiter = numbers.iter().filter(|(owner, _)| *owner == waiter);
+        of_waiter.next().map(|(_, number)| *number)
     }
 
     /// Waits for a hint for `waiter`, but only for a short time: hints may be lost.
@@ -365,6 +389,9 @@ impl Heard {
 
 impl HintReceiver for Heard {
     fn hint(&self, hint: &Hint<'_>) -> bool {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.push((hint.owner, hint.number));
+        drop(numbers);
         let hint = (hint.key.to_owned(), hint.owner, hint.fence);
         self.hints().push(hint);
         true

@@ -12,6 +12,7 @@ mod contract;
 mod hints;
 mod leases;
 mod managers;
+mod modes;
 mod nodes;
 mod protocol;
 
@@ -40,6 +41,11 @@ macro_rules! cases_of_every_store {
                 a_request_without_waiting_takes_no_place,
                 advertised_modes_and_ttls_are_granted,
                 an_immediate_release_frees_the_key,
+                shared_holders_hold_together,
+                permits_are_counted,
+                a_release_of_one_holder_keeps_the_others,
+                each_holder_expires_by_itself,
+                the_key_lasts_as_long_as_its_last_holder,
                 waiters_queue_in_order_of_arrival,
                 a_busy_answer_names_the_holder,
                 a_refused_request_leaves_the_ttl_unchanged,
@@ -73,6 +79,13 @@ macro_rules! cases_of_every_store {
                 a_short_body_whose_lock_was_deleted_is_no_success,
                 a_lost_lease_does_not_harm_its_successor,
             }
+            modes {
+                readers_and_writers_never_overlap,
+                no_more_than_n_permits_are_held,
+                a_shared_lease_is_renewed_until_its_last_body_ends,
+                a_lost_shared_lease_ends_all_of_its_bodies,
+                calls_for_keys_of_mixed_modes_all_end,
+            }
         }
     };
 }
@@ -88,6 +101,10 @@ macro_rules! cases_of_stores_with_turns {
                 a_newcomer_cannot_overtake_a_waiter,
                 a_renewal_sets_the_label,
                 a_granted_waiter_gets_a_hint,
+                one_queue_serves_all_modes,
+                a_release_grants_all_that_may_hold_together,
+                a_waiter_that_leaves_lets_in_those_behind_it,
+                a_grant_beside_other_holders_has_a_number,
             }
             managers {
                 managers_get_their_turn_in_order,

@@ -14,6 +14,7 @@ mod common;
 mod detach;
 mod key_parts;
 mod lifecycle;
+mod modes;
 mod runtimes;
 mod store_bounds;
 mod traits;

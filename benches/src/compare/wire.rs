@@ -9,7 +9,7 @@ use crate::stats::Stats;
 /// Commands that the scripts of dlock call.
 const OF_DLOCK: &[&str] = &[
     "exists", "get", "getex", "set", "del", "pexpire", "pttl", "time", "publish", "zadd", "zrange",
-    "zrank", "zrem", "zscore",
+    "zrank", "zrem", "zscore", "hget", "hgetall", "hlen", "hset", "hdel",
 ];
 
 /// Commands of a script that compares and deletes.

@@ -14,8 +14,9 @@ use super::{
 use crate::{
     options::MAX_TTL,
     store::{
-        AcquireOutcome, AcquireRequest, LockStore, Proposal, QuorumNode, RaiseRequest, Raised,
-        ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError, StoreProperties,
+        AcquireOutcome, AcquireRequest, LockModes, LockStore, Proposal, QuorumNode, RaiseRequest,
+        Raised, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreError,
+        StoreProperties,
     },
 };
 
@@ -34,7 +35,8 @@ impl RedisStore {
         {
             let left = self.config.response_timeout;
             let left = left.saturating_sub(begun.elapsed());
-            let renewal = RenewRequest::new(request.key, request.owner, request.ttl);
+            let renewal =
+                RenewRequest::new(request.key, request.owner, request.ttl).mode(request.mode);
             let renewal = renewal.label(request.label).function(request.function);
             let renewal = Command::renew(&self.config, &renewal);
             confirmer.granted(renewal, left).await?;
@@ -46,7 +48,7 @@ impl RedisStore {
         self.presences.revive();
         let begun = Instant::now();
         let answer = self.servers.execute(&command).await?;
-        if let Some(unsent) = answers::unsent_wake_up(&answer) {
+        for unsent in answers::unsent_wake_ups(&answer) {
             let limit = self.config.response_timeout;
             let limit = limit.saturating_sub(begun.elapsed());
             let (servers, shown) = (&*self.servers, &*self.shown);
@@ -104,6 +106,11 @@ impl LockStore for RedisStore {
             .grants(true)
             .gives_up_after(self.config.response_timeout)
             .ttls(Duration::from_millis(1), MAX_TTL)
+            .modes(if self.config.raw_keys {
+                LockModes::EXCLUSIVE
+            } else {
+                LockModes::ALL
+            })
             .hooks(self)
     }
 }

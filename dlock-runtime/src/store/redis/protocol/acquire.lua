@@ -1,6 +1,6 @@
 -- Asks for a lock: takes it, or hands it to the first waiter, or enters the queue.
 --
--- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`; a hash if it is shared
 -- KEYS[2]  its queue, at `namespace:{name}:q`, or `:rq` for a lock at `name`: owners by the time of
 --          their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
@@ -11,27 +11,32 @@
 --          `owner!`, and nobody has to wait for it
 -- ARGV[4]  label, or `label#function`: one word
 -- ARGV[5]  the least fence, if not the server's time
+-- ARGV[6]  `+` to share the lock, or `+n` for one of n permits
 --
 -- Returns the fence if the lock is the owner's, else {TTL left in ms or -1 for none, place in the
--- queue or -1, last fence, label of the holder or '', fence of the holder or 0}. The last fence is
+-- queue or -1, last fence, label of the holder or '', fence of the holder or 0}, and the number of other holders of a shared lock. The last fence is
 -- the slot's at the end of this script: whatever is granted later has a greater one. Two more follow
--- if a waiter was made the holder and could not be told from here: a channel, and the message that the
--- caller is to publish there.
+-- for each waiter that was made a holder and could not be told from here: a channel, and the message that
+-- the caller is to publish there. They follow the fence as well.
 --
 -- It is one step because "free", "first in the queue" and "taken" must be about the same moment.
 -- A script that fails half-way is not undone: the fence is written before the lock, so that no
 -- lock ever has a fence that could be given again.
 --
 -- A lock that is free and that nobody waits for costs five calls and no function: what only others
--- need comes after it.
+-- need comes after it. What concerns shared locks and permits follows this text: `sharing` and `join`.
 local lock, queue, fence, owner, ttl, label = KEYS[1], KEYS[2], KEYS[4], ARGV[1], ARGV[2], ARGV[4]
 
 -- Whatever lies there, so that foreign data of any type is met below.
 local is_usual = redis.call('EXISTS', lock, queue) == 0
-local value, holder, held_fence, holder_label
+local value, is_shared, holder, held_fence, holder_label
 
 if not is_usual then
-  value = redis.call('GET', lock)
+  value = redis.pcall('GET', lock)
+  if type(value) == 'table' then
+    is_shared = string.find(value.err, '^WRONGTYPE') == 1
+    value = not is_shared and redis.call('GET', lock)
+  end
   -- Anything else is a foreign client's: held, by nobody we could name.
   holder, held_fence, holder_label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
   if holder == owner then
@@ -77,15 +82,15 @@ if next_fence <= last then
 end
 local granted = string.format('%.0f', next_fence)
 
-if is_usual then
+if is_usual and not ARGV[6] then
   redis.call('SET', fence, granted)
   redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
   return next_fence
 end
 
-local living, alive_for, place_of_owner = KEYS[3], tonumber(ARGV[3]), owner
+local living, alive_for, place_of_owner = KEYS[3], tonumber(ARGV[3]), owner .. (ARGV[6] or '')
 if alive_for < 0 then
-  alive_for, place_of_owner = -alive_for, owner .. '!'
+  alive_for, place_of_owner = -alive_for, place_of_owner .. '!'
 end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -139,29 +144,31 @@ if value then
 end
 
 local first = first_waiter()
-if first and first ~= owner and string.sub(first, -1) ~= '!' then
-  local grant_ttl = 3000
-  redis.call('SET', fence, granted)
-  redis.call('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl)
-  redis.call('ZREM', queue, first)
-  redis.call('ZREM', living, first)
-  local place = wait_in_queue()
-  -- Last, and not allowed to fail, as the lease is granted already: a user may lack the channel, and
-  -- where pub/sub is sharded a script may not publish in another slot than that of its keys.
-  local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
-  local channel = namespace .. ':wake:' .. string.match(first, '^[^.]*')
-  local message = first .. ' ' .. granted .. ' ' .. name
-  local told = redis.pcall('PUBLISH', channel, message)
-  if type(told) == 'table' and told.err then
-    return {grant_ttl, place, next_fence, '', next_fence, channel, message}
+if not is_shared and not ARGV[6] and not string.find(first or '', '+', 1, true) then
+  if first and first ~= owner and string.sub(first, -1) ~= '!' then
+    local grant_ttl = 3000
+    redis.call('SET', fence, granted)
+    redis.call('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl)
+    redis.call('ZREM', queue, first)
+    redis.call('ZREM', living, first)
+    local place = wait_in_queue()
+    -- Last, and not allowed to fail, as the lease is granted already: a user may lack the channel, and
+    -- where pub/sub is sharded a script may not publish in another slot than that of its keys.
+    local namespace, name = string.match(queue, '^(.-):{(.*)}:r?q$')
+    local channel = namespace .. ':wake:' .. string.match(first, '^[^.]*')
+    local message = first .. ' ' .. granted .. ' ' .. name
+    local told = redis.pcall('PUBLISH', channel, message)
+    if type(told) == 'table' and told.err then
+      return {grant_ttl, place, next_fence, '', next_fence, channel, message}
+    end
+    return {grant_ttl, place, next_fence, '', next_fence}
   end
-  return {grant_ttl, place, next_fence, '', next_fence}
-end
 
-redis.call('SET', fence, granted)
-if first then
-  redis.call('ZREM', queue, owner, owner .. '!')
-  redis.call('ZREM', living, owner, owner .. '!')
+  redis.call('SET', fence, granted)
+  if first then
+    redis.call('ZREM', queue, owner, owner .. '!')
+    redis.call('ZREM', living, owner, owner .. '!')
+  end
+  redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
+  return next_fence
 end
-redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
-return next_fence

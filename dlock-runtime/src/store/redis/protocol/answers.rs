@@ -16,57 +16,86 @@ pub(crate) struct UnsentWakeUp<'a> {
     pub(crate) message: &'a [u8],
 }
 
-/// Returns the message that a script has left to its caller to publish, from the end of an answer of `acquire`,
+/// Returns the messages that a script has left to its caller to publish, from the end of an answer of `acquire`,
 /// `release` or `unlock`.
-pub(crate) fn unsent_wake_up(answer: &Value) -> Option<UnsentWakeUp<'_>> {
-    let Value::Array(fields) = answer else {
-        return None;
+pub(crate) fn unsent_wake_ups(answer: &Value) -> Vec<UnsentWakeUp<'_>> {
+    let rest = match answer {
+        Value::Array(fields) => split(fields).map_or(&[][..], |(_, rest)| rest),
+        _ => return Vec::new(),
     };
-    let ([_] | [_, _, _, _, _], [Value::BulkString(channel), Value::BulkString(message)]) =
-        fields.split_at(fields.len().checked_sub(2)?)
-    else {
-        return None;
+    let pairs = rest.chunks_exact(2).filter_map(|pair| match pair {
+        [Value::BulkString(channel), Value::BulkString(message)] => {
+            Some(UnsentWakeUp { channel, message })
+        }
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// Splits an answer into its own fields and the unsent messages, which are pairs of texts. Returns `None` for
+/// another form.
+fn split(fields: &[Value]) -> Option<(&[Value], &[Value])> {
+    let own = match fields {
+        [
+            Value::Int(_),
+            Value::Int(_),
+            Value::Int(_),
+            Value::BulkString(_),
+            Value::Int(_),
+            Value::Int(_),
+            ..,
+        ] => 6,
+        [
+            Value::Int(_),
+            Value::Int(_),
+            Value::Int(_),
+            Value::BulkString(_),
+            Value::Int(_),
+            ..,
+        ] => 5,
+        [Value::Int(_), Value::BulkString(_), ..] => 1,
+        _ => return None,
     };
-    Some(UnsentWakeUp { channel, message })
+    let (own, rest) = fields.split_at(own);
+    let are_texts = rest.iter().all(|it| matches!(it, Value::BulkString(_)));
+    (are_texts && rest.len() % 2 == 0).then_some((own, rest))
 }
 
 pub(crate) fn read_acquisition(answer: &Value) -> Result<AcquireOutcome, StoreError> {
-    let fence = |fence: i64| u64::try_from(fence).map_err(|_| misshapen("acquire", answer));
-    match answer {
-        Value::Int(granted) => Ok(AcquireOutcome::granted(fence(*granted)?)),
-        Value::Array(fields) => match fields.as_slice() {
+    let number = |number: i64| u64::try_from(number).map_err(|_| misshapen("acquire", answer));
+    let own = match answer {
+        Value::Array(fields) => split(fields).map(|(own, _)| own),
+        other => Some(std::slice::from_ref(other)),
+    };
+    match own {
+        Some([Value::Int(granted)]) => Ok(AcquireOutcome::granted(number(*granted)?)),
+        Some(
             [
                 Value::Int(ttl),
                 Value::Int(place),
                 Value::Int(last),
                 Value::BulkString(label),
                 Value::Int(held),
-            ]
-            | [
-                Value::Int(ttl),
-                Value::Int(place),
-                Value::Int(last),
-                Value::BulkString(label),
-                Value::Int(held),
-                Value::BulkString(_),
-                Value::BulkString(_),
-            ] => {
-                let (label, function) = read_label(label);
-                Ok(AcquireOutcome::Busy(Holder {
-                    label,
-                    function,
-                    // Less than zero: the key has no TTL.
-                    ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
-                    never_ends: *ttl < 0,
-                    position: u64::try_from(*place).ok(),
-                    fence: fence(*held)?,
-                    last_fence: fence(*last)?,
-                    is_here: false,
-                    others: 0,
-                }))
-            }
-            _ => Err(misshapen("acquire", answer)),
-        },
+                others @ ..,
+            ],
+        ) => {
+            let (label, function) = read_label(label);
+            Ok(AcquireOutcome::Busy(Holder {
+                label,
+                function,
+                // Less than zero: the key has no TTL.
+                ttl: u64::try_from(*ttl).ok().map(Duration::from_millis),
+                never_ends: *ttl < 0,
+                position: u64::try_from(*place).ok(),
+                fence: number(*held)?,
+                last_fence: number(*last)?,
+                is_here: false,
+                others: match others {
+                    [Value::Int(others)] => number(*others)?,
+                    _ => 0,
+                },
+            }))
+        }
         _ => Err(misshapen("acquire", answer)),
     }
 }
@@ -98,12 +127,12 @@ pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
     }
 }
 
-/// Returns the number that `release` returns, also if a message follows it.
+/// Returns the number that `release` returns, also if messages follow it.
 fn outcome(answer: &Value) -> Option<i64> {
     match answer {
         Value::Int(outcome) => Some(*outcome),
-        Value::Array(fields) => match fields.as_slice() {
-            [Value::Int(outcome @ (1 | 2)), _, _] => unsent_wake_up(answer).map(|_| *outcome),
+        Value::Array(fields) => match split(fields)? {
+            ([Value::Int(outcome @ 0..=2)], [_, ..]) => Some(*outcome),
             _ => None,
         },
         _ => None,
@@ -192,28 +221,27 @@ mod tests {
             .into_iter()
             .chain([word(""), Value::Int(7)])
             .collect();
-        let untold_by = Some(UnsentWakeUp {
+        let untold_by = [UnsentWakeUp {
             channel: b"dlock:wake:c",
             message: b"c.1 7 k",
-        });
+        }];
 
         let answer = with_message(&busy);
-        assert_eq!(unsent_wake_up(&answer), untold_by);
+        assert_eq!(unsent_wake_ups(&answer), untold_by);
         assert_eq!(
             read_acquisition(&answer),
             read_acquisition(&Value::Array(busy.clone()))
         );
         assert!(read_acquisition(&answer).is_ok());
-        assert_eq!(unsent_wake_up(&Value::Array(busy)), None);
+        assert_eq!(unsent_wake_ups(&Value::Array(busy)), []);
 
         for outcome in [1, 2] {
             let answer = with_message(&[Value::Int(outcome)]);
-            assert_eq!(unsent_wake_up(&answer), untold_by);
+            assert_eq!(unsent_wake_ups(&answer), untold_by);
             assert_eq!(read_release(&answer), Ok(Released::WasHeld));
         }
         for nonsense in [
             with_message(&[]),
-            with_message(&[Value::Int(0)]),
             with_message(&[word("1")]),
             with_message(&[1, 2].map(Value::Int)),
             Value::Array(vec![Value::Int(1), word("a")]),
@@ -221,7 +249,7 @@ mod tests {
             assert!(read_release(&nonsense).is_err(), "{nonsense:?}");
         }
         for number in [0, 1, 2] {
-            assert_eq!(unsent_wake_up(&Value::Int(number)), None);
+            assert_eq!(unsent_wake_ups(&Value::Int(number)), []);
         }
     }
 }

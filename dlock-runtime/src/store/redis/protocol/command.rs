@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     key::LockKey,
+    mode::LockMode,
     owner::{ClientId, OwnerId},
     store::{
         ALIVE, AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewRequest,
@@ -43,7 +44,12 @@ impl Command {
             Queue::No => 0,
             Queue::ForLease => alive(),
         };
-        Self::ask(config, request, alive)
+        let mut command = Self::ask(config, request, alive);
+        if !request.mode.is_exclusive() {
+            command.cmd.arg("");
+            command.mode(request.mode);
+        }
+        command
     }
 
     /// Creates the same command for a node of a quorum.
@@ -51,6 +57,7 @@ impl Command {
         let alive = if proposal.notice { -alive() } else { 0 };
         let mut command = Self::ask(config, &proposal.request, alive);
         command.cmd.arg(proposal.fence);
+        command.mode(proposal.request.mode);
         command
     }
 
@@ -61,6 +68,15 @@ impl Command {
         command.cmd.arg(milliseconds(request.ttl)).arg(alive);
         label::push(&mut command.cmd, request.label, request.function);
         command
+    }
+
+    /// Adds the mode, unless it is exclusive: `+` to share, `+n` for one of n permits.
+    fn mode(&mut self, mode: LockMode) {
+        match mode {
+            LockMode::Exclusive => {}
+            LockMode::Shared => drop(self.cmd.arg("+")),
+            LockMode::Permits(most) => self.cmd.write_arg_fmt(format_args!("+{most}")),
+        }
     }
 
     pub(crate) fn raise(config: &RedisConfig, request: &RaiseRequest<'_>) -> Self {
@@ -77,7 +93,10 @@ impl Command {
         command.cmd.arg(milliseconds(request.ttl));
         if !request.label.is_empty() {
             label::push(&mut command.cmd, request.label, request.function);
+        } else if !request.mode.is_exclusive() {
+            command.cmd.arg("");
         }
+        command.mode(request.mode);
         command
     }
 
@@ -85,6 +104,10 @@ impl Command {
         let mut command = Self::new(&RELEASE, config, request.key);
         names::push_others(&mut command.cmd, config, request.key);
         command.owner(request.owner);
+        if !request.mode.is_exclusive() {
+            command.cmd.arg("").arg("");
+            command.mode(request.mode);
+        }
         command
     }
 
@@ -218,12 +241,15 @@ impl Command {
             return None;
         }
         let words: Vec<_> = self.arguments().collect();
-        let [_, _, _, lock, .., owner] = words.as_slice() else {
+        let [_, _, _, lock, _, _, _, owner, rest @ ..] = words.as_slice() else {
             return None;
         };
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&DROP.hash).arg(DROP.key_count);
         cmd.arg(lock).arg(owner);
+        if let [_, _, mode] = rest {
+            cmd.arg(mode);
+        }
         let script: &'static Script = &DROP;
         Some(Self {
             script: Some(script),

@@ -1,9 +1,10 @@
 -- Gives up a lock, and tells nobody: a release while the keys of the lock lie on two servers.
 --
--- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[1]  the lock: a string `owner fence label`, or a hash if it is shared
 -- ARGV[1]  owner
+-- ARGV[2]  `+` if the owner shares the lock
 --
--- Returns 1 if the lock was the owner's and is free, else 0.
+-- Returns 1 if the lock was the owner's, else 0.
 --
 -- It touches one key only, so that it works while the slot is moved. Who waits is not told, and
 -- finds the lock free when it looks again.
@@ -12,7 +13,26 @@
 -- is in touch with the others: one that was cut off may allow to read.
 local lock, owner = KEYS[1], ARGV[1]
 
-local value = redis.call('GETEX', lock)
+if ARGV[2] then
+  local left = redis.pcall('HDEL', lock, owner)
+  if type(left) == 'table' then
+    return type(redis.pcall('GETEX', lock)) ~= 'table' and 0 or redis.call('HDEL', lock, owner)
+  end
+  if redis.call('HLEN', lock) == 1 then
+    redis.call('DEL', lock)
+  end
+  return left
+end
+
+-- Where others share the lock, it is a hash.
+local value = redis.pcall('GETEX', lock)
+if type(value) == 'table' then
+  local holders = redis.pcall('HLEN', lock)
+  if type(holders) == 'number' and holders > 0 then
+    return 0
+  end
+  value = redis.call('GETEX', lock)
+end
 if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
   return 0
 end

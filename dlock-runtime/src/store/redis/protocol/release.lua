@@ -1,38 +1,44 @@
 -- Gives up a lock, or the place in its queue. The first waiter gets the lock, or only the news.
 --
--- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`
+-- KEYS[1]  the lock: a string `owner fence label`, at `namespace:{name}` or at `name`; a hash if it is shared
 -- KEYS[2]  its queue, at `namespace:{name}:q`, or `:rq` for a lock at `name`: owners by the time of
 --          their arrival
 -- KEYS[3]  its living: the same owners by the time until which they count as alive
 -- KEYS[4]  the last fence of the slot
 -- ARGV[1]  owner
+-- ARGV[4]  `+` or `+n` if the owner shares the lock, or waits to do so
 --
 -- A waiter that only wants to be told is in both sets as `owner!`. It is told with a fence of 0 and
 -- leaves the queue, and the lock is free.
 --
 -- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
--- free, 0 if it was not the owner's, who has at most left the queue. If the waiter could not be told
--- from here, {that number, channel, message}: the caller is to publish the message there.
+-- free or still shared, 0 if it was not the owner's, who has at most left the queue. If a waiter could not
+-- be told from here, {that number, channel, message, ...}: the caller is to publish each message there.
 --
 -- It is one step so that nobody can take the lock between the release and the grant, and so that
 -- a stranger's lock is never deleted. The fence is written before the lock. Whatever hinders the
 -- grant (no memory, foreign data in the queue), the lock is released all the same.
 --
 -- A lock that nobody waits for costs three calls and no function: what only others need comes
--- after it.
-local lock, queue, owner = KEYS[1], KEYS[2], ARGV[1]
+-- after it. What concerns shared locks and permits follows this text: `sharing` and `leave`.
+local lock, queue, owner, wants = KEYS[1], KEYS[2], ARGV[1], ARGV[4]
 
-local value = redis.call('GET', lock)
-if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
-  redis.call('ZREM', queue, owner, owner .. '!')
-  redis.call('ZREM', KEYS[3], owner, owner .. '!')
-  return 0
+local value = redis.pcall('GET', lock)
+local is_shared = type(value) == 'table' and string.find(value.err, '^WRONGTYPE') == 1
+if type(value) == 'table' and not is_shared then
+  value = redis.call('GET', lock)
 end
-
--- Where the server refuses to tell, it is no 0.
-if redis.pcall('EXISTS', queue) == 0 then
-  redis.call('DEL', lock)
-  return 1
+if not is_shared and not wants then
+  if not value or string.sub(value, 1, #owner + 1) ~= owner .. ' ' then
+    redis.call('ZREM', queue, owner, owner .. '!')
+    redis.call('ZREM', KEYS[3], owner, owner .. '!')
+    return 0
+  end
+  -- Where the server refuses to tell, it is no 0.
+  if redis.pcall('EXISTS', queue) == 0 then
+    redis.call('DEL', lock)
+    return 1
+  end
 end
 
 local living, fence = KEYS[3], KEYS[4]
@@ -47,10 +53,10 @@ local function try(...)
 end
 
 local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- The first waiter that is alive; the dead before it are dropped, and so is the owner.
 local function first_waiter()
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local first = (try('ZRANGE', queue, 0, 0) or {})[1]
   while first do
     local until_ms = try('ZSCORE', living, first)
@@ -102,19 +108,21 @@ local function tell(waiter, granted, outcome)
 end
 
 local grant_ttl = 3000
-local first = first_waiter()
-if first and string.sub(first, -1) == '!' then
-  redis.call('DEL', lock)
-  try('ZREM', queue, first)
-  try('ZREM', living, first)
-  return tell(string.sub(first, 1, -2), '0', 1)
-end
+local first = not is_shared and not wants and first_waiter()
+if not is_shared and not wants and not string.find(first or '', '+', 1, true) then
+  if first and string.sub(first, -1) == '!' then
+    redis.call('DEL', lock)
+    try('ZREM', queue, first)
+    try('ZREM', living, first)
+    return tell(string.sub(first, 1, -2), '0', 1)
+  end
 
-local granted = first and next_fence()
-if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
-  try('ZREM', queue, first)
-  try('ZREM', living, first)
-  return tell(first, granted, 2)
+  local granted = first and next_fence()
+  if granted and try('SET', lock, first .. ' ' .. granted .. ' -', 'PX', grant_ttl) then
+    try('ZREM', queue, first)
+    try('ZREM', living, first)
+    return tell(first, granted, 2)
+  end
+  redis.call('DEL', lock)
+  return 1
 end
-redis.call('DEL', lock)
-return 1

@@ -2,12 +2,24 @@
 
 use std::sync::LazyLock;
 
-pub(crate) static ACQUIRE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("acquire", include_str!("acquire.lua"), 4));
+const RELEASE_SOURCE: &str = concat!(
+    include_str!("release.lua"),
+    include_str!("sharing.lua"),
+    include_str!("leave.lua")
+);
+
+pub(crate) static ACQUIRE: LazyLock<Script> = LazyLock::new(|| {
+    let source = concat!(
+        include_str!("acquire.lua"),
+        include_str!("sharing.lua"),
+        include_str!("join.lua")
+    );
+    Script::new("acquire", source, 4)
+});
 pub(crate) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new("renew", include_str!("renew.lua"), 1));
 pub(crate) static RELEASE: LazyLock<Script> =
-    LazyLock::new(|| Script::new("release", include_str!("release.lua"), 4));
+    LazyLock::new(|| Script::new("release", RELEASE_SOURCE, 4));
 pub(crate) static RAISE: LazyLock<Script> =
     LazyLock::new(|| Script::new("raise", include_str!("raise.lua"), 2));
 pub(crate) static DROP: LazyLock<Script> =
@@ -17,7 +29,12 @@ pub(crate) static INSPECT: LazyLock<Script> =
     LazyLock::new(|| Script::new("inspect", include_str!("inspect.lua"), 4));
 #[cfg(feature = "admin")]
 pub(crate) static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
-    let source = concat!(include_str!("unlock.lua"), include_str!("release.lua"));
+    let source = concat!(
+        include_str!("unlock.lua"),
+        include_str!("release.lua"),
+        include_str!("sharing.lua"),
+        include_str!("leave.lua")
+    );
     Script::new("unlock", source, 4)
 });
 

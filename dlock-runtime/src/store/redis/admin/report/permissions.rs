@@ -37,10 +37,12 @@ const fn useful(words: &'static [&'static str], purpose: &'static str) -> Trial 
 
 const LOCKS: &str = "the scripts that acquire, renew and release locks need it";
 
+const SHARED_LOCKS: &str = "shared locks and permits need it";
+
 /// The commands that are tested on a key `K` that does not exist, so that they change nothing. A server checks the
 /// permissions of a request before anything else but its form; in a cluster, also before it reports that a key is
 /// elsewhere.
-const TRIALS: [Trial; 22] = [
+const TRIALS: [Trial; 27] = [
     needed(&["EVAL", "return 1", "0"], "runs the lock scripts"),
     needed(
         &["EVALSHA", "0000000000000000000000000000000000000000", "0"],
@@ -59,6 +61,12 @@ const TRIALS: [Trial; 22] = [
     needed(&["ZRANK", "K", "0"], LOCKS),
     needed(&["ZREM", "K", "0"], LOCKS),
     needed(&["ZSCORE", "K", "0"], LOCKS),
+    useful(&["HGET", "K", "0"], SHARED_LOCKS),
+    useful(&["HGETALL", "K"], SHARED_LOCKS),
+    useful(&["HLEN", "K"], SHARED_LOCKS),
+    // Its form is checked first, and it would write: the number of fields is odd.
+    useful(&["HSET", "K", "0"], SHARED_LOCKS),
+    useful(&["HDEL", "K", "0"], SHARED_LOCKS),
     useful(
         &["PING"],
         "distinguishes a dead connection from an idle one",

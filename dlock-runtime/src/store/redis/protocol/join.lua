@@ -1,0 +1,66 @@
+
+-- What `acquire` does where holders or waiters share the lock, or where the caller wants to.
+local wants = ARGV[6] or ''
+local failure = read_holders()
+if failure then
+  return failure
+end
+
+if wants ~= '' and state == 'shared' and redis.call('HGET', lock, owner) then
+  add_holder(redis.call, owner, tonumber(ttl), label, epoch)
+  return tonumber(epoch)
+end
+
+-- A waiter for the news has no precedence, but one that wants the lock exclusively keeps new sharers out.
+local function is_kept_out()
+  for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
+    if waiter == place_of_owner then
+      return false
+    end
+    local until_ms = redis.call('ZSCORE', living, waiter)
+    if not string.find(waiter, '+', 1, true) and until_ms and tonumber(until_ms) >= now then
+      return true
+    end
+  end
+  return false
+end
+
+local foremost = state ~= 'exclusive' and grant_waiters(place_of_owner, false)
+local is_next = not foremost or foremost == place_of_owner
+if not is_next and string.sub(foremost, -1) == '!' then
+  is_next = wants == '' or not is_kept_out()
+end
+
+local number
+if is_next and admits(wants) then
+  number = state == 'shared' and epoch or count_fence()
+end
+if number then
+  redis.call('ZREM', queue, place_of_owner)
+  redis.call('ZREM', living, place_of_owner)
+  if wants == '' then
+    redis.call('SET', lock, owner .. ' ' .. number .. ' ' .. label, 'PX', ttl)
+    return with_untold({tonumber(number)})
+  end
+  add_holder(redis.call, owner, tonumber(ttl), label, number)
+  grant_waiters(nil, false)
+  return with_untold({tonumber(epoch)})
+end
+
+local place = wait_in_queue()
+local newest = tonumber(redis.call('GET', fence) or '0')
+if state ~= 'shared' then
+  -- Made the holder just now.
+  return with_untold({redis.call('PTTL', lock), place, newest, '', tonumber(epoch or '0')})
+end
+-- Of all holders the one whose lease ends last; a permit is free when the first ends.
+local latest, name = 0, ''
+local holders = redis.call('HGETALL', lock)
+for at = 1, #holders, 2 do
+  local ends, word = string.match(holders[at + 1], '^(%d+) (%S+)$')
+  if holders[at] ~= '!' and ends and tonumber(ends) > latest then
+    latest, name = tonumber(ends), word
+  end
+end
+local until_free = tonumber(string.sub(wants, 2)) and earliest or latest
+return with_untold({math.max(until_free - now, 0), place, newest, name, tonumber(epoch), count - 1})
