@@ -49,6 +49,8 @@ pub enum Mode {
     Exclusive,
     /// All but exclusive sections.
     Shared,
+    /// The same, where those that are there together may have different tokens.
+    SharedApart,
     /// The same, with no more than so many sections of this mode at once.
     Permits(u32),
 }
@@ -159,8 +161,9 @@ struct Before<'a> {
     longest: Option<&'a Section>,
     /// The one with the greatest token.
     greatest: Option<&'a Section>,
-    /// The exclusive one that lasted longest.
+    /// The exclusive one that lasted longest, and the one with the greatest token.
     exclusive: Option<&'a Section>,
+    exclusive_greatest: Option<&'a Section>,
     /// The others that may last still.
     shared: Vec<&'a Section>,
 }
@@ -177,7 +180,12 @@ impl<'a> Before<'a> {
             let (other, section) = pair(other);
             found.push(Violation::Overlap(other, section));
         }
-        if let Some(other) = self.greatest.filter(|it| it.token > section.token) {
+        let greatest = if section.mode == Mode::SharedApart {
+            self.exclusive_greatest
+        } else {
+            self.greatest
+        };
+        if let Some(other) = greatest.filter(|it| it.token > section.token) {
             let (other, section) = pair(other);
             found.push(Violation::TokenNotGreater(other, section));
         }
@@ -186,7 +194,9 @@ impl<'a> Before<'a> {
         }
         let together = || self.shared.iter().filter(|it| it.left > section.entered);
         // A smaller token has been found already.
-        if let Some(other) = together().find(|it| it.token < section.token) {
+        let differs =
+            |it: &&&Section| it.token < section.token && section.mode != Mode::SharedApart;
+        if let Some(other) = together().find(differs) {
             let (other, section) = pair(other);
             found.push(Violation::TokensDiffer(other, section));
         }
@@ -216,8 +226,16 @@ impl<'a> Before<'a> {
         if section.mode.is_shared() {
             self.shared.retain(|it| it.left > section.entered);
             self.shared.push(section);
-        } else if lasts_longer(self.exclusive) {
+            return;
+        }
+        if lasts_longer(self.exclusive) {
             self.exclusive = Some(section);
+        }
+        if self
+            .exclusive_greatest
+            .is_none_or(|it| it.token < section.token)
+        {
+            self.exclusive_greatest = Some(section);
         }
     }
 }
@@ -287,6 +305,7 @@ impl History {
             if promise(section) == Promise::Ordered
                 && let Some(before) = greatest.get(section.key.as_str())
                 && before.token > section.token
+                && !(before.mode == Mode::SharedApart && section.mode == Mode::SharedApart)
             {
                 let (before, section) = ((*before).clone(), section.clone());
                 found.push(Violation::TokenNotGreater(before, section));

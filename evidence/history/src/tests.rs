@@ -266,3 +266,26 @@ fn two_tokens_together_are_found_and_one_on_both_sides_of_an_exclusive_section()
     let found = of(&[a.clone(), same.clone()]).judge(Promise::Fenced);
     assert_eq!(found, [Violation::TokenTwice(a, same)]);
 }
+
+#[test]
+fn where_sharers_have_tokens_of_their_own_only_exclusive_sections_are_in_order() {
+    let apart = |token, entered, left| Section {
+        mode: Mode::SharedApart,
+        ..section(token, entered, left)
+    };
+    let (a, b, writer) = (apart(3, 0, 20), apart(2, 10, 30), section(4, 30, 40));
+    let all = [
+        a.clone(),
+        b,
+        writer.clone(),
+        apart(6, 40, 50),
+        apart(5, 45, 50),
+    ];
+    assert_eq!(of(&all).judge(Promise::Exclusive), []);
+    let late = apart(3, 40, 50);
+    let found = of(&[writer.clone(), late.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokenNotGreater(writer.clone(), late)]);
+    let early = section(2, 20, 25);
+    let found = of(&[a.clone(), early.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokenNotGreater(a, early)]);
+}

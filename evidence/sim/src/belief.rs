@@ -135,6 +135,10 @@ impl Belief {
             world, host, task, ..
         } = &self.actor;
         for (key, token) in &self.held {
+            // They would refuse each other's writes.
+            if self.actor.mode(key) == Mode::SharedApart {
+                continue;
+            }
             let writer = [host.number, *task];
             let taken = world.register.write(key, writer, token.to_i64());
             if !taken && has_looked && world.is_exclusive() {

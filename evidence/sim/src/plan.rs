@@ -84,7 +84,7 @@ pub(crate) enum Wish {
 }
 
 impl Crowd {
-    fn new(dice: &Dice, flaw: Flaw) -> Self {
+    fn new(dice: &Dice, nodes: usize, flaw: Flaw) -> Self {
         use Wish::{Alone, Permit, Together};
         const READERS: &[Wish] = &[Alone, Together, Together, Together];
         const PERMITS: &[Wish] = &[Permit, Permit, Permit, Permit, Alone];
@@ -98,6 +98,8 @@ impl Crowd {
             modes: match flaw {
                 Flaw::CountsOnePermitTooMany | Flaw::JoinsAreNotCounted => PERMITS,
                 Flaw::SharersOvertake => READERS,
+                // A quorum has no permits.
+                _ if nodes > 1 => READERS,
                 _ => dice.pick(&[READERS, PERMITS, ALL, ALL, NO_WRITERS]),
             },
             permits: dice.pick(&[2, 3]),
@@ -139,9 +141,8 @@ impl Plan {
             Flaw::RaisesNothing => dice.pick(&[3, 5]),
             _ => dice.pick(&[1, 1, 1, 3, 5]),
         };
-        // A quorum keeps exclusive locks.
-        let shares = nodes == 1 && more.chance(500) || flaw.is_about_sharing();
-        let crowd = shares.then(|| Crowd::new(more, flaw));
+        let shares = more.chance(500) || flaw.is_about_sharing();
+        let crowd = shares.then(|| Crowd::new(more, nodes, flaw));
         let more_tasks = crowd.as_ref().map_or(0, |_| more.below(4));
         let bad_hints = nodes == 1 && dice.chance(300) || flaw == Flaw::JoinsAreNotCounted;
         // A world that may forget holds less, and is not looked at as closely.

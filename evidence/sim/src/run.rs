@@ -141,6 +141,7 @@ async fn play(world: &Arc<World>) -> usize {
 fn wishes(world: &World) -> &'static [Wish] {
     match world.plan.crowd {
         None => &[Wish::Alone],
+        Some(_) if world.plan.nodes > 1 => &[Wish::Alone, Wish::Together],
         Some(_) => &[Wish::Alone, Wish::Together, Wish::Permit],
     }
 }

@@ -477,11 +477,16 @@ fn modes(
     also_shared: usize,
 ) -> Arc<BTreeMap<String, Mode>> {
     let own = keys.len() - also_shared;
+    // In a quorum each has a token of its own.
+    let shared = match world.plan.nodes {
+        1 => Mode::Shared,
+        _ => Mode::SharedApart,
+    };
     let modes = keys.iter().enumerate().map(|(place, key)| {
         let mode = match wish {
-            _ if place >= own => Mode::Shared,
+            _ if place >= own => shared,
             Wish::Alone => Mode::Exclusive,
-            Wish::Together => Mode::Shared,
+            Wish::Together => shared,
             Wish::Permit => Mode::Permits(permits(world)),
         };
         (format!("k{key}"), mode)
