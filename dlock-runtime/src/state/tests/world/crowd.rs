@@ -22,8 +22,8 @@ fn timing_in_mode() -> impl Strategy<Value = Timing> {
     ];
     let min_hold = prop_oneof![9 => Just(None), 1 => Just(Some(SECOND / 2))];
     (timing(), mode, min_hold).prop_map(|(timing, mode, min_hold)| Timing {
-        mode,
         min_hold,
+        mode,
         ..timing
     })
 }
