@@ -8,11 +8,12 @@ mod handover;
 mod hold;
 mod holding;
 mod pause;
+mod sharer;
 mod sharing;
 
 use std::time::Duration;
 
-use self::{hold::Hold, sharing::Sharer};
+use self::{hold::Hold, sharer::Sharer};
 use super::{
     claim::{Claim, LOOK_AGAIN, LastAnswer},
     event::{Context, Denial, Effect, Event, HeldLease, Loss, RenewAt},

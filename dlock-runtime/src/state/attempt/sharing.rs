@@ -7,7 +7,7 @@
 
 use std::mem;
 
-use super::{Attempt, Phase, handover::LONGEST_TURN};
+use super::{Attempt, Phase, handover::LONGEST_TURN, sharer::Sharer};
 use crate::{
     attempt::AttemptId,
     clock::Moment,
@@ -19,14 +19,6 @@ use crate::{
         waiter::LocalWaiter,
     },
 };
-
-/// A task that uses the lease of an attempt.
-#[derive(Debug)]
-pub(in crate::state) struct Sharer<T> {
-    pub(in crate::state) waiter: LocalWaiter<T>,
-    since: Moment,
-    loss: Option<Loss>,
-}
 
 impl<T> Attempt<T> {
     /// Returns `true` if `next` may use the lease together with the tasks that do so already.
@@ -174,13 +166,6 @@ impl<T> Attempt<T> {
                 sharer.waiter.task.clone()
             })
             .collect()
-    }
-}
-
-impl<T> Sharer<T> {
-    fn lose(&mut self, cause: LostCause, now: Moment) {
-        let held_for = self.since.elapsed(now);
-        self.loss = Some(Loss { cause, held_for });
     }
 }
 
