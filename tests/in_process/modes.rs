@@ -148,10 +148,10 @@ async fn a_writer_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_readers()
             .unwrap()
     });
     let room = Arc::new(Room::default());
-    let mut storm = JoinSet::new();
+    let mut crowd = JoinSet::new();
     for _ in 0..16 {
         let (manager, room) = (readers.clone(), room.clone());
-        storm.spawn(async move {
+        crowd.spawn(async move {
             loop {
                 let lock = manager.lock(KEY).shared();
                 lock.run(async |_lease| room.stay(SECTION).await)
@@ -179,7 +179,7 @@ async fn a_writer_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_readers()
         room.sections.load(Ordering::SeqCst) > 500,
         "the readers went on"
     );
-    storm.shutdown().await;
+    crowd.shutdown().await;
     assert_idle(&[&readers, &writers]).await;
     assert!(store.is_empty());
 }
@@ -194,10 +194,10 @@ async fn a_reader_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_writers()
             .unwrap()
     });
     let room = Arc::new(Room::default());
-    let mut storm = JoinSet::new();
+    let mut crowd = JoinSet::new();
     for _ in 0..16 {
         let (manager, room) = (writers.clone(), room.clone());
-        storm.spawn(async move {
+        crowd.spawn(async move {
             loop {
                 let lock = manager.lock(KEY);
                 lock.run(async |_lease| room.be_alone(SECTION).await)
@@ -223,7 +223,7 @@ async fn a_reader_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_writers()
         assert_eq!(room.inside.load(Ordering::SeqCst), 0);
         drop(guards);
     }
-    storm.shutdown().await;
+    crowd.shutdown().await;
     assert_idle(&[&readers, &writers]).await;
     assert!(store.is_empty());
 }

@@ -279,8 +279,8 @@ pub(super) const ALL: &[Mutant] = &[
         "next-not-rung",
         "Whoever is in front now is not woken",
         ACQUISITION,
-        "«next.wakes.notify_waiters();»",
-        "",
+        "woken.map(|next| «next.wakes.notify_waiters()»).count();",
+        "drop(next)",
         LIFE,
     ),
     Mutant::new(

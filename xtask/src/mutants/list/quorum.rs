@@ -35,7 +35,7 @@ pub(super) const ALL: &[Mutant] = &[
         "late-node-unknown",
         "A node that grants late, and may not have the lock, does not give it back",
         OWED,
-        "«Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();»",
+        "«Owed::new(self, &ask.key, ask.mode, vec![(node, id)], until, limit).give_back();»",
         "let _ = (until, limit);",
         VOTES,
     ),
@@ -206,7 +206,7 @@ pub(super) const ALL: &[Mutant] = &[
         "round-not-given-back",
         "What nodes hold after a round that granted nothing is not given back",
         ACQUIRE,
-        "«Owed::new(self.shared, key, given_back.ids, until, limit).give_back();»",
+        "«Owed::new(self.shared, key, mode, given_back.ids, until, limit).give_back();»",
         "let _ = until;",
         VOTES,
     )

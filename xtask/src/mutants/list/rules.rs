@@ -101,7 +101,7 @@ pub(super) const ALL: &[Mutant] = &[
         "any-hint-believed",
         "A hint is believed by the latest question, whatever fence that knew",
         CLAIM,
-        "before.find(|refresh| refresh.last_fence < fence)?",
+        "before.find(|refresh| refresh.last_fence < number)?",
         "before.next()?",
         &[Test(
             RUNTIME,
@@ -159,7 +159,7 @@ pub(super) const ALL: &[Mutant] = &[
         "owner-reused",
         "A task that makes a claim takes the owner of the claim before it",
         ATTEMPT,
-        "Claim::new(«context.owners.next()», waiter.timing.ttl, waiter.validity)",
+        "Claim::new(«context.owners.next()», waiter.timing, waiter.validity)",
         "crate::owner::OwnerId::new(context.owners.client(), 1)",
         &[Test(
             RUNTIME,
@@ -214,8 +214,8 @@ pub(super) const ALL: &[Mutant] = &[
         "no-order-of-keys",
         "Several keys are taken in the order in which they are written",
         "dlock-runtime/src/engine/acquire_all.rs",
-        "sorted.sort_by_key(|(_, key)| *key);",
-        "sorted.sort_by_key(|(place, _)| *place);",
+        "sorted.sort_by(|(_, (one, _)), (_, (other, _))| «one.cmp(other)»);",
+        "{ let _ = (one, other); std::cmp::Ordering::Equal }",
         SELDOM,
     )
     .breaks("So no call waits for a key that comes before one it holds"),

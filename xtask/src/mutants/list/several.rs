@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         "several-deadlock-not-found",
         "A call for several keys waits for itself",
         SEVERAL,
-        "keys.iter().find(|key| «reentrancy::contains(core.id(), key)»)",
+        "let held = |key| «reentrancy::contains(core.id(), key)»;",
         "{ let _ = key; false }",
         KEYS,
     ),
