@@ -7,6 +7,7 @@ mod blocking;
 mod cluster;
 mod confirm;
 mod guard;
+mod modes;
 mod options;
 mod quorum;
 mod renewals;
@@ -34,6 +35,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         cluster::ALL,
         quorum::ALL,
         scripts::ALL,
+        modes::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

@@ -1,0 +1,199 @@
+//! Mistakes in what concerns shared locks and permits.
+
+use super::super::look::Look::{self, Tests};
+use super::super::look::{RUNTIME, facade};
+use super::super::mutant::Mutant;
+
+const SHARING: &str = "dlock-runtime/src/store/redis/protocol/sharing.lua";
+const JOIN: &str = "dlock-runtime/src/store/redis/protocol/join.lua";
+const LEAVE: &str = "dlock-runtime/src/store/redis/protocol/leave.lua";
+const RENEW: &str = "dlock-runtime/src/store/redis/protocol/renew.lua";
+
+const SERVER: &[Look] = &[
+    Tests(facade("conformance"), &["redis::"]),
+    Tests(facade("conformance"), &["quorum_of_redis::"]),
+];
+
+const STATE: &[Look] = &[
+    Tests(RUNTIME, &["state::"]),
+    Tests(facade("in_process"), &["modes::"]),
+];
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "exclusive-beside-sharers",
+        "An exclusive holder is let in beside those that share the lock",
+        SHARING,
+        "if wants == '' then return «state == 'free'» end",
+        "state ~= 'exclusive'",
+        SERVER,
+    ),
+    Mutant::new(
+        "sharer-beside-exclusive",
+        "Who wants to share the lock is let in beside an exclusive holder",
+        SHARING,
+        "return «state ~= 'exclusive'» and (not most",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "one-permit-too-many",
+        "One holder more is let in than there are permits",
+        SHARING,
+        "(not most or «count < most»)",
+        "count <= most",
+        SERVER,
+    ),
+    Mutant::new(
+        "ended-holders-stay",
+        "A holder whose lease has ended keeps its place",
+        SHARING,
+        "if «ends <= now» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "epoch-for-each",
+        "Each holder of a shared lock begins an epoch",
+        SHARING,
+        "local is_first = «state == 'free'»",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "joins-without-number",
+        "A grant beside other holders has no number of its own",
+        SHARING,
+        "local number = «count_fence()»",
+        "state == 'shared' and epoch or count_fence()",
+        SERVER,
+    ),
+    Mutant::new(
+        "release-grants-one",
+        "A release grants one waiter only",
+        SHARING,
+        "for _ = 1, «64» do",
+        "1",
+        SERVER,
+    ),
+    Mutant::new(
+        "key-ends-with-the-newest",
+        "The key of a shared lock ends with the lease of the newest holder",
+        SHARING,
+        "if «is_first or redis.call('PTTL', lock) < lease» then",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "sharer-jumps-queue",
+        "Who wants to share the lock overtakes the waiters",
+        JOIN,
+        "local is_next = «not foremost or foremost == place_of_owner»",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "sharers-starve-a-notice",
+        "An exclusive waiter for a notice does not keep new sharers out",
+        JOIN,
+        "is_next = wants == '' or «not is_kept_out()»",
+        "true",
+        SERVER,
+    ),
+    Mutant::new(
+        "permit-in-the-end",
+        "A waiter for a permit is told when the last holder ends, and not the first",
+        JOIN,
+        "tonumber(string.sub(wants, 2)) and «earliest» or latest",
+        "latest",
+        SERVER,
+    ),
+    Mutant::new(
+        "leaver-takes-all-along",
+        "A holder that leaves a shared lock takes the others along",
+        LEAVE,
+        "if ends and «redis.call('HDEL', lock, owner)» == 1",
+        "redis.call('DEL', lock)",
+        SERVER,
+    ),
+    Mutant::new(
+        "leaving-waiter-lets-nobody-in",
+        "A waiter that leaves lets in nobody behind it",
+        LEAVE,
+        "if was_held == 1 or «state == 'shared'» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "ended-sharer-renews",
+        "A lease of a shared lock that has ended is renewed",
+        RENEW,
+        "if not ends «or tonumber(ends) <= now» then",
+        "",
+        SERVER,
+    ),
+    Mutant::new(
+        "shared-renewal-keeps-key",
+        "A renewal does not keep the key of a shared lock",
+        RENEW,
+        "if «redis.call('PTTL', lock) < tonumber(ttl)» then",
+        "false",
+        SERVER,
+    ),
+    Mutant::new(
+        "shared-beyond-a-turn",
+        "A lease is shared however long ago it came from the store",
+        "dlock-runtime/src/state/attempt/sharing.rs",
+        "(is_invited || «hold.granted_at.elapsed(now) <= LONGEST_TURN»)",
+        "true",
+        STATE,
+    ),
+    Mutant::new(
+        "nobody-is-invited",
+        "Waiters may not share a lease that began while they waited",
+        "dlock-runtime/src/state/attempt/sharing.rs",
+        "let is_invited = «self.invited.is_some_and(|last| next.id <= last)»;",
+        "false",
+        STATE,
+    ),
+    Mutant::new(
+        "loss-is-the-bearers",
+        "Only the task that bears the claim is told of a loss",
+        "dlock-runtime/src/state/pool.rs",
+        "outcome.also_lost = «self.pool[place].lose_sharers(context.now)»,",
+        "Vec::new()",
+        STATE,
+    ),
+    Mutant::new(
+        "shared-token-grows",
+        "A permit that is handed over has a greater token",
+        "dlock-runtime/src/state/claim.rs",
+        "self.last_token.filter(|_| «self.mode.is_exclusive()»)",
+        "true",
+        STATE,
+    ),
+    Mutant::new(
+        "modes-are-mixed",
+        "A waiter takes over a claim of another mode",
+        "dlock-runtime/src/state/attempt/handover.rs",
+        "&& «next.timing.mode == self.claim.mode»",
+        "true",
+        STATE,
+    ),
+    Mutant::new(
+        "min-hold-is-shared",
+        "A lease with a `min_hold` is shared",
+        "dlock-runtime/src/state/attempt/sharing.rs",
+        "timing.renew && «timing.min_hold.is_none()»",
+        "true",
+        STATE,
+    ),
+    Mutant::new(
+        "bearer-ends-all",
+        "A shutdown that ends the bearer of a shared lease ends those that share it",
+        "dlock-runtime/src/state/attempt/sharing.rs",
+        "if «!others_hold» {",
+        "true",
+        STATE,
+    ),
+];
