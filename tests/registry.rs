@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, Wait, assert_lock_sites_agree, distributed_lock, lock_sites};
+use dlock::{LockError, LockMode, Wait, assert_lock_sites_agree, distributed_lock, lock_sites};
 
 #[distributed_lock(key = "order:<id>", ttl = "30s", wait = "5s")]
 async fn settle(id: u64) -> Result<u64, LockError> {
@@ -62,6 +62,24 @@ async fn nightly(day: u32) -> Result<(), LockError> {
 #[expect(dead_code, reason = "those that nobody calls count as well")]
 #[distributed_lock(key = "feed:<name>", ttl = "20s", on_lost = finish)]
 fn blocks(name: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[expect(dead_code, reason = "those that nobody calls count as well")]
+#[distributed_lock(key = ["stock:<shelf>", shared("shop:<shop>")], permits = 3)]
+async fn pick(shelf: u64, shop: &str) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[expect(dead_code, reason = "those that nobody calls count as well")]
+#[distributed_lock(key = "stock:<shelf>", mode = shared)]
+async fn count(shelf: u64) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[expect(dead_code, reason = "those that nobody calls count as well")]
+#[distributed_lock(key = "stock:<shelf>", permits = most)]
+async fn fill(shelf: u64, most: u32) -> Result<(), LockError> {
     Ok(())
 }
 
@@ -129,6 +147,9 @@ fn every_annotated_function_is_listed_once() {
             ),
             ("registry::nightly", "job:<day>", None, Some(Wait::Never)),
             ("registry::blocks", "feed:<name>", seconds(20), None),
+            ("registry::pick", "stock:<shelf>, shop:<shop>", None, None),
+            ("registry::count", "stock:<shelf>", None, None),
+            ("registry::fill", "stock:<shelf>", None, None),
             ("registry::made", "made", None, None),
         ]
     );
@@ -163,6 +184,23 @@ fn what_metrics_show_and_what_a_call_decides_is_listed() {
     );
     let transfer = site("registry::transfer").expect("it is listed");
     assert_eq!(transfer.metric(), transfer.template());
+}
+
+#[test]
+fn the_mode_of_each_key_is_listed() {
+    let modes = |function| {
+        let mut sites = lock_sites().into_iter();
+        let site = sites.find(|site| site.function() == function);
+        site.expect("it is listed").modes()
+    };
+    let (exclusive, shared) = (Some(LockMode::Exclusive), Some(LockMode::Shared));
+    assert_eq!(
+        modes("registry::pick"),
+        [Some(LockMode::Permits(3)), shared]
+    );
+    assert_eq!(modes("registry::count"), [shared]);
+    assert_eq!(modes("registry::fill"), [None], "each call computes it");
+    assert_eq!(modes("registry::transfer"), [exclusive, exclusive]);
 }
 
 #[test]

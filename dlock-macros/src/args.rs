@@ -15,6 +15,8 @@ use crate::suggest;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opt {
     Key,
+    Mode,
+    Permits,
     Ttl,
     Wait,
     Renew,
@@ -35,6 +37,8 @@ pub(crate) enum Opt {
 /// table, so a new option needs only an entry here.
 const OPTIONS: &[(Opt, &str, &str)] = &[
     (Opt::Key, "key", "key = \"order:<id>\""),
+    (Opt::Mode, "mode", "mode = shared"),
+    (Opt::Permits, "permits", "permits = 3"),
     (Opt::Ttl, "ttl", "ttl = \"30s\""),
     (Opt::Wait, "wait", "wait = \"5s\""),
     (Opt::Renew, "renew", "renew = false"),

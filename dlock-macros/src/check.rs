@@ -11,10 +11,11 @@ use crate::duration::Role;
 use crate::idents;
 use crate::key;
 use crate::message::{Fault, Faults};
+use crate::modes::{self, Sharing};
 use crate::output;
 use crate::owned;
 use crate::params::Binding;
-use crate::plan::{Busy, Cancel, Length, Output, Patience, Plan, Setting};
+use crate::plan::{Busy, Cancel, Length, Mode, Output, Patience, Plan, Setting};
 use crate::target::{Shape, Target};
 use crate::values;
 
@@ -37,6 +38,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         output: Output::Inferred,
     };
     let mut in_key = Vec::new();
+    let mut sharing = Sharing::None;
 
     if !args.mentions(Opt::Key) {
         faults.at(0);
@@ -54,6 +56,15 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
                 let resolved = key::resolve(value, target, faults);
                 plan.keys = resolved.keys;
                 in_key = resolved.used;
+                sharing = resolved.sharing;
+            }
+            Opt::Mode => {
+                let mode = faults.keep(modes::mode(value));
+                plan.settings.extend(mode.map(Setting::Mode));
+            }
+            Opt::Permits => {
+                let permits = faults.keep(modes::permits(value, target));
+                plan.settings.extend(permits.map(Setting::Permits));
             }
             Opt::Ttl => plan.set_length(Role::Ttl, value, target, faults),
             Opt::MaxHold => plan.set_length(Role::MaxHold, value, target, faults),
@@ -88,7 +99,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         // A call that is skipped when the lock is busy has no reason to wait.
         plan.settings.push(Setting::Wait(Patience::Never));
     }
-    contradictions(args, &plan, faults);
+    contradictions(args, &plan, sharing, faults);
     if plan.blocking {
         blocking::check(args, target, faults);
     }
@@ -136,7 +147,7 @@ fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
 }
 
 /// Reports pairs of options of which one makes the other pointless. The error points at the later option.
-fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
+fn contradictions(args: &Args, plan: &Plan, sharing: Sharing, faults: &mut Faults) {
     let mut refuse = |a: Opt, b: Opt, fault: Fault| {
         let later = args
             .iter()
@@ -195,6 +206,46 @@ fn contradictions(args: &Args, plan: &Plan, faults: &mut Faults) {
             Fault::new("`on_busy` has no effect with `wait = forever`")
                 .help("remove one of the two, or limit the wait: `wait = \"5s\"`"),
         );
+    }
+    let is_shared = set(|setting| matches!(setting, Setting::Mode(Mode::Shared)));
+    let has_mode = set(|setting| matches!(setting, Setting::Mode(_)));
+    let has_permits = set(|setting| matches!(setting, Setting::Permits(_)));
+    if has_mode && has_permits {
+        refuse(
+            Opt::Mode,
+            Opt::Permits,
+            Fault::new("`mode` cannot be combined with `permits`")
+                .help("remove one of the two: `permits` is a mode of its own"),
+        );
+        return;
+    }
+    match sharing {
+        Sharing::All if is_shared => refuse(
+            Opt::Key,
+            Opt::Mode,
+            Fault::new("`shared(..)` has no effect with `mode = shared`")
+                .help("remove one of the two: every key of the list is shared"),
+        ),
+        Sharing::Some if is_shared => refuse(
+            Opt::Key,
+            Opt::Mode,
+            Fault::new("`shared(..)` has no effect with `mode = shared`")
+                .help("to share every key of the list, remove `shared(..)`; to hold the other keys exclusively, remove `mode = shared`"),
+        ),
+        Sharing::All if has_mode || has_permits => {
+            let (opt, name) = if has_mode {
+                (Opt::Mode, "mode")
+            } else {
+                (Opt::Permits, "permits")
+            };
+            refuse(
+                Opt::Key,
+                opt,
+                Fault::new(format!("`{name}` has no effect: every key of the list is `shared(..)`"))
+                    .help(format!("remove `{name}`, or remove `shared(..)` from a key")),
+            );
+        }
+        _ => {}
     }
 }
 

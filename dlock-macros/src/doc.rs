@@ -5,7 +5,7 @@ use quote::quote_spanned;
 use syn::{Attribute, Expr, Lit, Meta, Visibility};
 
 use crate::duration::Role;
-use crate::plan::{Length, Patience, Plan, Setting};
+use crate::plan::{Key, Length, Mode, Patience, Permits, Plan, Setting};
 use crate::target::Target;
 
 /// Returns the function's attributes, with the line after the user's documentation.
@@ -38,7 +38,7 @@ pub(crate) fn attributes(plan: &Plan, target: &Target) -> TokenStream {
 
 /// Returns the line: ``Holds the lock `order:<id>` while it runs; ttl 30s, wait 5s.``
 fn line(plan: &Plan) -> String {
-    let locks: Vec<_> = plan.keys.iter().map(|key| code(&key.template)).collect();
+    let locks: Vec<_> = plan.keys.iter().map(lock).collect();
     let locks = match locks.as_slice() {
         [most @ .., last] if !most.is_empty() => format!("locks {} and {last}", most.join(", ")),
         one => format!("lock {}", one.concat()),
@@ -53,6 +53,15 @@ fn line(plan: &Plan) -> String {
     }
     line.push('.');
     line
+}
+
+fn lock(key: &Key) -> String {
+    let code = code(&key.template);
+    if key.shared {
+        format!("{code} (shared)")
+    } else {
+        code
+    }
 }
 
 fn code(template: &str) -> String {
@@ -74,6 +83,8 @@ fn option(setting: &Setting) -> Option<String> {
         Setting::Wait(Patience::For(limit)) => fixed(Role::Wait, *limit),
         Setting::Wait(Patience::Never) => Some("`wait` never".to_owned()),
         Setting::Wait(Patience::Forever) => Some("`wait` forever".to_owned()),
+        Setting::Mode(Mode::Shared) => Some("`mode` shared".to_owned()),
+        Setting::Permits(Permits::Fixed(most)) => Some(format!("`permits` {most}")),
         _ => None,
     }
 }

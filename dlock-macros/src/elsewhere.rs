@@ -165,6 +165,55 @@ const NAMES: &[Elsewhere] = &[
         "remove it: waiters acquire the lock in the order in which they arrive",
     ),
     other(
+        &[
+            "read",
+            "reader",
+            "readers",
+            "readlock",
+            "readonly",
+            "rwlock",
+            "readwritelock",
+            "sharedlock",
+        ],
+        "to hold the lock together with other readers, write `mode = shared`",
+    ),
+    other(
+        &["shared", "sharedkey", "sharedkeys"],
+        "to hold the lock together with others, write `mode = shared`; for one key of a list, write `shared(\"tenant:<tenant>\")` in it",
+    ),
+    other(
+        &[
+            "write",
+            "writer",
+            "writelock",
+            "exclusive",
+            "exclusivelock",
+            "mutex",
+        ],
+        "remove it: a lock is exclusive by default; for its readers, write `mode = shared`",
+    ),
+    other(
+        &["locktype", "lockmode", "type"],
+        "to set the mode, write `mode = shared`; a lock is exclusive by default",
+    ),
+    other(
+        &[
+            "semaphore",
+            "maxconcurrency",
+            "maxconcurrent",
+            "concurrency",
+            "concurrencylimit",
+            "limit",
+            "maxholders",
+            "maxpermits",
+            "maxinstances",
+            "parallelism",
+            "capacity",
+            "slots",
+        ],
+        "to limit the number of holders, write `permits = 3`",
+    ),
+    other(
         &["reentrant"],
         "name the lease with `lease = lease` and pass it on: locks are not reentrant",
     ),
@@ -240,6 +289,9 @@ mod tests {
             (&["condition"], "`enabled = "),
             (&["skip_if_locked"], "`on_busy = skip`"),
             (&["name", "label", "metric_name"], "`metric = "),
+            (&["read_lock", "readLock", "shared"], "`mode = shared`"),
+            (&["lockType", "writeLock"], "exclusive by default"),
+            (&["semaphore", "max_concurrency"], "`permits = 3`"),
         ] {
             for name in names {
                 assert!(help(name).contains(option), "{name}: {}", help(name));

@@ -215,9 +215,19 @@ fn acquiring(plan: &Plan) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let options = settings::calls(plan, false);
     let (acquire, keys) = match plan.keys.as_slice() {
-        [key] => ("acquire", self::key(plan, key)),
+        [key] if !key.shared => ("acquire", self::key(plan, key)),
         keys => {
-            let keys = keys.iter().map(|key| self::key(plan, key));
+            let is_mixed = keys.iter().any(|key| key.shared);
+            let keys = keys.iter().map(|key| {
+                let rendered = self::key(plan, key);
+                if key.shared {
+                    quote_spanned!(site()=> #private::shared_key(#rendered))
+                } else if is_mixed {
+                    quote_spanned!(site()=> #private::own_key(#rendered))
+                } else {
+                    rendered
+                }
+            });
             let keys = quote_spanned!(site()=> #private::keys([#(#keys),*]));
             ("acquire_all", keys)
         }
@@ -337,8 +347,13 @@ fn lock_site(plan: &Plan, target: &Target) -> TokenStream {
     let options = settings::calls(plan, true);
     let computed = settings::computed(plan);
     let metric = plan.metric.iter();
+    let shared = plan.keys.iter().map(|key| key.shared);
+    let has_shared = plan.keys.iter().any(|key| key.shared);
+    let shared = has_shared.then(|| quote_spanned!(site()=> ; [#(#shared),*]));
     quote_spanned! {site()=>
-        #private::site!(#function, [#(#templates),*], [#options], [#(#computed),*] #(, #metric)*)
+        #private::site!(
+            #function, [#(#templates),*], [#options], [#(#computed),*] #(, #metric)* #shared
+        )
     }
 }
 

@@ -8,6 +8,7 @@ use crate::args;
 use crate::idents::composed;
 use crate::literal;
 use crate::message::{Fault, Faults};
+use crate::modes::{self, Sharing};
 use crate::overlay;
 use crate::params::Param;
 use crate::plan::{Key, KeyPiece, Removed};
@@ -21,6 +22,7 @@ use crate::template::{self, Access, Piece, Slot, Template};
 pub(crate) struct Resolved {
     pub(crate) keys: Vec<Key>,
     pub(crate) used: Vec<String>,
+    pub(crate) sharing: Sharing,
 }
 
 /// Reads one template, or a list of them, and reports every mistake.
@@ -33,21 +35,28 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
             return resolved;
         }
     };
+    let is_list = matches!(value, Expr::Array(_));
+    let count = templates.len();
     let mut seen = Vec::new();
     let mut read = Vec::new();
     for template in templates {
-        let Some(literal) = faults.keep(template_literal(&template)) else {
+        let marked = modes::marked(&template, is_list);
+        let element =
+            marked.and_then(|(template, shared)| Ok((template_literal(template)?, shared)));
+        let Some((literal, shared)) = faults.keep(element) else {
             continue;
         };
-        if seen.contains(&literal.value()) {
+        let value = literal.value();
+        if let Some((_, before)) = seen.iter().find(|(text, _)| *text == value) {
             // Its mistakes were reported at its first occurrence.
-            faults.push(given_twice(&literal));
+            faults.push(given_twice(&literal, *before == shared));
             continue;
         }
-        seen.push(literal.value());
-        let template = template::parse(&literal.value());
+        let template = template::parse(&value);
+        seen.push((value, shared));
         let is_right = template.faults.is_empty();
-        let key = resolve_one(&literal, &template, target, &mut resolved.used, faults);
+        let mut key = resolve_one(&literal, &template, target, &mut resolved.used, faults);
+        key.shared = shared;
         resolved.keys.push(key);
         if is_right {
             read.push((literal, template));
@@ -58,6 +67,12 @@ pub(crate) fn resolve(value: &Expr, target: &Target, faults: &mut Faults) -> Res
             faults.push(error);
         }
     }
+    let shared = resolved.keys.iter().filter(|key| key.shared).count();
+    resolved.sharing = match shared {
+        0 => Sharing::None,
+        all if all == count => Sharing::All,
+        _ => Sharing::Some,
+    };
     resolved
 }
 
@@ -74,10 +89,16 @@ fn templates(value: &Expr) -> syn::Result<Vec<Expr>> {
 
 /// Different values may turn out to be equal, and their key then counts once. The same names are always
 /// equal.
-fn given_twice(literal: &LitStr) -> syn::Error {
-    Fault::new(format!("duplicate key `{}`", literal.value()))
-        .help("remove one of the two, or use another parameter in it")
-        .at(literal.span())
+fn given_twice(literal: &LitStr, in_one_mode: bool) -> syn::Error {
+    let text = literal.value();
+    let fault = if in_one_mode {
+        Fault::new(format!("duplicate key `{text}`"))
+            .help("remove one of the two, or use another parameter in it")
+    } else {
+        Fault::new(format!("duplicate key `{text}` in another mode"))
+            .help("remove one of the two: a call holds a key in one mode")
+    };
+    fault.at(literal.span())
 }
 
 fn resolve_one(
@@ -133,13 +154,16 @@ fn resolve_one(
         template: literal.value(),
         pieces,
         names,
+        shared: false,
     }
 }
 
 /// Returns the parameters that the keys name, even if the keys have other mistakes.
 pub(crate) fn named<'a>(value: &Expr, target: &'a Target) -> Vec<&'a Param> {
     let mut names = Vec::new();
-    for literal in templates(value).iter().flatten().map(template_literal) {
+    let templates = templates(value).unwrap_or_default();
+    let literals = templates.iter().flat_map(modes::inside);
+    for literal in literals.map(template_literal) {
         let text = literal.map_or_else(|_| String::new(), |literal| literal.value());
         let template = template::parse(&text);
         names.extend(silent::named(&template, &text));

@@ -8,7 +8,7 @@
 //! target      the function: async, or a boxed block     ├ the input of the user
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   blocking · key · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
+//!   blocking · key · modes · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
 //! plan        the code to generate
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -33,6 +33,7 @@ mod key;
 mod key_part;
 mod literal;
 mod message;
+mod modes;
 #[cfg(test)]
 mod mutants;
 mod output;
@@ -65,7 +66,9 @@ use proc_macro::TokenStream;
 ///
 /// | option | meaning | default |
 /// |---|---|---|
-/// | `key = "order:<id>"`, `["a:<x>", "b:<y>"]` | the key or keys, see [Key template](#key-template) and [Several keys](#several-keys) | required |
+/// | `key = "order:<id>"`, `["a:<x>", shared("b:<y>")]` | the key or keys, see [Key template](#key-template) and [Several keys](#several-keys) | required |
+/// | `mode = shared`, `exclusive` | whether calls with `mode = shared` hold the lock together, see [Modes](#modes) | `exclusive` |
+/// | `permits = 3` | the number of calls that can hold the lock at the same time, see [Modes](#modes) | one call |
 /// | `ttl = "30s"` | how long the store keeps a lease that is not renewed | the manager's, 30 s |
 /// | `wait = "5s"`, `never`, `forever` | how long to wait while another holder has the lock | the manager's, 10 s |
 /// | `renew = false` | whether the lease is renewed while the body runs | `true` |
@@ -88,10 +91,14 @@ use proc_macro::TokenStream;
 /// where a use of the function is compiled. A `ttl` is at least `100ms` and at most `24h`. A bare number has
 /// no unit and is refused.
 ///
-/// The expressions of `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` can use the
-/// function's parameters. Each call evaluates them before the body. `on_error` can use the parameters too,
-/// except those that the body owns. The body owns every parameter that is not `Copy`, such as `String` and
-/// `&mut T`, and that the body or the key names.
+/// `permits` is an integer, a constant, or any expression of type `u32`. Integers and constants are checked in
+/// the same way: they are at least 1. A generic parameter of the `impl` is written in braces, such as
+/// `permits = { MOST }`, because it is not a constant of its own.
+///
+/// The expressions of `permits`, `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` can
+/// use the function's parameters. Each call evaluates them before the body. `on_error` can use the parameters
+/// too, except those that the body owns. The body owns every parameter that is not `Copy`, such as `String`
+/// and `&mut T`, and that the body or the key names.
 ///
 /// Use `min_hold` for jobs that every replica starts by its own clock: a replica that starts slightly later
 /// finds the lock busy. It applies whatever happens to the body, and also if the process shuts down
@@ -182,6 +189,31 @@ use proc_macro::TokenStream;
 /// `lease.fencing_tokens()` returns the fencing token of each key, and `lease.fencing_token()` that of the
 /// first. `max_hold` starts when all keys are held and the body begins. `min_hold` of each key starts when
 /// that key is acquired. It does not apply to a key that is released because another key is busy.
+///
+/// # Modes
+///
+/// ```text
+/// #[distributed_lock(key = "catalog:<shop>", mode = shared)]
+/// async fn read(shop: u32) -> Result<Catalog, ShopError> { .. }
+///
+/// #[distributed_lock(key = "catalog:<shop>")]
+/// async fn write(shop: u32, catalog: Catalog) -> Result<(), ShopError> { .. }
+///
+/// #[distributed_lock(key = "tax-office", permits = 3)]
+/// async fn report(id: u64) -> Result<(), ShopError> { .. }
+///
+/// #[distributed_lock(key = ["order:<id>", shared("catalog:<shop>")])]
+/// async fn order(id: u64, shop: u32) -> Result<(), ShopError> { .. }
+/// ```
+///
+/// Calls with `mode = shared` hold the lock together, and never beside an exclusive call. With `permits = 3`, up
+/// to three calls hold it. In a list of keys, `shared(..)` marks the keys that are held in shared mode; `mode` and
+/// `permits` apply to the others. `mode` and `permits` cannot be combined.
+///
+/// Functions with one key can have different modes. All wait in one queue, first come, first served. Those that
+/// hold the lock together have the same fencing token. If a body calls for its own key again, in the same mode
+/// or in another, that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
+/// refuses the call with `LockError::InvalidOption`.
 ///
 /// # Errors
 ///

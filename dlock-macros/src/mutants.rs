@@ -64,6 +64,8 @@ const TOKENS: &str = r##"
     "\u{e9}<idd>"  "<é"  b"a"  c"a"  self  Self  crate  super  async  await  move  fn  gen  r#fn
     pub  mut  ref  dyn  impl  where  unsafe  const  static  struct  enum  union  box  key  ttl  wait
     lease  never  forever  detach  on_cancel  on_busy  skip  enabled  metric  rename  distributed_lock  key_part
+    mode  shared  exclusive  permits  0  4294967296  shared("b:<id>")  shared()  permits = 3
+    mode = shared
     __arg1  id  ()  []  {}  (a, b)  [0; 3]  #[cfg(any())]  #[doc = "a"]  #[doc(hidden)]
     #[distributed_lock(key = "b")]  #[key_part(skip)]  Box::pin(async move { 1 })  async { 1 }
     impl Future<Output = ()>  Option::<T>::None  <T as A>::B  |e| e

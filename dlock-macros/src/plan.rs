@@ -41,6 +41,8 @@ pub(crate) struct Key {
     pub(crate) pieces: Vec<KeyPiece>,
     /// A format string in which editors find the parameters that the key names.
     pub(crate) names: Option<Literal>,
+    /// Acquired in shared mode, whatever the mode of the call.
+    pub(crate) shared: bool,
 }
 
 pub(crate) enum KeyPiece {
@@ -63,6 +65,8 @@ pub(crate) enum Setting {
     Wait(Patience),
     Renew(bool),
     OnLost(Loss),
+    Mode(Mode),
+    Permits(Permits),
 }
 
 pub(crate) enum Length {
@@ -85,6 +89,21 @@ pub(crate) enum Patience {
 pub(crate) enum Loss {
     Stop,
     Finish,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Shared,
+    Exclusive,
+}
+
+pub(crate) enum Permits {
+    Fixed(u32),
+    /// A constant of the user, checked at compile time.
+    Constant(Expr),
+    /// A constant that may depend on generics, checked where a use of the function is compiled.
+    Associated(Expr),
+    Computed(Expr),
 }
 
 #[derive(Clone, Copy)]

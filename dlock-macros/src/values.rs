@@ -64,7 +64,7 @@ fn is_meant_for_wait(word: &str, is_quoted: bool) -> bool {
     is_plain && (OTHERS.contains(&word) || suggest::closest(word, WAITS).is_some())
 }
 
-fn is_param(value: &Expr, params: &[Param]) -> bool {
+pub(crate) fn is_param(value: &Expr, params: &[Param]) -> bool {
     ident(value).is_some_and(|name| params.iter().any(|param| param.ident == *name))
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn cancel(value: &Expr) -> syn::Result<Cancel> {
 
 /// Reads one of two words. Each has synonyms that certainly mean it. The two are opposites, so a word that
 /// resembles neither is not guessed; `help` explains both.
-fn one_of<T>(
+pub(crate) fn one_of<T>(
     option: &str,
     words: [(&str, &[&str], T); 2],
     help: &str,
@@ -133,7 +133,7 @@ fn one_of<T>(
         }
         if given
             .as_deref()
-            .is_some_and(|given| others.contains(&given))
+            .is_some_and(|given| others.iter().any(|it| it.eq_ignore_ascii_case(given)))
         {
             near = Some(name);
         }
@@ -266,7 +266,7 @@ fn duration_text(role: Role, value: &Expr) -> syn::Result<Option<String>> {
     }
 }
 
-enum Constant {
+pub(crate) enum Constant {
     /// Outside of every function and type.
     Free,
     /// `Self::TTL` and `T::TTL` may depend on generics, which a constant item cannot use.
@@ -274,7 +274,7 @@ enum Constant {
 }
 
 /// Returns the kind of constant that a value certainly is, based on its name in capitals.
-fn constant(value: &Expr) -> Option<Constant> {
+pub(crate) fn constant(value: &Expr) -> Option<Constant> {
     let Expr::Path(path) = value else {
         return None;
     };
@@ -296,7 +296,7 @@ fn constant(value: &Expr) -> Option<Constant> {
     })
 }
 
-fn ident(value: &Expr) -> Option<&Ident> {
+pub(crate) fn ident(value: &Expr) -> Option<&Ident> {
     match value {
         Expr::Path(path) if path.qself.is_none() => path.path.get_ident(),
         _ => None,
@@ -304,7 +304,7 @@ fn ident(value: &Expr) -> Option<&Ident> {
 }
 
 /// Returns a name, even if it is written in quotes or with its type.
-fn word(value: &Expr) -> Option<String> {
+pub(crate) fn word(value: &Expr) -> Option<String> {
     match value {
         Expr::Lit(ExprLit {
             lit: Lit::Str(text),

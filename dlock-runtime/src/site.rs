@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use crate::options::{Options, Wait};
+use crate::{
+    mode::LockMode,
+    options::{Options, Wait},
+};
 
 /// One function under `#[distributed_lock]`.
 ///
@@ -25,6 +28,8 @@ pub struct LockSite {
     line: u32,
     template: &'static str,
     templates: &'static [&'static str],
+    /// For each template, whether it is `shared(..)`. Empty if none is.
+    shared: &'static [bool],
     /// The template, or the attribute's `metric`.
     metric: &'static str,
     options: Options,
@@ -51,6 +56,7 @@ impl LockSite {
             line,
             template,
             templates,
+            shared: &[],
             metric: template,
             options,
             computed,
@@ -62,6 +68,14 @@ impl LockSite {
     #[must_use]
     pub const fn with_metric(mut self, metric: &'static str) -> Self {
         self.metric = metric;
+        self
+    }
+
+    /// Sets which of the templates are `shared(..)`.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_shared(mut self, shared: &'static [bool]) -> Self {
+        self.shared = shared;
         self
     }
 
@@ -135,6 +149,38 @@ impl LockSite {
     #[must_use]
     pub fn templates(&self) -> &'static [&'static str] {
         self.templates
+    }
+
+    /// Returns the mode of each key, in the order of the [templates](Self::templates). It is `None` for a number
+    /// of permits that is [computed](Self::computed).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockMode, LockSite};
+    ///
+    /// /// The keys that the function holds together with other calls.
+    /// fn shares(site: &LockSite) -> Vec<&str> {
+    ///     let keys = site.templates().iter().zip(site.modes());
+    ///     let shared = keys.filter(|(_, mode)| *mode == Some(LockMode::Shared));
+    ///     shared.map(|(template, _)| *template).collect()
+    /// }
+    /// # let _: fn(&LockSite) -> Vec<&str> = shares;
+    /// ```
+    #[must_use]
+    pub fn modes(&self) -> Vec<Option<LockMode>> {
+        let is_known = !self.computed.contains(&"permits");
+        let own = is_known.then(|| self.options.mode.unwrap_or_default());
+        let shared = self.shared.iter().copied().chain(std::iter::repeat(false));
+        let templates = self.templates.iter().zip(shared);
+        templates
+            .map(|(_, is_shared)| {
+                if is_shared {
+                    Some(LockMode::Shared)
+                } else {
+                    own
+                }
+            })
+            .collect()
     }
 
     /// Returns the TTL, or `None` if it is the manager's or [computed](Self::computed).

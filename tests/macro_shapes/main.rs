@@ -46,6 +46,7 @@ mod l_template;
 
 mod enabled;
 mod failures;
+mod modes;
 mod options;
 mod outcomes;
 mod skips;

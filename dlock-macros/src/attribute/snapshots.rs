@@ -70,6 +70,15 @@ snapshots! {
     computed_options:
         r#"key = "job", ttl = TTL, wait = job.patience(), max_hold = Self::LIMIT, on_lost = finish"#,
         "async fn work(&self, job: Job) -> Result<(), Error> { job.run().await }";
+    shared: r#"key = "catalog:<self.shop>", mode = shared, wait = "2s""#,
+        "/// Reads the catalog.
+        pub async fn read(&self) -> Result<Catalog, Error> { self.store.read().await }";
+    computed_permits: r#"key = "api:<tenant.id>", permits = tenant.calls()"#,
+        "async fn call(tenant: &Tenant) -> Result<(), Error> { tenant.call().await }";
+    list_with_shared:
+        r#"key = ["order:<id>", shared("tenant:<tenant>")], permits = LINES, metric = "order""#,
+        "/// Settles an order.
+        pub async fn settle(id: u64, tenant: &str) -> Result<(), Error> { store(id, tenant).await }";
     detached: r#"key = "payment:<id>", on_cancel = detach"#,
         "async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
             card.charge(id).await

@@ -13,6 +13,9 @@ const ARGUMENTS: &str = r#"key = "order:<self.tenant>/<id>", ttl = "30s", wait =
 const SEVERAL: &str = r#"key = ["order:<self.tenant>", "item:<id>"], on_busy = skip,
     enabled = self.has_replicas(id)?, metric = "order""#;
 
+/// Modes of keys.
+const MODES: &str = r#"key = ["order:<self.tenant>", shared("item:<id>")], permits = most(id)"#;
+
 const ITEMS: &[&str] = &[
     "/// Pays.
     #[must_use]
@@ -152,11 +155,121 @@ fn constants_are_static_and_expressions_are_not() {
     }
 }
 
+/// Each has this number of mistakes.
+#[test]
+fn a_mode_is_given_once_and_has_an_effect() {
+    let item = "async fn pay(id: u64, most: u32) -> R { BODY }";
+    let one = "key = \"a\"";
+    let mixed = "key = [\"a\", shared(\"b\")]";
+    let all = "key = [shared(\"a\"), shared(\"b\")]";
+    for (key, mode, mistakes) in [
+        (one, "mode = shared", 0),
+        (one, "mode = exclusive", 0),
+        (one, "permits = 1", 0),
+        (one, "permits = 4294967295", 0),
+        (one, "permits = 3u32", 0),
+        (one, "permits = most", 0),
+        (one, "permits = 0", 1),
+        (one, "permits = 0x0", 1),
+        (one, "permits = -1", 1),
+        (one, "permits = 4294967296", 1),
+        (
+            one,
+            "permits = 99999999999999999999999999999999999999999",
+            1,
+        ),
+        (one, "permits = 3i32", 1),
+        (one, "permits = '3'", 1),
+        (one, "permits = \"0\"", 1),
+        (one, "mode = shared, permits = 3", 1),
+        (one, "permits = 3, mode = exclusive", 1),
+        (one, "mode = permits, permits = 3", 1),
+        (one, "mode = shared, permits = 0", 1),
+        (mixed, "mode = exclusive", 0),
+        (mixed, "permits = most", 0),
+        (mixed, "mode = shared", 1),
+        (mixed, "mode = shared, permits = 3", 1),
+        (all, "ttl = \"9s\"", 0),
+        (all, "mode = shared", 1),
+        (all, "mode = exclusive", 1),
+        (all, "permits = 3", 1),
+        ("key = [shared(\"a\"), 7]", "permits = 3", 1),
+        ("key = [shared(\"a\"), \"b\",]", "permits = 3", 0),
+        ("key = [shared(\"a\"), shared(\"a\")]", "wait = never", 1),
+        ("key = [shared(\"a\",)]", "wait = never", 0),
+        ("key = [self::shared(\"a\")]", "wait = never", 1),
+        ("key = [shared(\"a\")(\"b\")]", "wait = never", 1),
+        ("key = [\"a\", of(id)]", "wait = never", 1),
+        ("key = shared(\"a\")", "mode = shared", 1),
+    ] {
+        let expansion = expanded(&format!("{key}, {mode}"), item);
+        assert_eq!(errors(&expansion), mistakes, "{key}, {mode}: {expansion}");
+        assert_eq!(expansion.matches("BODY").count(), 1, "{expansion}");
+    }
+}
+
+#[test]
+fn each_key_has_its_mode() {
+    let item = "async fn pay(id: u64) -> R { BODY }";
+    for (key, own, shared, site) in [
+        ("\"a\"", 0, 0, "[\"a\"] , [] , [])"),
+        ("[\"a\", \"b\"]", 0, 0, "[\"a\" , \"b\"] , [] , [])"),
+        ("[shared(\"a\")]", 0, 1, "[\"a\"] , [] , [] ; [true])"),
+        (
+            "[\"a\", shared(\"b\"), \"c\"]",
+            2,
+            1,
+            "[\"a\" , \"b\" , \"c\"] , [] , [] ; [false , true , false])",
+        ),
+    ] {
+        let expansion = expanded(&format!("key = {key}"), item);
+        assert_eq!(
+            expansion.matches(":: own_key (").count(),
+            own,
+            "{expansion}"
+        );
+        assert_eq!(
+            expansion.matches(":: shared_key (").count(),
+            shared,
+            "{expansion}"
+        );
+        assert!(expansion.contains(site), "{expansion}");
+    }
+}
+
+#[test]
+fn a_number_of_permits_is_checked_where_it_is_known() {
+    let item = "async fn pay<const MANY: u32>(SOME: u32) -> R { BODY }";
+    let check = ":: dlock :: __private :: check_permits (";
+    for (permits, calls) in [
+        ("3", "[. permits (3u32)] , [])".to_owned()),
+        (
+            "limits::MOST",
+            format!("[. permits ({check}limits :: MOST))] , [])"),
+        ),
+        (
+            "Self::MOST",
+            format!("() . permits (const {{ {check}Self :: MOST) }})"),
+        ),
+        // Generic parameters of the function, and most likely of its type.
+        ("MANY", format!("() . permits (const {{ {check}MANY) }})")),
+        ("N", format!("() . permits (const {{ {check}N) }})")),
+        ("SOME", "() . permits (SOME)".to_owned()),
+        ("{ OF_TYPE }", "() . permits (OF_TYPE)".to_owned()),
+        ("most(SOME)?", "() . permits (most (SOME) ?)".to_owned()),
+    ] {
+        let expansion = expanded(&format!("key = \"a\", permits = {permits}"), item);
+        let is_computed = expansion.contains("[] , [\"permits\"])");
+        assert_eq!(is_computed, calls.starts_with("()"), "{expansion}");
+        assert!(expansion.contains(&calls), "{permits}: {expansion}");
+    }
+}
+
 /// Attributes on an `impl` read those of its methods as `Meta`.
 #[test]
 fn the_arguments_are_metas() {
     let metas = syn::punctuated::Punctuated::<syn::Meta, syn::Token![,]>::parse_terminated;
-    for (arguments, count) in [(ARGUMENTS, 10), (SEVERAL, 4)] {
+    for (arguments, count) in [(ARGUMENTS, 10), (SEVERAL, 4), (MODES, 2)] {
         let metas = syn::parse::Parser::parse_str(metas, arguments).expect("metas");
         assert_eq!(metas.len(), count);
     }
@@ -246,7 +359,7 @@ fn what_metrics_show_is_one_plain_word() {
 #[test]
 fn the_same_input_gives_the_same_output() {
     for item in ITEMS {
-        for arguments in [ARGUMENTS, SEVERAL] {
+        for arguments in [ARGUMENTS, SEVERAL, MODES] {
             assert_eq!(expanded(arguments, item), expanded(arguments, item));
         }
     }

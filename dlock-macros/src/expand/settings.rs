@@ -7,7 +7,9 @@ use syn::spanned::Spanned;
 
 use super::spans::{private, site, site_at};
 use crate::duration::Role;
-use crate::plan::{Length, Loss, Patience, Plan, Setting};
+use crate::plan::{Length, Loss, Mode, Patience, Permits, Plan, Setting};
+
+const PERMITS: &str = "permits";
 
 /// Returns the calls that set options: those known at compile time, or those computed at each call.
 pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
@@ -33,6 +35,17 @@ pub(super) fn calls(plan: &Plan, fixed: bool) -> TokenStream {
                 let wait = self::patience(plan, patience);
                 quote_spanned!(site()=> .wait(#wait))
             }
+            Setting::Mode(mode) => {
+                let mode = match mode {
+                    Mode::Shared => quote_spanned!(site()=> Shared),
+                    Mode::Exclusive => quote_spanned!(site()=> Exclusive),
+                };
+                quote_spanned!(site()=> .mode(#private::LockMode::#mode))
+            }
+            Setting::Permits(permits) => {
+                let permits = self::permits(plan, permits);
+                quote_spanned!(site()=> .permits(#permits))
+            }
         })
         .collect()
 }
@@ -45,22 +58,35 @@ pub(super) fn computed(plan: &Plan) -> impl Iterator<Item = &'static str> {
 }
 
 fn length(plan: &Plan, role: Role, length: &Length) -> TokenStream {
-    let checked = |path: &Expr| {
-        let place = site_at(path.span());
-        let private = private(plan.krate.as_ref(), place);
-        let check = Ident::new(&format!("check_{}", role.name()), place);
-        quote_spanned!(place=> #private::#check(#path))
-    };
     match length {
         Length::Fixed(duration) => millis(*duration),
         // Evaluated with the static, so the compiler reports a bad constant here.
-        Length::Constant(path) => checked(path),
-        Length::Associated(path) => {
-            let checked = checked(path);
-            quote_spanned!(site_at(path.span())=> const { #checked })
-        }
+        Length::Constant(path) => checked(plan, role.name(), path),
+        Length::Associated(path) => checked_at_use(plan, role.name(), path),
         Length::Computed(value) => value.to_token_stream(),
     }
+}
+
+fn permits(plan: &Plan, permits: &Permits) -> TokenStream {
+    match permits {
+        Permits::Fixed(number) => quote_spanned!(site()=> #number),
+        Permits::Constant(path) => checked(plan, PERMITS, path),
+        Permits::Associated(path) => checked_at_use(plan, PERMITS, path),
+        Permits::Computed(value) => value.to_token_stream(),
+    }
+}
+
+/// Returns a constant as the argument of the function that checks this option.
+fn checked(plan: &Plan, option: &str, path: &Expr) -> TokenStream {
+    let place = site_at(path.span());
+    let private = private(plan.krate.as_ref(), place);
+    let check = Ident::new(&format!("check_{option}"), place);
+    quote_spanned!(place=> #private::#check(#path))
+}
+
+fn checked_at_use(plan: &Plan, option: &str, path: &Expr) -> TokenStream {
+    let checked = checked(plan, option, path);
+    quote_spanned!(site_at(path.span())=> const { #checked })
 }
 
 fn patience(plan: &Plan, patience: &Patience) -> TokenStream {
@@ -90,6 +116,8 @@ impl Setting {
             Setting::Wait(_) => Role::Wait.name(),
             Setting::Renew(_) => "renew",
             Setting::OnLost(_) => "on_lost",
+            Setting::Mode(_) => "mode",
+            Setting::Permits(_) => PERMITS,
         }
     }
 
@@ -99,7 +127,10 @@ impl Setting {
                 matches!(length, Length::Fixed(_) | Length::Constant(_))
             }
             Setting::Wait(patience) => !matches!(patience, Patience::Computed(_)),
-            Setting::Renew(_) | Setting::OnLost(_) => true,
+            Setting::Permits(permits) => {
+                matches!(permits, Permits::Fixed(_) | Permits::Constant(_))
+            }
+            Setting::Renew(_) | Setting::OnLost(_) | Setting::Mode(_) => true,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
-use crate::site::LockSite;
+use crate::{mode::LockMode, site::LockSite};
 
 /// Each expansion of the attribute adds its site here.
 #[cfg(not(target_family = "wasm"))]
@@ -39,6 +39,9 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
 /// function with several keys must agree with the other functions of each key. Options that are computed at
 /// each call are not compared.
 ///
+/// Functions may lock a key in different modes: those that read in shared mode, and those that write
+/// exclusively. The functions that set `permits` for a key must set the same number.
+///
 /// # Panics
 ///
 /// Panics if functions disagree. The message names each template, option, function and line.
@@ -59,26 +62,40 @@ pub fn assert_lock_sites_agree() {
     assert!(report.is_empty(), "{report}");
 }
 
+/// A function that takes a lock.
+struct Taker<'a> {
+    site: &'a LockSite,
+    /// The number of permits, if it takes one of them.
+    permits: Option<u32>,
+}
+
 fn disagreements(sites: &[&LockSite]) -> String {
-    let mut locks: BTreeMap<String, (&str, Vec<&LockSite>)> = BTreeMap::new();
+    let mut locks: BTreeMap<String, (&str, Vec<Taker<'_>>)> = BTreeMap::new();
     for site in sites {
-        for template in site.templates() {
+        for (template, mode) in site.templates().iter().zip(site.modes()) {
             let lock = locks.entry(shape(template));
-            let (_, sites) = lock.or_insert_with(|| (template, Vec::new()));
+            let (_, takers) = lock.or_insert_with(|| (template, Vec::new()));
+            let permits = match mode {
+                Some(LockMode::Permits(most)) => Some(most),
+                _ => None,
+            };
             // Two keys of one function may be the same lock except for the names.
-            if sites.last().is_none_or(|last| !std::ptr::eq(*last, *site)) {
-                sites.push(site);
+            match takers.last_mut() {
+                Some(last) if std::ptr::eq(last.site, *site) => {
+                    last.permits = last.permits.or(permits);
+                }
+                _ => takers.push(Taker { site, permits }),
             }
         }
     }
     let mut report = String::new();
-    for (template, sites) in locks.values() {
-        let declared: Vec<_> = sites.iter().map(|site| (site, settings(site))).collect();
+    for (template, takers) in locks.values() {
+        let declared: Vec<_> = takers.iter().map(|it| (it.site, settings(it))).collect();
         for (index, (option, _)) in declared[0].1.iter().enumerate() {
             let declared: Vec<_> = declared
                 .iter()
                 .filter(|(site, _)| !site.computed().contains(option))
-                .map(|(site, settings)| (site, &settings[index].1))
+                .filter_map(|(site, settings)| Some((site, settings[index].1.as_ref()?)))
                 .collect();
             if declared.windows(2).all(|pair| pair[0].1 == pair[1].1) {
                 continue;
@@ -114,13 +131,14 @@ fn shape(template: &str) -> String {
     shape
 }
 
-/// Returns each option and its value as text.
-fn settings(site: &LockSite) -> [(&'static str, String); 6] {
-    fn shown<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
-        value.map_or_else(|| "not set".to_owned(), show)
+/// Returns each option and its value as text, if it has one to compare.
+fn settings(taker: &Taker<'_>) -> [(&'static str, Option<String>); 7] {
+    #[expect(clippy::unnecessary_wraps, reason = "one option may have none")]
+    fn shown<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> Option<String> {
+        Some(value.map_or_else(|| "not set".to_owned(), show))
     }
     let duration = |length: Duration| format!("{length:?}");
-    let options = site.options();
+    let options = taker.site.options();
     [
         ("ttl", shown(options.ttl, duration)),
         ("wait", shown(options.wait, |wait| format!("{wait:?}"))),
@@ -131,6 +149,8 @@ fn settings(site: &LockSite) -> [(&'static str, String); 6] {
             "on_lost",
             shown(options.on_lost, |loss| format!("{loss:?}")),
         ),
+        // Readers and writers of a key, and those who take a permit, do not have the same mode.
+        ("permits", taker.permits.map(|most| most.to_string())),
     ]
 }
 
@@ -170,6 +190,44 @@ mod tests {
         Options::new(),
         &[],
     );
+
+    const SHARED: Options = Options::new().mode(LockMode::Shared);
+    const THREE: Options = Options::new().permits(3);
+
+    static READS: LockSite = site("reads", 6, &["order:<id>"], SHARED, &[]);
+    static THIRD: LockSite = site("third", 7, &["order:<id>"], THREE, &[]);
+    static FIFTH: LockSite = site("fifth", 8, &["order:<id>"], Options::new().permits(5), &[]);
+    static COUNTS: LockSite = site("counts", 9, &["order:<id>"], Options::new(), &["permits"]);
+    static LISTS: LockSite = site(
+        "lists",
+        10,
+        &["shop:<a>", "order:<b>"],
+        Options::new().permits(5),
+        &[],
+    )
+    .with_shared(&[false, true]);
+
+    #[test]
+    fn readers_and_writers_agree() {
+        assert_eq!(disagreements(&[&A, &READS, &THIRD, &COUNTS, &LISTS]), "");
+        assert_eq!(
+            LISTS.modes(),
+            [Some(LockMode::Permits(5)), Some(LockMode::Shared)]
+        );
+        assert_eq!(READS.modes(), [Some(LockMode::Shared)]);
+        assert_eq!(COUNTS.modes(), [None]);
+        assert_eq!(E.modes(), [Some(LockMode::Exclusive); 3]);
+    }
+
+    #[test]
+    fn another_number_of_permits_is_named() {
+        assert_eq!(
+            disagreements(&[&A, &READS, &THIRD, &FIFTH, &COUNTS]),
+            "`permits` differs for the lock `order:<id>`:\n  \
+             3, in third (a.rs:7)\n  \
+             5, in fifth (a.rs:8)\n"
+        );
+    }
 
     #[test]
     fn names_do_not_make_another_lock() {

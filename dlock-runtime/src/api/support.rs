@@ -59,6 +59,7 @@ macro_rules! __site {
         [$($options:tt)*],
         $computed:expr
         $(, $metric:literal)?
+        $(; $shared:expr)?
     ) => {{
         static __DLOCK_SITE: $crate::support::LockSite = $crate::support::LockSite::new(
             ::core::concat!(::core::module_path!(), "::", $function),
@@ -68,7 +69,7 @@ macro_rules! __site {
             &[$template $(, $more)*],
             $crate::support::Options::new() $($options)*,
             &$computed,
-        )$(.with_metric($metric))?;
+        )$(.with_metric($metric))?$(.with_shared(&$shared))?;
         $crate::__register!(__DLOCK_SITE);
         &__DLOCK_SITE
     }};

@@ -1,13 +1,17 @@
 //! Mistakes in the attribute's options, and in what they make of a call.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{MACROS, facade};
+use super::super::look::{MACROS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const CHECK: &str = "dlock-macros/src/check.rs";
 const VALUES: &str = "dlock-macros/src/values.rs";
 const SETTINGS: &str = "dlock-macros/src/expand/settings.rs";
 const ELSEWHERE: &str = "dlock-macros/src/elsewhere.rs";
+const MODES: &str = "dlock-macros/src/modes.rs";
+const EXPAND: &str = "dlock-macros/src/expand.rs";
+const KEY: &str = "dlock-macros/src/key.rs";
+const REGISTRY: &str = "dlock-runtime/src/api/registry.rs";
 const OPTIONAL: &str = "dlock-runtime/src/api/optional.rs";
 const DETACH: &str = "dlock-runtime/src/api/detach.rs";
 const SITE: &str = "dlock-runtime/src/site.rs";
@@ -79,6 +83,74 @@ pub(super) const ALL: &[Mutant] = &[
         "if let Some(runtime) = «&self.runtime» {",
         "if self.acquisition.is_some() { &self.runtime } else { &None }",
         SHAPES,
+    ),
+    // `mode`, `permits` and `shared(..)`.
+    Mutant::new(
+        "permits-zero",
+        "A lock may have no permit",
+        MODES,
+        "«number.base10_digits() == \"0\"»",
+        "{ let _ = number; false }",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "permits-generic-in-static",
+        "A number of permits that is a generic parameter stands in the static",
+        MODES,
+        "Some(Constant::Free) if «!may_be_generic(value, target)» =>",
+        "{ let _ = may_be_generic(value, target); true }",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "mode-beside-permits",
+        "A function may set `mode` and `permits`",
+        CHECK,
+        "if «has_mode && has_permits» {",
+        "false",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "mode-without-effect",
+        "A function may set the mode of keys that are all shared",
+        CHECK,
+        "Sharing::All if «has_mode || has_permits» =>",
+        "false",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "shared-key-is-own",
+        "The only key of a list is held exclusively although it is shared",
+        EXPAND,
+        "[key] if «!key.shared» =>",
+        "true",
+        &[
+            Tests(MACROS, &["attribute::"]),
+            Tests(facade("macro_shapes"), &["modes::"]),
+        ],
+    ),
+    Mutant::new(
+        "shared-key-unlisted",
+        "The list of locks does not say which keys are shared",
+        EXPAND,
+        "let has_shared = «plan.keys.iter().any(|key| key.shared)»;",
+        "false",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "key-in-two-modes",
+        "A template may stand in a list twice if one is shared",
+        KEY,
+        "«seen.push((value, shared));»",
+        "if !shared { seen.push((value, shared)); }",
+        ATTRIBUTE,
+    ),
+    Mutant::new(
+        "permits-differ",
+        "Functions with another number of permits agree",
+        REGISTRY,
+        "LockMode::Permits(most)) => «Some(most)»,",
+        "{ let _ = most; None }",
+        &[Tests(RUNTIME, &["registry::"])],
     ),
     // `metric`, and the names of other libraries.
     Mutant::new(

@@ -1,0 +1,8 @@
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = ["order:<id>", shared(shared("tenant"))])]
+async fn settle(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {}
