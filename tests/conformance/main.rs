@@ -12,6 +12,7 @@ mod contract;
 mod hints;
 mod leases;
 mod managers;
+mod modes;
 mod nodes;
 mod protocol;
 
@@ -77,6 +78,13 @@ macro_rules! cases_of_every_store {
                 a_release_tells_that_the_lease_was_gone,
                 a_short_body_whose_lock_was_deleted_is_no_success,
                 a_lost_lease_does_not_harm_its_successor,
+            }
+            modes {
+                readers_and_writers_never_overlap,
+                no_more_than_n_permits_are_held,
+                a_shared_lease_is_renewed_until_its_last_body_ends,
+                a_lost_shared_lease_ends_all_of_its_bodies,
+                calls_for_keys_of_mixed_modes_all_end,
             }
         }
     };

@@ -49,6 +49,16 @@
 //! therefore lock its keys on its nodes. If other clients lock on the same servers, give the quorum a namespace
 //! of its own.
 //!
+//! # Shared locks
+//!
+//! A lock is shared when a majority of the nodes has the claim among its sharers. No node has sharers beside an
+//! exclusive holder, and two majorities meet in a node, so no claim shares the lock while another one holds it
+//! exclusively. An exclusive waiter in a node's queue keeps new sharers out there, so they do not starve it.
+//!
+//! Sharers may have different tokens: each of them has the greatest fence that its majority has counted. All of them
+//! are greater than those of exclusive holders before, and less than those after. A sharer whose writes a resource
+//! compares by their tokens may therefore be fenced off by another sharer.
+//!
 //! # Rounds
 //!
 //! - `acquire` sends the rounds, `tally` decides the outcome of one round, and `outcome` names the conflicting
@@ -96,9 +106,9 @@ use self::{
     shared::{Shared, in_all},
 };
 use super::{
-    AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, HintSink, LockStore, QuorumNode,
-    ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks,
-    StoreProperties,
+    AcquireOutcome, AcquireRequest, Detaching, Drift, DynNode, HintSink, LockMode, LockModes,
+    LockStore, QuorumNode, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
+    StoreErrorKind, StoreHooks, StoreProperties,
 };
 use crate::{
     error::ConnectError,
@@ -249,12 +259,15 @@ impl LockStore for Quorum {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let ReleaseRequest { key, owner, .. } = request;
+        let ReleaseRequest {
+            key, owner, mode, ..
+        } = request;
         needs_runtime()?;
-        release::release(&self.shared, key, owner, self.node_timeout).await
+        release::release(&self.shared, key, mode, owner, self.node_timeout).await
     }
 
-    /// Waiters are only notified. The drift is the greatest of all stores.
+    /// Waiters are only notified. The drift is the greatest of all stores. There are no permits: of `N` nodes with
+    /// `n` permits each, `N * n / majority` claims could have a majority, which may be more than `n`.
     fn properties(&self) -> StoreProperties<'_> {
         let nodes = self.shared.nodes.iter();
         let nodes: Vec<_> = nodes.map(|node| node.properties()).collect();
@@ -262,12 +275,19 @@ impl LockStore for Quorum {
         for node in &nodes {
             drift = drift.max(node.drift);
         }
+        let is_shared = nodes.iter().all(|it| it.modes.contains(LockMode::Shared));
+        let modes = if is_shared {
+            LockModes::EXCLUSIVE.with_shared()
+        } else {
+            LockModes::EXCLUSIVE
+        };
         let shortest = nodes.iter().map(|it| it.shortest_ttl).max();
         let longest = nodes.iter().map(|it| it.longest_ttl).min();
         StoreProperties::new()
             .grants(false)
             .gives_up_after(in_all(self.node_timeout))
             .drift(drift)
+            .modes(modes)
             .ttls(shortest.unwrap_or_default(), longest.unwrap_or_default())
             .hooks(self)
     }
@@ -297,13 +317,16 @@ impl StoreHooks for Quorum {
 
     /// Returns `true` if all stores released it.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
-        let ReleaseRequest { key, owner, .. } = request;
+        let ReleaseRequest {
+            key, owner, mode, ..
+        } = request;
         let Some(standing) = self.shared.claims.release(owner, key) else {
             return true;
         };
         let release = |node: usize| {
             let store = self.shared.nodes[node].as_ref();
-            store.release_at_once(ReleaseRequest::new(key, standing.ids.at(node)))
+            let release = ReleaseRequest::new(key, standing.ids.at(node));
+            store.release_at_once(release.mode(mode))
         };
         // Each node is tried: a node that has released stays released.
         let refused = standing

@@ -54,6 +54,7 @@ pub(super) async fn acquire(
         key: request.key.clone(),
         owner: request.owner,
         ttl: request.ttl,
+        mode: request.mode,
         label: request.label.into(),
         function: request.function.into(),
     });
@@ -258,7 +259,8 @@ impl Round<'_> {
         // Recorded before the releases are sent: a later request must not meet a release.
         let given_back = claims.give_back(owner, key, self.before, held, touched);
         let until = self.begun + self.ask.ttl.max(ALIVE + GRANT_TTL) + limit;
-        Owed::new(self.shared, key, given_back.ids, until, limit).give_back();
+        let mode = self.ask.mode;
+        Owed::new(self.shared, key, mode, given_back.ids, until, limit).give_back();
         given_back.is_latest
     }
 }

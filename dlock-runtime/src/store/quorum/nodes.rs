@@ -17,6 +17,7 @@ use tokio::{
 
 use crate::{
     key::LockKey,
+    mode::LockMode,
     owner::OwnerId,
     store::{
         AcquireOutcome, AcquireRequest, DynNode, Proposal, RaiseRequest, Raised, ReleaseRequest,
@@ -34,6 +35,7 @@ pub(super) struct Ask {
     /// The owner id of the attempt, as the manager knows it.
     pub(super) owner: OwnerId,
     pub(super) ttl: Duration,
+    pub(super) mode: LockMode,
     pub(super) label: Box<str>,
     pub(super) function: Box<str>,
 }
@@ -62,7 +64,10 @@ impl Ask {
     /// Returns the request for one node.
     pub(super) fn proposal(&self, id: OwnerId, fence: u64) -> Proposal<'_> {
         let request = AcquireRequest::new(&self.key, id, self.ttl);
-        let request = request.label(&self.label).function(&self.function);
+        let request = request
+            .mode(self.mode)
+            .label(&self.label)
+            .function(&self.function);
         Proposal::new(request, fence)
     }
 }
@@ -94,10 +99,11 @@ pub(super) async fn raise(
 pub(super) async fn release(
     nodes: Nodes,
     key: LockKey,
+    mode: LockMode,
     node: usize,
     id: OwnerId,
 ) -> Reply<Released> {
-    let release = ReleaseRequest::new(&key, id);
+    let release = ReleaseRequest::new(&key, id).mode(mode);
     Reply::of(node, id, nodes[node].release(release).await)
 }
 
@@ -113,6 +119,7 @@ pub(super) async fn renew_all(
         .iter()
         .map(|(ask, standing)| {
             RenewRequest::new(&ask.key, standing.ids.at(node), ask.ttl)
+                .mode(ask.mode)
                 .label(&ask.label)
                 .function(&ask.function)
         })

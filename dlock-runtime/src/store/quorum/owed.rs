@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     key::LockKey,
+    mode::LockMode,
     owner::OwnerId,
     random::jittered,
     store::{ALIVE, GRANT_TTL, ReleaseRequest},
@@ -42,7 +43,7 @@ impl Shared {
             return;
         }
         let until = Instant::now() + ask.ttl.max(ALIVE + GRANT_TTL);
-        Owed::new(self, &ask.key, vec![(node, id)], until, limit).give_back();
+        Owed::new(self, &ask.key, ask.mode, vec![(node, id)], until, limit).give_back();
     }
 }
 
@@ -50,6 +51,7 @@ impl Shared {
 pub(super) struct Owed {
     shared: Arc<Shared>,
     key: LockKey,
+    mode: LockMode,
     ids: Vec<(usize, OwnerId)>,
     /// The time at which the nodes have forgotten the lease by themselves.
     until: Instant,
@@ -65,6 +67,7 @@ impl Owed {
     pub(super) fn new(
         shared: &Arc<Shared>,
         key: &LockKey,
+        mode: LockMode,
         ids: Vec<(usize, OwnerId)>,
         until: Instant,
         limit: Duration,
@@ -72,6 +75,7 @@ impl Owed {
         Self {
             shared: shared.clone(),
             key: key.clone(),
+            mode,
             ids,
             until,
             limit,
@@ -108,7 +112,13 @@ impl Owed {
         let nodes = &self.shared.nodes;
         let mut requests = Requests::with_capacity(self.ids.len());
         for (node, id) in &self.ids {
-            requests.add(release(nodes.clone(), self.key.clone(), *node, *id));
+            requests.add(release(
+                nodes.clone(),
+                self.key.clone(),
+                self.mode,
+                *node,
+                *id,
+            ));
         }
         let mut timer = Timer::new(Instant::now() + self.limit);
         while let Some(reply) = requests.next(&mut timer).await {
@@ -128,13 +138,15 @@ impl Drop for Owed {
         }
         let Some(runtime) = self.elsewhere.take() else {
             for (node, id) in ids {
-                self.shared.nodes[node].release_at_once(ReleaseRequest::new(&self.key, id));
+                let release = ReleaseRequest::new(&self.key, id).mode(self.mode);
+                self.shared.nodes[node].release_at_once(release);
             }
             return;
         };
         let rest = Self {
             shared: self.shared.clone(),
             key: self.key.clone(),
+            mode: self.mode,
             ids,
             until: self.until,
             limit: self.limit,

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     key::LockKey,
+    mode::LockMode,
     owner::OwnerId,
     store::{Released, StoreError, StoreErrorKind},
 };
@@ -20,6 +21,7 @@ use crate::{
 pub(super) async fn release(
     shared: &Arc<Shared>,
     key: &LockKey,
+    mode: LockMode,
     owner: OwnerId,
     limit: Duration,
 ) -> Result<Released, StoreError> {
@@ -30,7 +32,13 @@ pub(super) async fn release(
     let mut requests = Requests::with_capacity(standing.touched.len());
     for node in standing.touched.iter() {
         let id = standing.ids.at(node);
-        requests.add(release_one(shared.nodes.clone(), key.clone(), node, id));
+        requests.add(release_one(
+            shared.nodes.clone(),
+            key.clone(),
+            mode,
+            node,
+            id,
+        ));
     }
     let mut timer = Timer::new(Instant::now() + limit);
     let mut held = 0;
@@ -71,7 +79,7 @@ pub(super) async fn release(
             .iter()
             .map(|node| (node, standing.ids.at(node)))
             .collect();
-        let mut rest = Owed::new(shared, key, ids, standing.until, limit);
+        let mut rest = Owed::new(shared, key, mode, ids, standing.until, limit);
         in_background(async move {
             while let Some(reply) = requests.next(&mut timer).await {
                 if reply.answer.is_ok() {

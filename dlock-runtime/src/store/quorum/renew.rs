@@ -51,6 +51,7 @@ pub(super) async fn renew_all(
                 key: request.key.clone(),
                 owner: request.owner,
                 ttl: request.ttl,
+                mode: request.mode,
                 label: request.label.into(),
                 function: request.function.into(),
             };

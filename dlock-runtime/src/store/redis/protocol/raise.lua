@@ -1,6 +1,6 @@
 -- Raises the fence of a lock, but only for its owner, and only that of one grant.
 --
--- KEYS[1]  the lock: a string `owner fence label`
+-- KEYS[1]  the lock: a string `owner fence label`, or a hash if it is shared, whose epoch is raised
 -- KEYS[2]  the last fence of the slot
 -- ARGV[1]  owner            ARGV[2]  the fence it was granted with
 -- ARGV[3]  what that is raised to, below 2^52
@@ -16,16 +16,22 @@
 -- GETEX instead of GET, because it counts as a write, and "not yours" must come from a master.
 local lock, last_fence, owner, from, fence = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
--- Where others share the lock, it is a hash.
 local value = redis.pcall('GETEX', lock)
-if type(value) == 'table' then
-  local holders = redis.pcall('HLEN', lock)
-  if type(holders) == 'number' and holders > 0 then
-    return 0
+local holder, held_fence, label, earliest
+local is_shared = type(value) == 'table' and type(redis.pcall('HDEL', lock, ' ')) == 'number'
+if is_shared then
+  local time = redis.call('TIME')
+  local ends = string.match(redis.call('HGET', lock, owner) or '', '^(%d+) ')
+  if ends and tonumber(ends) > time[1] * 1000 + math.floor(time[2] / 1000) then
+    holder = owner
   end
-  value = redis.call('GETEX', lock)
+  held_fence, earliest = string.match(redis.call('HGET', lock, '!') or '', '^(%d+) (%d+)$')
+else
+  if type(value) == 'table' then
+    value = redis.call('GETEX', lock)
+  end
+  holder, held_fence, label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
 end
-local holder, held_fence, label = string.match(value or '', '^(%S+) (%d+) (%S+)$')
 if holder ~= owner or held_fence ~= from and held_fence ~= fence then
   return 0
 end
@@ -37,7 +43,9 @@ end
 if last < tonumber(fence) then
   redis.call('SET', last_fence, fence)
 end
-if tonumber(held_fence) < tonumber(fence) then
+if tonumber(held_fence) < tonumber(fence) and is_shared then
+  redis.call('HSET', lock, '!', fence .. ' ' .. earliest)
+elseif tonumber(held_fence) < tonumber(fence) then
   redis.call('SET', lock, owner .. ' ' .. fence .. ' ' .. label, 'KEEPTTL')
 end
 return 1
