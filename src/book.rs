@@ -45,6 +45,7 @@ macro_rules! links {
          [errors#unsupported]: crate::book::errors#unsupported\n\
          [errors#would-deadlock]: crate::book::errors#would-deadlock\n\
          [fencing]: crate::book::fencing\n\
+         [fencing#readers-and-permit-holders]: crate::book::fencing#readers-and-permit-holders\n\
          [fencing-column]: crate::book::fencing_column\n\
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
