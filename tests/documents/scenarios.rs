@@ -8,7 +8,7 @@ use std::{
 use crate::root;
 
 /// How many rows each section has.
-const SECTIONS: [(char, usize); 8] = [
+const SECTIONS: [(char, usize); 9] = [
     ('A', 17),
     ('B', 20),
     ('C', 16),
@@ -17,6 +17,7 @@ const SECTIONS: [(char, usize); 8] = [
     ('F', 12),
     ('G', 20),
     ('H', 16),
+    ('I', 7),
 ];
 
 /// A reason is a sentence.

@@ -77,7 +77,7 @@ impl LockKeys {
         for next in more {
             match modes.insert(next.key.clone(), next.mode) {
                 None => self.rest.push(next),
-                Some(mode) if mode == next.mode => {}
+                Some(listed) if listed == next.mode => {}
                 Some(_) => {
                     return Err(LockError::InvalidOption {
                         key: next.key,

@@ -115,7 +115,7 @@ impl<T: Clone> KeyState<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
     }
 
-    fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {
+    pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {
         self.front.iter().chain(&self.aside).chain(&self.pool)
     }
 

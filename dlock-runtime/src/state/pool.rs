@@ -125,8 +125,8 @@ impl<T: Clone> KeyState<T> {
         outcome
     }
 
-    /// Returns the first waiter, if nobody is in front of it.
-    fn next_in_line(&self, context: Context<'_>) -> Option<T> {
+    /// Returns the first waiter, if no attempt is in front of it.
+    pub(super) fn next_in_line(&self, context: Context<'_>) -> Option<T> {
         if self.front.as_ref().is_some_and(Attempt::is_active) {
             return None;
         }

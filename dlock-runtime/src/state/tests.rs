@@ -7,6 +7,7 @@ mod holds;
 mod late;
 mod orders;
 mod pauses;
+mod shared;
 mod traces;
 mod turns;
 mod waits;
@@ -24,6 +25,7 @@ use crate::{
     clock::Moment,
     error::{LostCause, StoreError, StoreErrorKind},
     fence::FencingToken,
+    mode::LockMode,
     options::{Timing, Wait},
     owner::{ClientId, OwnerId, Owners},
     random::{Random, SystemRandom},

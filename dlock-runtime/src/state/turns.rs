@@ -49,7 +49,11 @@ impl<T: Clone> KeyState<T> {
                 waiter.refused = true;
                 Effect::Wake
             }
-            Event::Left => return Outcome::of(self.leave_from(place, context)),
+            Event::Left => {
+                let effect = self.leave_from(place, context);
+                // It may have been woken as the next one, and has not looked.
+                return Outcome::and_next(effect, self.next_in_line(context));
+            }
             _ => Effect::Nothing,
         })
     }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock_history::{End, Section};
+use dlock_history::{End, Mode, Section};
 
 use crate::notes::{self, Note};
 
@@ -115,6 +115,7 @@ impl Follow {
                 *entered = at.max(*entered);
                 let begun = Section {
                     key,
+                    mode: Mode::Exclusive,
                     process,
                     task,
                     token,
@@ -145,6 +146,7 @@ impl Follow {
                 at,
             } => self.late.push(Section {
                 key,
+                mode: Mode::Exclusive,
                 process,
                 task,
                 token,

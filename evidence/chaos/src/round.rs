@@ -183,6 +183,8 @@ fn judge_writers(history: &History, report: &mut Report) {
 fn shown(violation: &Violation, faults: &[Fault]) -> String {
     let at = match violation {
         Violation::Overlap(_, later)
+        | Violation::TooMany(_, later)
+        | Violation::TokensDiffer(_, later)
         | Violation::TokenNotGreater(_, later)
         | Violation::TokenTwice(_, later)
         | Violation::Backwards(later) => Some(later.entered),
@@ -226,6 +228,7 @@ mod tests {
     fn section(token: i64, entered: Duration, left: Duration) -> Section {
         Section {
             key: KEYS[0].to_owned(),
+            mode: dlock_history::Mode::Exclusive,
             process: 1,
             task: 0,
             token,

@@ -21,6 +21,9 @@ pub use register::Register;
 pub struct Section {
     /// The lock.
     pub key: String,
+    /// How the task held it.
+    #[serde(default)]
+    pub mode: Mode,
     /// The process that was in the section.
     pub process: u32,
     /// Its task.
@@ -36,6 +39,20 @@ pub struct Section {
     pub left: Duration,
     /// The cause of its end.
     pub end: End,
+}
+
+/// Who else may be in a section of the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// Nobody.
+    #[default]
+    Exclusive,
+    /// All but exclusive sections.
+    Shared,
+    /// The same, where those that are there together may have different tokens.
+    SharedApart,
+    /// The same, with no more than so many sections of this mode at once.
+    Permits(u32),
 }
 
 /// The cause of a section's end.
@@ -94,10 +111,14 @@ pub enum Promise {
 pub enum Violation {
     /// Two tasks believed to hold one key.
     Overlap(Section, Section),
+    /// One more task believed to have a permit than there are: the newcomer, and one of the others.
+    TooMany(Section, Section),
     /// A later section of a key has no greater token.
     TokenNotGreater(Section, Section),
-    /// Two sections of a key have one token.
+    /// Two sections of a key have one token, and one of them is exclusive.
     TokenTwice(Section, Section),
+    /// Two sections were in a key together, with different tokens.
+    TokensDiffer(Section, Section),
     /// A resource took a write after one with a greater token.
     WentBack(Write, Write),
     /// A resource refused a write although it had taken none with a greater token.
@@ -113,8 +134,10 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Overlap(a, b) => write!(f, "two at once:\n  {a:?}\n  {b:?}"),
+            Self::TooMany(a, b) => write!(f, "too many at once:\n  {a:?}\n  {b:?}"),
             Self::TokenNotGreater(a, b) => write!(f, "the token did not grow:\n  {a:?}\n  {b:?}"),
             Self::TokenTwice(a, b) => write!(f, "one token for two:\n  {a:?}\n  {b:?}"),
+            Self::TokensDiffer(a, b) => write!(f, "two tokens together:\n  {a:?}\n  {b:?}"),
             Self::WentBack(a, b) => write!(f, "the resource went back:\n  {a:?}\n  {b:?}"),
             Self::WronglyRefused(a) => write!(f, "the resource refused the newest:\n  {a:?}"),
             Self::Backwards(a) => write!(f, "a section runs backwards:\n  {a:?}"),
@@ -123,8 +146,105 @@ impl fmt::Display for Violation {
     }
 }
 
+impl Mode {
+    /// Whether others may be in a section at the same time.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        !matches!(self, Self::Exclusive)
+    }
+}
+
+/// The sections of a key so far.
+#[derive(Default)]
+struct Before<'a> {
+    /// The one that lasted longest.
+    longest: Option<&'a Section>,
+    /// The one with the greatest token.
+    greatest: Option<&'a Section>,
+    /// The exclusive one that lasted longest, and the one with the greatest token.
+    exclusive: Option<&'a Section>,
+    exclusive_greatest: Option<&'a Section>,
+    /// The others that may last still.
+    shared: Vec<&'a Section>,
+}
+
+impl<'a> Before<'a> {
+    fn judge(&self, section: &Section, found: &mut Vec<Violation>) {
+        let pair = |other: &Section| (other.clone(), section.clone());
+        let excluded = if section.mode.is_shared() {
+            self.exclusive
+        } else {
+            self.longest
+        };
+        if let Some(other) = excluded.filter(|it| it.left > section.entered) {
+            let (other, section) = pair(other);
+            found.push(Violation::Overlap(other, section));
+        }
+        let greatest = if section.mode == Mode::SharedApart {
+            self.exclusive_greatest
+        } else {
+            self.greatest
+        };
+        if let Some(other) = greatest.filter(|it| it.token > section.token) {
+            let (other, section) = pair(other);
+            found.push(Violation::TokenNotGreater(other, section));
+        }
+        if !section.mode.is_shared() {
+            return;
+        }
+        let together = || self.shared.iter().filter(|it| it.left > section.entered);
+        // A smaller token has been found already.
+        let differs =
+            |it: &&&Section| it.token < section.token && section.mode != Mode::SharedApart;
+        if let Some(other) = together().find(differs) {
+            let (other, section) = pair(other);
+            found.push(Violation::TokensDiffer(other, section));
+        }
+        let Mode::Permits(mut most) = section.mode else {
+            return;
+        };
+        let (mut count, mut one) = (1, section);
+        for other in together() {
+            if let Mode::Permits(its) = other.mode {
+                (most, count, one) = (most.min(its), count + 1, other);
+            }
+        }
+        if count > most {
+            let (other, section) = pair(one);
+            found.push(Violation::TooMany(other, section));
+        }
+    }
+
+    fn add(&mut self, section: &'a Section) {
+        let lasts_longer = |it: Option<&Section>| it.is_none_or(|it| it.left < section.left);
+        if lasts_longer(self.longest) {
+            self.longest = Some(section);
+        }
+        if self.greatest.is_none_or(|it| it.token < section.token) {
+            self.greatest = Some(section);
+        }
+        if section.mode.is_shared() {
+            self.shared.retain(|it| it.left > section.entered);
+            self.shared.push(section);
+            return;
+        }
+        if lasts_longer(self.exclusive) {
+            self.exclusive = Some(section);
+        }
+        if self
+            .exclusive_greatest
+            .is_none_or(|it| it.token < section.token)
+        {
+            self.exclusive_greatest = Some(section);
+        }
+    }
+}
+
 impl History {
     /// Every broken promise in a world that can hold `promise`.
+    ///
+    /// Exclusive sections overlap no others of their key. Those that share it have one token while they are there
+    /// together, and a section after an exclusive one, or an exclusive one after any, has a greater token.
     ///
     /// A section that ends in the moment in which another begins does not overlap it: so two sections of no length
     /// may be at one moment. Of sections that begin at one moment, the one with the smaller token was first.
@@ -148,34 +268,22 @@ impl History {
         let mut sections: Vec<_> = self.sections.iter().collect();
         sections.sort_by_key(|it| (it.entered, it.token));
         let mut tokens = HashMap::<(&str, i64), &Section>::new();
-        // Of each key, the one that lasted longest so far and the one with the greatest token.
-        let mut before = HashMap::<&str, (&Section, &Section)>::new();
+        let mut before = HashMap::<&str, Before<'_>>::new();
         for section in sections {
             let key = section.key.as_str();
             if section.left < section.entered || section.entered < section.asked {
                 found.push(Violation::Backwards(section.clone()));
             }
-            if let Some(other) = tokens.insert((key, section.token), section) {
+            if let Some(other) = tokens.insert((key, section.token), section)
+                && !(section.mode.is_shared() && other.mode.is_shared())
+            {
                 found.push(Violation::TokenTwice(other.clone(), section.clone()));
             }
-            let (longest, greatest) = before.entry(key).or_insert((section, section));
-            if promise(section) == Promise::Exclusive && *longest != section {
-                if longest.left > section.entered {
-                    found.push(Violation::Overlap((*longest).clone(), section.clone()));
-                }
-                if greatest.token > section.token {
-                    found.push(Violation::TokenNotGreater(
-                        (*greatest).clone(),
-                        section.clone(),
-                    ));
-                }
+            let before = before.entry(key).or_default();
+            if promise(section) == Promise::Exclusive {
+                before.judge(section, found);
             }
-            if section.left > longest.left {
-                *longest = section;
-            }
-            if section.token > greatest.token {
-                *greatest = section;
-            }
+            before.add(section);
         }
     }
 
@@ -197,6 +305,7 @@ impl History {
             if promise(section) == Promise::Ordered
                 && let Some(before) = greatest.get(section.key.as_str())
                 && before.token > section.token
+                && !(before.mode == Mode::SharedApart && section.mode == Mode::SharedApart)
             {
                 let (before, section) = ((*before).clone(), section.clone());
                 found.push(Violation::TokenNotGreater(before, section));

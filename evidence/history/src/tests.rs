@@ -5,6 +5,7 @@ use super::*;
 fn section(token: i64, entered: u64, left: u64) -> Section {
     Section {
         key: "order:42".to_owned(),
+        mode: Mode::Exclusive,
         process: 0,
         task: 0,
         token,
@@ -193,4 +194,98 @@ fn the_register_takes_nothing_from_who_is_late() {
     };
     assert_eq!(history.judge(Promise::Fenced), []);
     assert_eq!((history.writes.len(), history.refused()), (5, 1));
+}
+
+fn shared(token: i64, entered: u64, left: u64) -> Section {
+    Section {
+        mode: Mode::Shared,
+        ..section(token, entered, left)
+    }
+}
+
+fn permit(token: i64, entered: u64, left: u64) -> Section {
+    Section {
+        mode: Mode::Permits(2),
+        ..section(token, entered, left)
+    }
+}
+
+#[test]
+fn those_that_share_a_key_are_there_together_with_one_token() {
+    let history = of(&[
+        shared(1, 0, 10),
+        permit(1, 5, 20),
+        shared(1, 6, 30),
+        permit(1, 10, 20),
+        shared(1, 40, 50),
+        section(2, 50, 60),
+        shared(3, 60, 70),
+    ]);
+    assert_eq!(history.judge(Promise::Exclusive), []);
+}
+
+#[test]
+fn an_exclusive_section_meets_no_other_whichever_is_first() {
+    let (reader, other) = (shared(1, 0, 50), shared(1, 1, 5));
+    let (writer, late) = (section(2, 10, 90), shared(3, 60, 70));
+    let all = [reader.clone(), other, writer.clone(), late.clone()];
+    let found = of(&all).judge(Promise::Exclusive);
+    let overlaps = [
+        Violation::Overlap(reader, writer.clone()),
+        Violation::Overlap(writer, late),
+    ];
+    assert_eq!(found, overlaps);
+    assert_eq!(of(&all).judge(Promise::Fenced), []);
+}
+
+#[test]
+fn one_permit_too_many_is_found() {
+    let (a, b, c) = (permit(1, 0, 20), permit(1, 5, 30), permit(1, 10, 15));
+    let found = of(&[a.clone(), b.clone(), c.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TooMany(b, c)]);
+    let next = permit(1, 20, 25);
+    let found = of(&[a.clone(), permit(1, 5, 30), next]).judge(Promise::Exclusive);
+    assert_eq!(found, []);
+    let fewer = Section {
+        mode: Mode::Permits(1),
+        ..permit(1, 10, 15)
+    };
+    let found = of(&[a.clone(), fewer.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TooMany(a, fewer)]);
+}
+
+#[test]
+fn two_tokens_together_are_found_and_one_on_both_sides_of_an_exclusive_section() {
+    let (a, b) = (shared(1, 0, 20), permit(2, 10, 30));
+    let found = of(&[a.clone(), b.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokensDiffer(a.clone(), b)]);
+    let (writer, late) = (section(2, 20, 30), shared(1, 30, 40));
+    let found = of(&[a.clone(), writer.clone(), late.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokenNotGreater(writer, late)]);
+    let same = section(1, 20, 30);
+    let found = of(&[a.clone(), same.clone()]).judge(Promise::Fenced);
+    assert_eq!(found, [Violation::TokenTwice(a, same)]);
+}
+
+#[test]
+fn where_sharers_have_tokens_of_their_own_only_exclusive_sections_are_in_order() {
+    let apart = |token, entered, left| Section {
+        mode: Mode::SharedApart,
+        ..section(token, entered, left)
+    };
+    let (a, b, writer) = (apart(3, 0, 20), apart(2, 10, 30), section(4, 30, 40));
+    let all = [
+        a.clone(),
+        b,
+        writer.clone(),
+        apart(6, 40, 50),
+        apart(5, 45, 50),
+    ];
+    assert_eq!(of(&all).judge(Promise::Exclusive), []);
+    let late = apart(3, 40, 50);
+    let found = of(&[writer.clone(), late.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokenNotGreater(writer.clone(), late)]);
+    let early = section(2, 20, 25);
+    let found = of(&[a.clone(), early.clone()]).judge(Promise::Exclusive);
+    assert_eq!(found, [Violation::TokenNotGreater(a, early)]);
 }

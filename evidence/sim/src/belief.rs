@@ -1,12 +1,15 @@
 //! The validity that a task believes in, from the begin of its section to the end of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use dlock::{FencingToken, Lease};
-use dlock_history::{End, Section};
+use dlock::{FencingToken, Lease, Wait};
+use dlock_history::{End, Mode, Section};
 use tokio::time::Instant;
 
 use crate::{host::Host, verdict::Finding, world::World};
+
+/// A wait may be longer by this: for a last answer, and for what has to be given back.
+const SPARE: Duration = Duration::from_secs(8);
 
 /// The task with a section.
 #[derive(Clone)]
@@ -16,8 +19,13 @@ pub(crate) struct Actor {
     pub(crate) task: u32,
     /// When it asked for the lock.
     pub(crate) asked: Duration,
+    /// The same, by a clock that does not count the time asleep.
+    pub(crate) began: Instant,
+    pub(crate) wait: Wait,
     /// Whether it would be stopped at the end of its lease.
     pub(crate) is_watched: bool,
+    /// How it wants its keys, by their names.
+    pub(crate) modes: Arc<BTreeMap<String, Mode>>,
 }
 
 /// A section that is going on. What is dropped unfinished has been cancelled.
@@ -37,12 +45,21 @@ pub(crate) struct Belief {
 impl Actor {
     /// The section begins.
     pub(crate) fn enters(&self, lease: &Lease) -> Belief {
+        self.is_in_time("is in");
         let entered = self.world.elapsed();
         let tokens = lease.fencing_tokens();
         let held: Vec<_> = tokens
             .map(|(key, token)| (key.as_str().to_owned(), token))
             .collect();
         self.log(format_args!("enters {held:?}"));
+        for (key, _) in held.iter().filter(|(key, _)| self.mode(key).is_shared()) {
+            let mut state = self.world.state();
+            let others = state.together.entry(key.clone()).or_default();
+            *others += 1;
+            if *others > 1 {
+                state.counts.event("in together");
+            }
+        }
         Belief {
             actor: self.clone(),
             held,
@@ -52,6 +69,26 @@ impl Actor {
             trusted: entered,
             is_over: false,
         }
+    }
+
+    /// A wait ends in its time, unless something has held up the process.
+    pub(crate) fn is_in_time(&self, what: &str) {
+        let wait = match self.wait {
+            Wait::Never => Duration::ZERO,
+            Wait::For(wait) => wait,
+            _ => return,
+        };
+        let took = self.began.elapsed();
+        if took > wait + SPARE && !self.world.was_late_after(self.began, &self.host) {
+            let (host, task) = (self.host.number, self.task);
+            self.world.finds(Finding::Stuck(format!(
+                "p{host}.t{task} {what} after {took:?}, and wanted to wait for {wait:?}"
+            )));
+        }
+    }
+
+    fn mode(&self, key: &str) -> Mode {
+        self.modes[key]
     }
 
     pub(crate) fn log(&self, what: std::fmt::Arguments<'_>) {
@@ -71,8 +108,8 @@ impl Belief {
         }
         self.looked = now;
         self.trusted = now + lease.remaining();
-        for (key, _) in &self.held {
-            if !world.is_founded(key, &self.actor.host) {
+        for (key, token) in &self.held {
+            if !world.is_founded(key, token.fence(), &self.actor.host) {
                 let finding = self.describe(key);
                 if world.is_exclusive() {
                     world.finds(Finding::Unfounded(finding));
@@ -98,6 +135,10 @@ impl Belief {
             world, host, task, ..
         } = &self.actor;
         for (key, token) in &self.held {
+            // They would refuse each other's writes.
+            if self.actor.mode(key) == Mode::SharedApart {
+                continue;
+            }
             let writer = [host.number, *task];
             let taken = world.register.write(key, writer, token.to_i64());
             if !taken && has_looked && world.is_exclusive() {
@@ -141,6 +182,7 @@ impl Belief {
         ));
         let sections = self.held.iter().map(|(key, token)| Section {
             key: key.clone(),
+            mode: self.actor.mode(key),
             process: self.actor.host.number,
             task: self.actor.task,
             token: token.to_i64(),
@@ -149,7 +191,15 @@ impl Belief {
             left,
             end,
         });
-        world.state().sections.extend(sections);
+        let mut state = world.state();
+        state.sections.extend(sections);
+        for (key, _) in &self.held {
+            if self.actor.mode(key).is_shared()
+                && let Some(others) = state.together.get_mut(key)
+            {
+                *others -= 1;
+            }
+        }
     }
 }
 

@@ -37,4 +37,37 @@ pub enum Flaw {
     SplitBrain,
     /// Acquisitions are answered with a grant although another owner holds the key.
     AnswersForOthers,
+    /// Now and then a key that others share is granted to an exclusive owner.
+    AdmitsBesideSharers,
+    /// There is one permit more than was asked for.
+    CountsOnePermitTooMany,
+    /// Each of those that share a key has a fence of its own.
+    EachSharerHasItsFence,
+    /// The release of one who shares a key ends the leases of all.
+    ReleasesAllSharers,
+    /// A renewal that comes late brings back a lease of one who shared the key, beside whoever has it by then.
+    RevivesEndedSharers,
+    /// A release grants the key to one waiter, although others could have it with that one.
+    GrantsOneWaiter,
+    /// Those that share a key are let in although an exclusive waiter is before them.
+    SharersOvertake,
+    /// The grant to a waiter that joins others counts no number up.
+    JoinsAreNotCounted,
+}
+
+impl Flaw {
+    /// Whether it shows only where keys are shared.
+    pub(crate) fn is_about_sharing(self) -> bool {
+        matches!(
+            self,
+            Self::AdmitsBesideSharers
+                | Self::CountsOnePermitTooMany
+                | Self::EachSharerHasItsFence
+                | Self::ReleasesAllSharers
+                | Self::RevivesEndedSharers
+                | Self::GrantsOneWaiter
+                | Self::SharersOvertake
+                | Self::JoinsAreNotCounted
+        )
+    }
 }

@@ -19,9 +19,9 @@ use std::{
 use dlock::{
     StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, Proposal, Queue,
-        QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreHooks, StoreProperties,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
+        Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreHooks, StoreProperties,
     },
 };
 use futures_util::future::{Either, select};
@@ -230,10 +230,11 @@ impl Link {
         let world = &self.0.world;
         match command {
             Command::Acquire(it) => format!(
-                "acquire {} {} ttl {:?} {:?} {:?}",
+                "acquire {} {} ttl {:?} {} {:?} {:?}",
                 it.key,
                 world.name(it.owner),
                 it.ttl,
+                it.mode,
                 it.waits,
                 it.proposal
             ),
@@ -288,6 +289,7 @@ impl Link {
             key: request.key.as_str().to_owned(),
             owner: request.owner,
             ttl: request.ttl,
+            mode: request.mode,
             waits,
             label: request.label.to_owned(),
             proposal,
@@ -336,7 +338,8 @@ impl LockStore for Link {
     }
 
     fn properties(&self) -> StoreProperties<'_> {
-        StoreProperties::new().grants(true).hooks(self)
+        let properties = StoreProperties::new().grants(true).modes(LockModes::ALL);
+        properties.hooks(self)
     }
 }
 

@@ -57,7 +57,56 @@ pub(crate) struct Plan {
     pub(crate) bad_hints: bool,
     /// Bodies go on without looking whether they still hold the lock.
     pub(crate) careless: bool,
+    /// How tasks want their keys, if not all of them exclusively.
+    pub(crate) crowd: Option<Crowd>,
     pub(crate) flaw: Flaw,
+}
+
+/// Readers, writers, and those that want a permit.
+#[derive(Clone, Debug)]
+pub(crate) struct Crowd {
+    /// A task wants one of these, whatever the other tasks want.
+    pub(crate) modes: &'static [Wish],
+    /// How many permits a key has: all ask for the same number.
+    pub(crate) permits: u32,
+    /// The TTLs in milliseconds. Only tasks with the same one use a lease together.
+    pub(crate) ttls: [u64; 2],
+    /// How long a task pauses between its calls at the most.
+    pub(crate) pause: Duration,
+}
+
+/// How a task wants a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Alone,
+    Together,
+    Permit,
+}
+
+impl Crowd {
+    fn new(dice: &Dice, nodes: usize, flaw: Flaw) -> Self {
+        use Wish::{Alone, Permit, Together};
+        const READERS: &[Wish] = &[Alone, Together, Together, Together];
+        const PERMITS: &[Wish] = &[Permit, Permit, Permit, Permit, Alone];
+        const ALL: &[Wish] = &[Alone, Together, Together, Permit];
+        const NO_WRITERS: &[Wish] = &[Together, Permit];
+        let ttls = match flaw {
+            Flaw::JoinsAreNotCounted => [100, 300, 300, 600, 1_000],
+            _ => [100, 300, 1_000, 3_000, 10_000],
+        };
+        Self {
+            modes: match flaw {
+                Flaw::CountsOnePermitTooMany | Flaw::JoinsAreNotCounted => PERMITS,
+                Flaw::SharersOvertake => READERS,
+                // A quorum has no permits.
+                _ if nodes > 1 => READERS,
+                _ => dice.pick(&[READERS, PERMITS, ALL, ALL, NO_WRITERS]),
+            },
+            permits: dice.pick(&[2, 3]),
+            ttls: [dice.pick(&ttls), dice.pick(&ttls)],
+            pause: Duration::from_millis(dice.pick(&[10, 100, 1_000])),
+        }
+    }
 }
 
 /// How servers forget.
@@ -80,8 +129,10 @@ pub(crate) enum Jumps {
 }
 
 impl Plan {
-    pub(crate) fn new(dice: &Dice, flaw: Flaw) -> Self {
+    /// `more` is for what some worlds have and others lack: those without it stay as they are.
+    pub(crate) fn new(dice: &Dice, more: &Dice, flaw: Flaw) -> Self {
         let nodes = match flaw {
+            _ if flaw.is_about_sharing() => 1,
             // These are about one server, those about several.
             Flaw::HandsOnForASecond
             | Flaw::LastFenceIsTooLow
@@ -90,7 +141,10 @@ impl Plan {
             Flaw::RaisesNothing => dice.pick(&[3, 5]),
             _ => dice.pick(&[1, 1, 1, 3, 5]),
         };
-        let bad_hints = nodes == 1 && dice.chance(300);
+        let shares = more.chance(500) || flaw.is_about_sharing();
+        let crowd = shares.then(|| Crowd::new(more, nodes, flaw));
+        let more_tasks = crowd.as_ref().map_or(0, |_| more.below(4));
+        let bad_hints = nodes == 1 && dice.chance(300) || flaw == Flaw::JoinsAreNotCounted;
         // A world that may forget holds less, and is not looked at as closely.
         let loses = dice.chance(300) && flaw == Flaw::None;
         let amnesia = match dice.below(3) {
@@ -121,7 +175,7 @@ impl Plan {
             nodes,
             clocks: (0..nodes).map(clock).collect(),
             processes: 2 + dice.index(3),
-            most_tasks: 1 + dice.below(4),
+            most_tasks: 1 + dice.below(4) + more_tasks,
             keys: if bad_hints { 1 } else { 1 + dice.index(3) },
             chaos: Duration::from_secs(4 + dice.below(28)),
             distance: Duration::from_micros(dice.pick(&[0, 100, 700, 4_000, 15_000])),
@@ -138,6 +192,7 @@ impl Plan {
             blocks: dice.chance(200),
             bad_hints,
             careless: dice.chance(200),
+            crowd,
             flaw,
         }
     }

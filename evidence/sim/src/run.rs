@@ -16,8 +16,8 @@ use crate::{
     host::Host,
     link::Link,
     nemesis,
-    plan::{LONGEST_JUMP, LONGEST_TTL, LONGEST_WAY, Plan},
-    task,
+    plan::{LONGEST_JUMP, LONGEST_TTL, LONGEST_WAY, Plan, Wish},
+    task::{self, in_mode},
     unsteady::Unsteady,
     verdict::{Finding, Report},
     world::{SimClock, World},
@@ -50,7 +50,8 @@ pub fn run(seed: u64, flaw: Flaw, logs: bool) -> Report {
         .build();
     let runtime = runtime.expect("a runtime needs a thread, and this is one");
     let dice = Dice::new(seed);
-    let plan = Plan::new(&dice, flaw);
+    let more = Dice::new(!seed);
+    let plan = Plan::new(&dice, &more, flaw);
     let world = runtime.block_on(async {
         let world = World::new(plan, dice, logs);
         world.log(format_args!("seed {seed}: {:#?}", world.plan));
@@ -134,6 +135,15 @@ async fn play(world: &Arc<World>) -> usize {
     tokio::runtime::Handle::current()
         .metrics()
         .num_alive_tasks()
+}
+
+/// Every way in which keys are wanted in this world.
+fn wishes(world: &World) -> &'static [Wish] {
+    match world.plan.crowd {
+        None => &[Wish::Alone],
+        Some(_) if world.plan.nodes > 1 => &[Wish::Alone, Wish::Together],
+        Some(_) => &[Wish::Alone, Wish::Together, Wish::Permit],
+    }
 }
 
 /// All processes that there have been.
@@ -324,12 +334,15 @@ impl Hosts {
                 continue;
             };
             for key in 0..world.plan.keys {
-                let request = manager.lock(format!("k{key}")).ttl(LONGEST_TTL);
-                let request = request.wait(Duration::from_secs(5));
-                if request.run(async |_| ()).await.is_err() {
-                    world.finds(Finding::Stuck(format!(
-                        "p{number} and a k{key} that is free"
-                    )));
+                for wish in wishes(world) {
+                    let request = manager.lock(format!("k{key}")).ttl(LONGEST_TTL);
+                    let request = in_mode(world, request, *wish);
+                    let request = request.wait(Duration::from_secs(5));
+                    if request.run(async |_| ()).await.is_err() {
+                        world.finds(Finding::Stuck(format!(
+                            "p{number} and a k{key} that is free"
+                        )));
+                    }
                 }
             }
         }
@@ -346,10 +359,13 @@ impl Hosts {
             let Some(manager) = process.host.manager() else {
                 continue;
             };
-            for polls in 0..6 {
-                let request = manager.lock("k0").ttl(LONGEST_TTL);
-                let call = request.run(async |_| sleep(Duration::from_millis(50)).await);
-                drop(Unsteady::new(world, &process.host, Some(polls), call).await);
+            for wish in wishes(world) {
+                for polls in 0..6 {
+                    let request = manager.lock("k0").ttl(LONGEST_TTL);
+                    let request = in_mode(world, request, *wish);
+                    let call = request.run(async |_| sleep(Duration::from_millis(50)).await);
+                    drop(Unsteady::new(world, &process.host, Some(polls), call).await);
+                }
             }
         }
     }

@@ -47,6 +47,7 @@ fn thousands_of_worlds_keep_their_promises() {
         "hint",
         "hint doubled",
         "hint lost",
+        "in together",
         "kill",
         "lost",
         "lost with its connection",
@@ -83,10 +84,12 @@ fn a_seed_is_a_run_whatever_thread_it_has() {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Overlap,
+    TooMany,
     Token,
     Unfounded,
     Refused,
     Left,
+    Stuck,
     Other,
 }
 
@@ -94,12 +97,16 @@ fn kind(finding: &Finding) -> Kind {
     match finding {
         Finding::History(violation) => match **violation {
             Violation::Overlap(..) => Kind::Overlap,
-            Violation::TokenTwice(..) | Violation::TokenNotGreater(..) => Kind::Token,
+            Violation::TooMany(..) => Kind::TooMany,
+            Violation::TokenTwice(..)
+            | Violation::TokenNotGreater(..)
+            | Violation::TokensDiffer(..) => Kind::Token,
             _ => Kind::Other,
         },
         Finding::Unfounded(_) => Kind::Unfounded,
         Finding::Refused(_) => Kind::Refused,
         Finding::Left(_) => Kind::Left,
+        Finding::Stuck(_) => Kind::Stuck,
         _ => Kind::Other,
     }
 }
@@ -123,6 +130,14 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         (Flaw::DeniesWhatItDid, 100, Kind::Left),
         (Flaw::SplitBrain, 20, Kind::Overlap),
         (Flaw::AnswersForOthers, 100, Kind::Unfounded),
+        (Flaw::AdmitsBesideSharers, 20, Kind::Overlap),
+        (Flaw::CountsOnePermitTooMany, 20, Kind::TooMany),
+        (Flaw::EachSharerHasItsFence, 20, Kind::Token),
+        (Flaw::ReleasesAllSharers, 20, Kind::Unfounded),
+        (Flaw::RevivesEndedSharers, 100, Kind::Token),
+        (Flaw::GrantsOneWaiter, 20, Kind::Stuck),
+        (Flaw::SharersOvertake, 100, Kind::Stuck),
+        (Flaw::JoinsAreNotCounted, 400, Kind::Unfounded),
     ];
     for (flaw, within, wanted) in flaws {
         // Runs that have found something else do not end it.

@@ -51,6 +51,10 @@ pub(crate) struct State {
     asleep: Duration,
     /// How long the run took.
     took: Duration,
+    /// How many bodies share a key at the moment.
+    pub(crate) together: BTreeMap<String, usize>,
+    /// How many tasks want a key exclusively in the end, and are not in yet.
+    pub(crate) last_writers: usize,
     /// Short names of clients, in the order of their appearance.
     names: BTreeMap<ClientId, usize>,
 }
@@ -109,6 +113,8 @@ impl World {
                 late_until: None,
                 asleep: Duration::ZERO,
                 took: Duration::ZERO,
+                together: BTreeMap::new(),
+                last_writers: 0,
                 names: BTreeMap::new(),
             }),
             plan,
@@ -229,17 +235,20 @@ impl World {
     }
 
     /// Whether the servers, as they are, keep others than `client` out.
-    pub(crate) fn is_founded(&self, key: &str, host: &Host) -> bool {
+    pub(crate) fn is_founded(&self, key: &str, fence: u64, host: &Host) -> bool {
         let elapsed = self.elapsed();
         let mut state = self.state();
         let Some(client) = host.client() else {
             return false;
         };
         let (nodes, now) = (self.plan.nodes, Instant::now());
+        // The nodes of a quorum need not have the same one.
+        let fence = (nodes == 1).then_some(fence);
         let for_others = state.servers[host.first_server..][..nodes]
             .iter_mut()
             .filter(|node| node.barred_until <= now)
-            .filter_map(|node| (node.server.holder(key, elapsed) != Some(client)).then_some(()))
+            .map(|node| node.server.is_held_by(key, client, fence, elapsed))
+            .filter(|is_held| !is_held)
             .count();
         for_others <= nodes / 2
     }

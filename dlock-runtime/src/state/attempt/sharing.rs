@@ -127,7 +127,7 @@ impl<T> Attempt<T> {
     pub(in crate::state) fn pass_on(&mut self) -> Option<LocalWaiter<T>> {
         let mut users = self.sharers.iter();
         let holder = users.position(|sharer| sharer.loss.is_none());
-        let next = holder.or((!self.sharers.is_empty()).then_some(0))?;
+        let next = holder.or_else(|| (!self.sharers.is_empty()).then_some(0))?;
         let next = self.sharers.remove(next);
         match (&mut self.phase, next.loss) {
             (Phase::Holding(hold), None) => hold.since = next.since,

@@ -117,10 +117,15 @@ impl Desk {
         self.now = self.now.plus(time);
     }
 
+    /// Returns all consequences of an event of attempt `number`.
+    pub(super) fn outcome(&mut self, number: u64, event: Event) -> Outcome<u64> {
+        let id = AttemptId::numbered(number);
+        self.state.on_event(id, event, context!(self))
+    }
+
     /// Returns the effect for attempt `number`, and the other task that is woken.
     pub(super) fn both(&mut self, number: u64, event: Event) -> (Effect, Option<u64>) {
-        let id = AttemptId::numbered(number);
-        let outcome = self.state.on_event(id, event, context!(self));
+        let outcome = self.outcome(number, event);
         (outcome.effect, outcome.next)
     }
 

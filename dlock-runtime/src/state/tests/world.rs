@@ -1,6 +1,7 @@
 //! Tests several tasks, a store and another process under any order of events. No task relies on a lease for
 //! longer than the store keeps it, no waiter is forgotten, and nothing stays behind.
 
+mod crowd;
 mod process;
 mod store;
 
@@ -32,6 +33,9 @@ enum Move {
     Revoke,
 }
 
+/// As all have it that want a permit.
+const PERMITS: LockMode = LockMode::Permits(2);
+
 fn timing() -> impl Strategy<Value = Timing> {
     let ttl = prop_oneof![6 => Just(4 * SECOND), 1 => Just(SECOND)];
     let wait = prop_oneof![
@@ -52,11 +56,15 @@ fn timing() -> impl Strategy<Value = Timing> {
 }
 
 fn next_move() -> impl Strategy<Value = Move> {
+    move_of(timing())
+}
+
+fn move_of(timing: impl Strategy<Value = Timing> + 'static) -> impl Strategy<Value = Move> {
     prop_oneof![
         6 => (0..6_u64).prop_map(Move::Pass),
         2 => (0..4000_u64).prop_map(Move::Pass),
         1 => (0..4000_u64).prop_map(Move::Sleep),
-        3 => timing().prop_map(Move::Enter),
+        3 => timing.prop_map(Move::Enter),
         12 => any::<Index>().prop_map(Move::Poll),
         4 => any::<Index>().prop_map(Move::CarryOut),
         8 => Just(Move::Promptly),
@@ -97,14 +105,8 @@ impl World {
             Move::TimeOut(index) if tasks > 0 && !is_prompt => self.time_out(index.index(tasks)),
             Move::CutOff(index) if tasks > 0 => self.cut_off(index.index(tasks)),
             Move::Hint(index) if !self.hints.is_empty() => {
-                let (owner, fence) = self.hints[index.index(self.hints.len())];
-                self.tend(
-                    owner,
-                    Event::Granted {
-                        fence,
-                        number: fence,
-                    },
-                );
+                let (owner, fence, number) = self.hints[index.index(self.hints.len())];
+                self.tend(owner, Event::Granted { fence, number });
             }
             Move::Tick(index) if !self.due.is_empty() => {
                 let owners: Vec<_> = self.due.keys().copied().collect();

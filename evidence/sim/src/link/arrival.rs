@@ -9,7 +9,9 @@ use super::{
     disconnected,
     message::{Answer, Command, Fate, Message, Reply},
 };
-use crate::{flaw::Flaw, host::Host, plan::LONGEST_WAY, server::Notice, world::World};
+use crate::{
+    flaw::Flaw, host::Host, plan::LONGEST_WAY, server::Notice, verdict::Finding, world::World,
+};
 
 /// A request is at the server.
 pub(super) fn arrive(world: &Arc<World>, host: &Arc<Host>, node: usize, message: Message) {
@@ -83,9 +85,9 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
     let elapsed = world.elapsed();
     let mut state = world.state();
     let server = &mut state.servers[node].server;
-    let (answer, notice) = match command {
+    let (answer, notices) = match command {
         Command::Acquire(question) => {
-            let (mut answer, notice) = server.acquire(question, elapsed);
+            let (mut answer, notices) = server.acquire(question, elapsed);
             if world.plan.flaw == Flaw::AnswersForOthers
                 && world.dice.chance(20)
                 && let AcquireOutcome::Busy(holder) = &answer
@@ -94,31 +96,40 @@ fn carry_out(world: &Arc<World>, node: usize, command: &Command) -> Answer {
                 let fence = holder.fence;
                 answer = AcquireOutcome::granted(fence);
             }
-            (Answer::Acquired(answer), notice)
+            (Answer::Acquired(answer), notices)
         }
         Command::Renew(several) => {
             let renewed = several
                 .iter()
                 .map(|it| server.renew(&it.key, it.owner, it.ttl, &it.label, elapsed));
-            (Answer::Renewed(renewed.collect()), None)
+            (Answer::Renewed(renewed.collect()), Vec::new())
         }
         Command::Release(key, owner) => {
-            let (answer, notice) = server.release(key, *owner, elapsed);
-            (Answer::Released(answer), notice)
+            let (answer, notices) = server.release(key, *owner, elapsed);
+            (Answer::Released(answer), notices)
         }
         Command::Raise(key, owner, fences) => {
             let answer = server.raise(key, *owner, *fences, elapsed);
-            (Answer::Raised(answer), None)
+            (Answer::Raised(answer), Vec::new())
         }
     };
-    let told = notice.and_then(|notice| {
+    let passed_over = match command {
+        Command::Release(key, _) => server.keeps_out(key, elapsed).then_some(key),
+        _ => None,
+    };
+    let told = notices.into_iter().filter_map(|notice| {
         let sink = state.servers[node].sinks.get(&notice.owner.client());
         Some((sink?.clone(), notice))
     });
+    let told: Vec<_> = told.collect();
     drop(state);
     log_answer(world, node, &answer);
-    if let Some((to, notice)) = told {
-        tell(world, node, &to, &notice);
+    if let Some(key) = passed_over {
+        let what = format!("the first waiter of {key} at s{node}, which others share");
+        world.finds(Finding::Stuck(what));
+    }
+    for (to, notice) in &told {
+        tell(world, node, to, notice);
     }
     answer
 }
@@ -158,11 +169,12 @@ fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &No
             };
         }
         world.log(format_args!(
-            "  s{node}>p{}: hint {} {} fence {} [{way:?}]",
+            "  s{node}>p{}: hint {} {} fence {} number {} [{way:?}]",
             to.0.number,
             notice.key,
             world.name(notice.owner),
-            notice.fence
+            notice.fence,
+            notice.number
         ));
         let ((host, sink), notice) = (to.clone(), notice.clone());
         tokio::spawn(async move {
@@ -171,7 +183,8 @@ fn tell(world: &Arc<World>, node: usize, to: &(Arc<Host>, HintSink), notice: &No
                 sleep_until(until).await;
             }
             if !host.is_dead() && !host.is_cut(node) {
-                let _: bool = sink.hint(&Hint::new(&notice.key, notice.owner, notice.fence));
+                let hint = Hint::new(&notice.key, notice.owner, notice.fence);
+                let _: bool = sink.hint(&hint.number(notice.number));
             }
         });
     }

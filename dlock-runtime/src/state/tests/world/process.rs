@@ -2,9 +2,14 @@
 
 mod checks;
 
+pub(super) use self::checks::check_together;
+
 use std::collections::BTreeMap;
 
-use super::{store::Store, *};
+use super::{
+    store::{Granted, Store},
+    *,
+};
 
 /// Tasks of one process that want one key, as their drivers treat them, and the store that they use.
 pub(super) struct World {
@@ -14,23 +19,24 @@ pub(super) struct World {
     pub(super) now: Moment,
     handover: bool,
     pub(super) grants: bool,
-    store: Store,
+    pub(super) store: Store,
     pub(super) tasks: Vec<Task>,
     requests: usize,
     /// The requests that are in flight or answered, even if their tasks do not wait any longer.
     pub(super) sent: Vec<Request>,
     /// Every wake-up message so far: it may arrive at any time, and more than once.
-    pub(super) hints: Vec<(OwnerId, u64)>,
+    pub(super) hints: Vec<Granted>,
     pub(super) renewals: Vec<Renewing>,
     /// The entries that the renewer is about to make: the state may change in between.
     pub(super) noting: Vec<(OwnerId, Moment)>,
     /// When the renewer checks each lease.
     pub(super) due: BTreeMap<OwnerId, Moment>,
-    last_token: Option<FencingToken>,
+    /// The token of the last body, and whether that was alone.
+    pub(super) last_token: Option<(FencingToken, bool)>,
 }
 
 pub(super) struct Task {
-    timing: Timing,
+    pub(super) timing: Timing,
     at: At,
     woken: bool,
 }
@@ -47,7 +53,7 @@ enum At {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    Acquire { queue: bool },
+    Acquire { queue: bool, mode: LockMode },
     Renew,
     Release,
 }
@@ -118,8 +124,9 @@ impl World {
     }
 
     fn settle(&mut self, task: usize, outcome: Outcome<usize>) -> Effect {
-        if let Some(next) = outcome.next {
-            self.tasks[next].woken = true;
+        let woken = outcome.next.iter().chain(&outcome.invited);
+        for &other in woken.chain(&outcome.also_lost) {
+            self.tasks[other].woken = true;
         }
         match outcome.effect {
             Effect::Wake | Effect::Lose => self.tasks[task].woken = true,
@@ -161,15 +168,15 @@ impl World {
         self.tasks[task].woken = false;
         self.tasks[task].at = match self.event(task, event) {
             Effect::Ask { owner, queue, .. } => {
-                let request = self.send(task, owner, Kind::Acquire { queue });
+                let mode = self.tasks[task].timing.mode;
+                let request = self.send(task, owner, Kind::Acquire { queue, mode });
                 let sent = self.now;
                 At::Asking { request, sent }
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => At::Parked(Some(at)),
             Effect::Enter { renew_at } => {
                 let token = self.state.lease(id(task)).expect("it entered").token;
-                assert!(self.last_token.is_none_or(|last| last < token), "{token}");
-                self.last_token = Some(token);
+                self.spend(token, self.tasks[task].timing.mode);
                 // On the task itself, which cannot leave in between.
                 if let Some(renew_at) = renew_at {
                     self.due.insert(renew_at.owner, renew_at.at);
@@ -179,6 +186,16 @@ impl World {
             Effect::Refuse(_) => return self.leave(task),
             other => panic!("{other:?} is not for a waiting task"),
         }
+    }
+
+    /// Only those that share the key have the same token.
+    fn spend(&mut self, token: FencingToken, mode: LockMode) {
+        let alone = mode.is_exclusive();
+        if let Some((last, was_alone)) = self.last_token {
+            let is_same = last == token && !alone && !was_alone;
+            assert!(last < token || is_same, "{token} after {last}");
+        }
+        self.last_token = Some((token, alone));
     }
 
     fn leave(&mut self, task: usize) {
@@ -231,11 +248,14 @@ impl World {
         }
         let (owner, ttl) = (request.owner, request.ttl);
         let (answer, granted) = match request.kind {
-            Kind::Acquire { queue } => {
-                let (answer, granted) = self.store.acquire(owner, ttl, queue, now);
+            Kind::Acquire { queue, mode } => {
+                let (answer, granted) = self.store.acquire(owner, mode, ttl, queue, now);
                 (Answer::Acquired(answer), granted)
             }
-            Kind::Renew => (Answer::Renewed(self.store.renew(owner, ttl, now)), None),
+            Kind::Renew => {
+                let answer = self.store.renew(owner, ttl, now);
+                (Answer::Renewed(answer), Vec::new())
+            }
             Kind::Release => {
                 let (answer, granted) = self.store.release(owner, now);
                 (Answer::Released(answer), granted)
@@ -267,29 +287,31 @@ impl World {
         self.poll(task);
     }
 
-    fn granted(&mut self, granted: Option<(OwnerId, u64)>) {
-        match granted {
-            Some((owner, fence)) if owner == self.store.rival => self.rival_holds(fence),
-            Some(hint) => self.hints.push(hint),
-            None => {}
+    fn granted(&mut self, granted: Vec<Granted>) {
+        for (owner, fence, number) in granted {
+            if owner == self.store.rival {
+                self.rival_holds(fence);
+            } else {
+                self.hints.push((owner, fence, number));
+            }
         }
     }
 
     fn rival_holds(&mut self, fence: u64) {
-        let token = FencingToken::from_fence(fence);
-        assert!(self.last_token < token);
-        self.last_token = token;
+        let token = FencingToken::from_fence(fence).unwrap();
+        self.spend(token, LockMode::Exclusive);
     }
 
     /// Another process sends a request, or releases what it holds.
     pub(super) fn rival(&mut self, ttl: Duration) {
         let (rival, now) = (self.store.rival, self.now.boot);
         self.store.expire(now);
-        if self.store.held.is_some_and(|held| held.0 == rival) {
+        if self.store.held.iter().any(|held| held.owner == rival) {
             let (_, granted) = self.store.release(rival, now);
             return self.granted(granted);
         }
-        let (answer, granted) = self.store.acquire(rival, ttl, true, now);
+        let exclusive = LockMode::Exclusive;
+        let (answer, granted) = self.store.acquire(rival, exclusive, ttl, true, now);
         if let AcquireOutcome::Granted { fence, .. } = answer {
             self.rival_holds(fence);
         }
@@ -413,6 +435,11 @@ impl World {
             }
         }
         self.check();
+        self.leaves_nothing()
+    }
+
+    /// Returns `true` if the store keeps nothing of this process.
+    pub(super) fn leaves_nothing(&mut self) -> bool {
         self.store.expire(self.now.boot);
         !self.store.knows(self.client)
     }

@@ -6,26 +6,23 @@ impl World {
     /// Checks the conditions that hold at any time.
     pub(in crate::state::tests::world) fn check(&mut self) {
         self.store.expire(self.now.boot);
-        let held: Vec<_> = (0..self.tasks.len())
-            .filter_map(|task| self.state.lease(id(task)))
-            .filter(|held| !held.deadline.is_reached(self.now))
-            .collect();
-        assert!(held.len() <= 1, "two sections trust a lease");
-        let attempts = self.state.front.iter().chain(&self.state.aside);
-        let mut owners: Vec<_> = attempts.map(|attempt| attempt.claim.owner).collect();
+        let held: Vec<_> = self.trusted().collect();
+        check_together(&held);
+        let mut owners: Vec<_> = self.state.attempts().map(|it| it.claim.owner).collect();
         let all = owners.len();
         owners.sort();
         owners.dedup();
         assert_eq!(all, owners.len(), "two claims have one owner");
-        for held in held {
-            let kept = self.store.held.expect("the trusted lease has expired");
-            assert_eq!(
-                kept.1,
-                held.token.fence(),
-                "it believes in what another has"
+        let kept = self.store.held.iter();
+        let kept = kept.filter(|kept| kept.owner.client() == self.client);
+        for (lease, _) in &held {
+            assert!(
+                kept.clone().any(|it| it.fence == lease.token.fence()),
+                "it believes in what another has, or nobody"
             );
-            assert_eq!(kept.0.client(), self.client);
         }
+        let permits = held.iter().filter(|(_, mode)| *mode != LockMode::Shared);
+        assert!(permits.count() <= kept.count(), "two bodies with one lease");
         let gone = self.tasks.iter().all(|task| task.at == At::Gone);
         assert_eq!(
             self.state.is_idle(),
@@ -40,7 +37,16 @@ impl World {
         let waits = |waiter: &LocalWaiter<usize>| waiter.is_waiting(self.now);
         let front = self.state.front.as_ref().filter(|front| front.is_active());
         let Some(front) = front else {
-            assert!(!self.state.behind.iter().any(waits), "no front attempt");
+            // The next is woken and comes to the front by itself; or somebody before it is, and wakes it in turn.
+            let mut behind = self.state.behind.iter();
+            if let Some(next) = behind.position(waits) {
+                let handed = self.state.pool.iter();
+                let handed = handed.filter(|it| it.is_holding() && it.lease().is_none());
+                let before = self.state.behind.iter().take(next + 1);
+                let mut woken = handed.map(|it| &it.waiter).chain(before);
+                let is_woken = woken.any(|waiter| self.tasks[waiter.task].woken);
+                assert!(is_woken, "no front attempt");
+            }
             return;
         };
         let task = &self.tasks[front.waiter.task];
@@ -54,15 +60,20 @@ impl World {
 
     /// Checks that the renewer checks every lease in time.
     pub(in crate::state::tests::world) fn check_care(&self) {
-        let front = self.state.front.as_ref();
-        let Some(front) = front.filter(|front| front.lease().is_some()) else {
+        for attempt in self.state.front.iter().chain(&self.state.pool) {
+            self.check_care_of(attempt);
+        }
+    }
+
+    fn check_care_of(&self, attempt: &attempt::Attempt<usize>) {
+        let Some(lease) = attempt.lease() else {
             return;
         };
-        let owner = front.claim.owner;
+        let owner = attempt.claim.owner;
         let is_noted = self.noting.iter().any(|(other, _)| *other == owner);
         let due = self.due.get(&owner);
         assert!(is_noted || due.is_some(), "no task checks the lease");
-        let timing = self.tasks[front.waiter.task].timing;
+        let timing = self.tasks[attempt.waiter.task].timing;
         let renewed = self.renewals.iter().any(|other| other.owner == owner);
         if let Some(due) = due
             && timing.renew
@@ -70,11 +81,34 @@ impl World {
             && !is_noted
             && !renewed
         {
-            let deadline = front.lease().expect("it is held").deadline;
             assert!(
-                due.monotonic < deadline.monotonic,
+                due.monotonic < lease.deadline.monotonic,
                 "it is not to be renewed"
             );
         }
     }
+
+    /// Returns the leases that bodies trust, with their modes.
+    pub(in crate::state::tests::world) fn trusted(
+        &self,
+    ) -> impl Iterator<Item = (HeldLease, LockMode)> {
+        let held = |task| Some((self.state.lease(id(task))?, self.tasks[task].timing.mode));
+        let held = (0..self.tasks.len()).filter_map(held);
+        held.filter(|(lease, _)| !lease.deadline.is_reached(self.now))
+    }
+}
+
+/// Checks that these bodies may be there together.
+pub(in crate::state::tests::world) fn check_together(held: &[(HeldLease, LockMode)]) {
+    let Some((first, _)) = held.first() else {
+        return;
+    };
+    let alone = held.iter().filter(|(_, mode)| mode.is_exclusive()).count();
+    assert!(alone == 0 || held.len() == 1, "two sections trust a lease");
+    assert!(
+        held.iter().all(|(lease, _)| lease.token == first.token),
+        "two tokens together"
+    );
+    let permits = held.iter().filter(|(_, mode)| *mode == PERMITS).count();
+    assert!(permits <= 2, "one permit too many");
 }
