@@ -43,12 +43,15 @@ macro_rules! links {
          [errors#too-few-replicas]: crate::book::errors#too-few-replicas\n\
          [errors#unavailable]: crate::book::errors#unavailable\n\
          [errors#unsupported]: crate::book::errors#unsupported\n\
+         [errors#would-deadlock]: crate::book::errors#would-deadlock\n\
          [fencing]: crate::book::fencing\n\
+         [fencing#readers-and-permit-holders]: crate::book::fencing#readers-and-permit-holders\n\
          [fencing-column]: crate::book::fencing_column\n\
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
          [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
+         [guarantees#shared-locks-and-permits]: crate::book::guarantees#shared-locks-and-permits\n\
          [how-it-works]: crate::book::how_it_works\n\
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
@@ -62,6 +65,8 @@ macro_rules! links {
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\
+         [quorum#shared-locks-and-permits]: crate::book::quorum#shared-locks-and-permits\n\
+         [readers-writers-permits]: crate::book::readers_writers_permits\n\
          [servers]: crate::book::servers\n\
          [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
          [servers#clocks]: crate::book::servers#clocks\n\
@@ -112,6 +117,10 @@ pub mod kubernetes {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/migration.md")]
 pub mod migration {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/readers-writers-permits.md")]
+pub mod readers_writers_permits {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/servers.md")]

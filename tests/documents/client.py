@@ -19,8 +19,8 @@ def main():
                 verb, *words = order.split()
                 try:
                     if verb == "acquire":
-                        key, ttl, wait = words
-                        lease = process.acquire(key, float(ttl), float(wait))
+                        key, ttl, wait, *mode = words
+                        lease = process.acquire(key, float(ttl), float(wait), *mode)
                         outcome = lease.token
                     elif verb == "hold":
                         until = now() + float(words[0])

@@ -164,6 +164,48 @@ async fn it_begins_by_a_hint_and_hands_on() {
 }
 
 #[tokio::test]
+async fn it_shares_a_lock_with_ours() {
+    let env = Redis::start().await;
+    let manager = env.manager().await;
+    let mut client = start(&env).await;
+    let reader = soon(manager.lock(KEY).shared().acquire()).await.unwrap();
+    let epoch = reader.fencing_token().to_i64();
+    let theirs = number(&client.ask(&format!("acquire {KEY} 30 0 +")).await);
+    assert_eq!(theirs, epoch, "all who hold together have the same");
+    soon(reader.release()).await.unwrap();
+    assert!(is_busy(&manager, KEY).await);
+    assert_eq!(client.ask("release").await, "True");
+
+    // A grant to two waiters at once.
+    let writer = soon(manager.lock(KEY).acquire()).await.unwrap();
+    client.tell(&format!("acquire {KEY} 30 15 +")).await;
+    until_waiting(&env, 1).await;
+    let waiting = tokio::spawn(manager.lock(KEY).shared().wait(LIMIT).acquire());
+    until_waiting(&env, 2).await;
+    let written = writer.fencing_token().to_i64();
+    soon(writer.release()).await.unwrap();
+    let reader = soon(waiting).await.unwrap().unwrap();
+    let theirs = number(&client.outcome().await);
+    assert_eq!(theirs, reader.fencing_token().to_i64());
+    assert!(theirs > written, "{theirs} {written}");
+    // Longer than the lease of a grant.
+    assert_eq!(client.ask("hold 3.5").await, "held");
+    reader.ensure_held().unwrap();
+    assert_eq!(client.ask("release").await, "True");
+    for (mode, outcome) in [("", "Busy"), ("+1", "Busy")] {
+        let order = format!("acquire {KEY} 30 0 {mode}");
+        assert_eq!(client.ask(&order).await, outcome, "{mode}");
+    }
+    let permit = client.ask(&format!("acquire {KEY} 30 0 +2")).await;
+    assert_eq!(number(&permit), theirs);
+    let third = manager.lock(KEY).permits(2);
+    assert!(soon(third.try_acquire()).await.unwrap().is_none());
+    assert_eq!(client.ask("release").await, "True");
+    soon(reader.release()).await.unwrap();
+    env.assert_clean(1, &[&manager]).await;
+}
+
+#[tokio::test]
 async fn an_old_hint_only_makes_it_ask() {
     let env = Redis::start().await;
     let manager = env.manager().await;

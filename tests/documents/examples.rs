@@ -251,6 +251,50 @@ async fn import_notices_what_happens_without_the_lock() {
 }
 
 #[tokio::test]
+async fn readers_of_the_catalog_share_the_lock_and_its_writer_holds_it_alone() {
+    let server = RedisServer::start().await;
+    either_way(&server, async |url| {
+        let (code, output, errors) = run("catalog", &["--readers", "5"], url).await;
+        assert_eq!(code, 0, "{output}{errors}");
+        let rows = |visitor: &str| {
+            let rows = output.lines().filter(|line| line.contains(visitor));
+            rows.filter(|line| line.contains(['▒', '█'])).count()
+        };
+        assert_eq!((rows("  reader "), rows("  writer ")), (5, 1), "{output}");
+        for label in [
+            "overlaps of the writer with a reader: ",
+            "reads of a half-written catalog: ",
+            "tokens out of order: ",
+        ] {
+            assert_eq!(word_after(&output, label), "0", "{output}");
+        }
+        let count = |label| word_after(&output, label).parse::<usize>().unwrap();
+        assert!(count("most readers at the same time: ") >= 2, "{output}");
+        assert!(count("writes: ") >= 1, "{output}");
+        assert!(output.contains("longest wait of the writer: "), "{output}");
+        assert!(!output.contains('\x1b'), "plain in a pipe:\n{output}");
+        if url.is_some() {
+            assert!(output.contains("1 writer as processes"), "{output}");
+            only_fences_are_left(&server).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn catalog_notices_what_happens_without_the_lock() {
+    let server = RedisServer::start().await;
+    either_way(&server, async |url| {
+        let (code, output, errors) = run("catalog", &["--without-lock"], url).await;
+        assert_eq!(code, 1, "{output}{errors}");
+        let overlaps = word_after(&output, "overlaps of the writer with a reader: ");
+        assert_ne!(overlaps, "0", "{output}");
+        assert!(output.contains("WRONG: "), "{output}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn there_is_one_leader_in_each_term() {
     one_leader_in_each_term("stop", 0).await;
 }
@@ -312,7 +356,8 @@ async fn replicas_and_candidates_do_not_start_when_the_server_is_away() {
     tokio::join!(
         does_not_start("cron"),
         does_not_start("leader"),
-        does_not_start("import")
+        does_not_start("import"),
+        does_not_start("catalog")
     );
 }
 
