@@ -139,8 +139,8 @@ pub use dlock_macros::KeyPart;
 pub use dlock_macros::distributed_lock;
 pub use dlock_runtime::{
     AlreadyInstalled, ConnectError, FencingToken, Holder, InvalidKeyReason, KeyPart, Lease,
-    LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder, LockRequest,
-    LockSite, LostCause, MAX_TTL, MIN_TTL, OnLost, PartWriter, Release, RunWhileHeld,
+    LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder, LockMode,
+    LockRequest, LockSite, LostCause, MAX_TTL, MIN_TTL, OnLost, PartWriter, Release, RunWhileHeld,
     ShutdownReport, StoreError, StoreErrorKind, Wait, blocking, install, install_with, installed,
     shutdown, store, testing, with_manager,
 };
