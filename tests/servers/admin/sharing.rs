@@ -132,7 +132,7 @@ async fn holders_that_have_ended_and_foreign_hashes_are_left_out() {
     );
     assert_eq!(owners(&look(&inspector, "catalog").await.unwrap()), [three]);
     // Nobody whose lease has not ended.
-    write(&server, &[(&three.to_string(), -1)]).await;
+    write(&server, &[(&three.to_string(), -1), ("stranger", -1)]).await;
     assert_eq!(look(&inspector, "catalog").await, None);
     assert_eq!(
         soon(inspector.unlock(&listed[0])).await,
