@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    FencingToken,
+    FencingToken, LockMode,
     admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo},
 };
 use jiff::Timestamp;
@@ -15,7 +15,13 @@ use crate::text::printable;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LockView {
     pub(crate) key: String,
+    /// `exclusive` or `shared`; `None` without a holder.
+    pub(crate) mode: Option<String>,
     pub(crate) holder: Option<HolderView>,
+    /// All holders, the first of which is `holder`.
+    pub(crate) holders: Vec<HolderView>,
+    /// The number of all holders, including those that are not listed.
+    pub(crate) holder_count: usize,
     pub(crate) waiters: Vec<WaiterView>,
     /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
@@ -42,6 +48,10 @@ pub(crate) struct HolderView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct WaiterView {
     pub(crate) owner: String,
+    /// `exclusive`, `shared` or `permits`.
+    pub(crate) mode: String,
+    /// The number of permits, of which it wants one.
+    pub(crate) permits: Option<u32>,
     pub(crate) process: Option<ProcessView>,
     pub(crate) waiting_ms: u64,
     pub(crate) is_alive: bool,
@@ -63,7 +73,10 @@ impl LockView {
     pub(crate) fn of(lock: &LockInfo, now: SystemTime) -> Self {
         Self {
             key: lock.key.clone(),
+            mode: lock.mode.map(|mode| mode_of(mode).0.to_owned()),
             holder: lock.holder.as_ref().map(|it| HolderView::of(it, now)),
+            holders: lock.holders().map(|it| HolderView::of(it, now)).collect(),
+            holder_count: lock.holder_count,
             waiters: lock.waiters.iter().map(WaiterView::of).collect(),
             waiter_count: lock.waiter_count,
             last_fence: lock.last_fence,
@@ -76,13 +89,40 @@ impl LockView {
     pub(crate) fn free(key: &str) -> Self {
         Self {
             key: key.to_owned(),
+            mode: None,
             holder: None,
+            holders: Vec::new(),
+            holder_count: 0,
             waiters: Vec::new(),
             waiter_count: 0,
             last_fence: 0,
             held_at: 0,
             servers: 0,
         }
+    }
+
+    /// Returns `true` if the lock is held in a shared mode, possibly by a single holder.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.mode.as_deref() == Some("shared")
+    }
+}
+
+/// Returns the name of a mode, and its number of permits.
+pub(crate) fn mode_of(mode: LockMode) -> (&'static str, Option<u32>) {
+    match mode {
+        LockMode::Shared => ("shared", None),
+        LockMode::Permits(most) => ("permits", Some(most)),
+        _ => ("exclusive", None),
+    }
+}
+
+/// Describes what a waiter wants, unless it is an exclusive lock.
+pub(crate) fn wish(mode: &str, permits: Option<u32>) -> Option<String> {
+    match (mode, permits) {
+        ("exclusive", _) => None,
+        (_, Some(1)) => Some("1 permit".to_owned()),
+        (_, Some(most)) => Some(format!("one of {most} permits")),
+        _ => Some(mode.to_owned()),
     }
 }
 
@@ -133,8 +173,11 @@ impl HolderView {
 
 impl WaiterView {
     fn of(waiter: &WaiterInfo) -> Self {
+        let (mode, permits) = mode_of(waiter.mode);
         Self {
             owner: waiter.owner.to_string(),
+            mode: mode.to_owned(),
+            permits,
             process: waiter.process.as_ref().map(ProcessView::of),
             waiting_ms: milliseconds(waiter.waiting),
             is_alive: waiter.is_alive,
@@ -145,6 +188,11 @@ impl WaiterView {
     pub(crate) fn name(&self) -> String {
         let name = self.process.as_ref().map_or(&self.owner, |it| &it.label);
         printable(name).into_owned()
+    }
+
+    /// Describes what it wants, unless it is an exclusive lock.
+    pub(crate) fn wish(&self) -> Option<String> {
+        wish(&self.mode, self.permits)
     }
 
     pub(crate) fn waiting(&self) -> Duration {
@@ -175,4 +223,22 @@ pub(crate) fn moment(time: SystemTime) -> String {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_is_named_unless_it_is_exclusive() {
+        for (mode, told) in [
+            (LockMode::Exclusive, None),
+            (LockMode::Shared, Some("shared")),
+            (LockMode::Permits(1), Some("1 permit")),
+            (LockMode::Permits(3), Some("one of 3 permits")),
+        ] {
+            let (name, permits) = mode_of(mode);
+            assert_eq!(wish(name, permits).as_deref(), told);
+        }
+    }
 }

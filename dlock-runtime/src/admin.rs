@@ -36,6 +36,7 @@ pub use self::{
     inspector::Inspector,
 };
 use crate::{
+    mode::LockMode,
     owner::{ClientId, OwnerId},
     store::{StoreError, redis::LeaseIdentity},
 };
@@ -58,8 +59,16 @@ use crate::{
 pub struct LockInfo {
     /// The key of the lock.
     pub key: String,
+    /// The mode in which the lock is held: [`Exclusive`](LockMode::Exclusive) or [`Shared`](LockMode::Shared). A lock
+    /// with permits is `Shared`, because the server does not store their number. `None` if there are only waiters.
+    pub mode: Option<LockMode>,
     /// The holder; in a quorum, the one that holds the lock on most servers. `None` if there are only waiters.
     pub holder: Option<HolderInfo>,
+    /// The other holders of a shared lock, in the order of their owner ids; at most the first 4096 of all.
+    /// [`holders`](Self::holders) lists them with the first one.
+    pub others: Vec<HolderInfo>,
+    /// The number of holders, including those that [`others`](Self::others) does not list.
+    pub holder_count: usize,
     /// The waiters, the next one first; at most the first 4096 of each server.
     pub waiters: Vec<WaiterInfo>,
     /// The number of waiters, including those that [`waiters`](Self::waiters) does not list.
@@ -70,11 +79,29 @@ pub struct LockInfo {
     pub held_at: usize,
     /// The number of servers that answered; 1, unless this is a quorum.
     pub servers: usize,
-    /// The identity of the holder's lease, on each server that has it.
-    seen: Vec<(usize, LeaseIdentity)>,
+    /// The identity of each holder's lease, in the order of [`holders`](Self::holders), on each server that has it.
+    seen: Vec<Vec<(usize, LeaseIdentity)>>,
 }
 
-/// The holder of a lock.
+impl LockInfo {
+    /// Returns all holders: none, one, or those that share the lock.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::admin::LockInfo;
+    ///
+    /// /// The labels of all holders.
+    /// fn labels(lock: &LockInfo) -> Vec<&str> {
+    ///     lock.holders().filter_map(|holder| holder.label.as_deref()).collect()
+    /// }
+    /// # let _ = labels;
+    /// ```
+    pub fn holders(&self) -> impl Iterator<Item = &HolderInfo> {
+        self.holder.iter().chain(&self.others)
+    }
+}
+
+/// A holder of a lock.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -98,11 +125,11 @@ pub struct HolderInfo {
     pub function: Option<String>,
     /// The process, if it has published a record of itself.
     pub process: Option<ProcessInfo>,
-    /// The fence of the lease; 0 for a third-party client.
+    /// The fence of the lease; 0 for a third-party client. All holders of a shared lock have the same.
     pub fence: u64,
     /// The time when the process acquired the lease, by the server's clock, on which fences are based. `None`
     /// for a third-party client. Tasks of the process may have handed the lease over since then, within some
-    /// milliseconds.
+    /// milliseconds. Of a shared lock, it is the time of the first of its holders, which may have left since.
     pub since: Option<SystemTime>,
     /// The time until the lease ends if it is not renewed; `None` if it never ends.
     pub ttl: Option<Duration>,
@@ -126,6 +153,8 @@ pub struct HolderInfo {
 pub struct WaiterInfo {
     /// The owner id. Other tasks of the same process may wait behind it; the server does not know them.
     pub owner: OwnerId,
+    /// The mode in which it wants the lock.
+    pub mode: LockMode,
     /// The process, if it has published a record of itself.
     pub process: Option<ProcessInfo>,
     /// The time since the waiter entered the queue.
@@ -197,6 +226,7 @@ pub struct Overview {
 ///     match unlocked {
 ///         Unlocked::Freed => "it is free",
 ///         Unlocked::HandedOn => "the first waiter holds it",
+///         Unlocked::StillShared => "others share it",
 ///         Unlocked::Changed => "the lease has changed: inspect the lock again",
 ///         _ => "done",
 ///     }
@@ -208,8 +238,11 @@ pub struct Overview {
 pub enum Unlocked {
     /// The lease was ended, and the lock is free.
     Freed,
-    /// The lease was ended, and the lock was granted to the first waiter.
+    /// The lease was ended, and the lock was granted to the first waiter, or to all that may share it.
     HandedOn,
+    /// The lease was ended, and others share the lock. They carry the same fencing token, so a resource that compares
+    /// tokens does not refuse the writes of the old holder.
+    StillShared,
     /// The inspected lease had already ended, and nothing was changed.
     Changed,
 }

@@ -42,6 +42,15 @@ impl LockMode {
     pub const fn is_exclusive(self) -> bool {
         matches!(self, Self::Exclusive)
     }
+
+    /// Returns the name of the mode in logs and metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Shared => "shared",
+            Self::Permits(_) => "permits",
+        }
+    }
 }
 
 impl fmt::Display for LockMode {

@@ -249,6 +249,16 @@ pub(crate) struct Origin {
     pub(crate) site: Option<&'static LockSite>,
     /// The template of the keys, or the label that replaces it.
     pub(crate) template: Option<&'static str>,
+    /// The mode of the call.
+    pub(crate) mode: LockMode,
+}
+
+impl Origin {
+    /// Sets the mode to that of a call with these options.
+    pub(crate) fn with(self, options: &Options) -> Self {
+        let mode = options.mode.unwrap_or_default();
+        Self { mode, ..self }
+    }
 }
 
 impl From<&'static LockSite> for Origin {
@@ -256,6 +266,7 @@ impl From<&'static LockSite> for Origin {
         Self {
             site: Some(site),
             template: Some(site.metric),
+            mode: site.options.mode.unwrap_or_default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `dlock inspect`: shows one lock with its holder and waiters.
+//! `dlock inspect`: shows one lock with its holders and waiters.
 
 use std::{fmt::Write, time::SystemTime};
 
@@ -13,7 +13,7 @@ use crate::{
     view::{HolderView, LockView, ProcessView},
 };
 
-/// Shows one lock: its holder, its waiters, and their times
+/// Shows one lock: its holders, its waiters, and their times
 ///
 /// The exit code is 1 if the lock is free.
 #[derive(Debug, Args)]
@@ -44,9 +44,19 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
 pub(super) fn described(lock: &LockView) -> String {
     let mut lines = Lines(String::new());
     lines.add("lock", &printable(&lock.key));
-    match &lock.holder {
-        Some(holder) => lines.holder(holder),
-        None => lines.add("holder", "none"),
+    if lock.is_shared() {
+        lines.add("mode", "shared");
+        lines.add("holders", &lock.holder_count.to_string());
+    }
+    for holder in &lock.holders {
+        lines.holder(holder);
+    }
+    if lock.holder.is_none() {
+        lines.add("holder", "none");
+    }
+    let unlisted = lock.holder_count.saturating_sub(lock.holders.len());
+    if unlisted > 0 {
+        lines.add("", &format!("and {unlisted} more"));
     }
     if lock.servers > 1 {
         let count = format!("{} of {}", lock.held_at, lock.servers);
@@ -62,10 +72,12 @@ pub(super) fn described(lock: &LockView) -> String {
         } else {
             ", stopped polling: will be skipped"
         };
+        let wish = waiter.wish().map(|it| format!(" ({it})"));
         let text = format!(
-            "{}, waiting for {}{life}",
+            "{}, waiting for {}{}{life}",
             waiter.name(),
-            rough(waiter.waiting())
+            rough(waiter.waiting()),
+            wish.unwrap_or_default(),
         );
         lines.add(&format!("  {}.", place + 1), &text);
     }

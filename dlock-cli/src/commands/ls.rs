@@ -59,7 +59,12 @@ fn nothing(pattern: Option<&str>) -> String {
 fn table(locks: &[LockView], colored: bool) -> String {
     // The column is for quorums only.
     let counts_servers = locks.iter().any(|lock| lock.servers > 1);
+    // The column is for shared locks only.
+    let counts_holders = locks.iter().any(LockView::is_shared);
     let mut titles = vec!["KEY", "HOLDER", "FUNCTION", "HELD", "TTL", "WAITERS"];
+    if counts_holders {
+        titles.push("HOLDERS");
+    }
     if counts_servers {
         titles.push("SERVERS");
     }
@@ -73,7 +78,7 @@ fn table(locks: &[LockView], colored: bool) -> String {
     let title = |text| Cell::new(text).add_attribute(Attribute::Bold);
     table.set_header(titles.into_iter().map(title));
     for lock in locks {
-        table.add_row(row(lock, counts_servers));
+        table.add_row(row(lock, counts_holders, counts_servers));
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -81,7 +86,7 @@ fn table(locks: &[LockView], colored: bool) -> String {
     table.trim_fmt()
 }
 
-fn row(lock: &LockView, counts_servers: bool) -> Vec<Cell> {
+fn row(lock: &LockView, counts_holders: bool, counts_servers: bool) -> Vec<Cell> {
     let holder = lock.holder.as_ref();
     let of_holder = |text: &dyn Fn(&HolderView) -> Option<String>| {
         let text = holder.and_then(text);
@@ -97,6 +102,9 @@ fn row(lock: &LockView, counts_servers: bool) -> Vec<Cell> {
         of_holder(&ttl),
         Cell::new(lock.waiter_count).set_alignment(CellAlignment::Right),
     ];
+    if counts_holders {
+        row.push(Cell::new(lock.holder_count).set_alignment(CellAlignment::Right));
+    }
     if counts_servers {
         let count = format!("{} of {}", lock.held_at, lock.servers);
         row.push(Cell::new(count).set_alignment(CellAlignment::Right));

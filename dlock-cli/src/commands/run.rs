@@ -80,6 +80,12 @@ async fn under_lock(
     if let Some(min_hold) = args.min_hold {
         request = request.min_hold(min_hold);
     }
+    if args.shared {
+        request = request.shared();
+    }
+    if let Some(most) = args.permits {
+        request = request.permits(most);
+    }
     let acquired = tokio::select! {
         acquired = request.acquire() => acquired,
         signal = signals.next() => return Ok(signals::exit_of(signal)),

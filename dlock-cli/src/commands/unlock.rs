@@ -9,6 +9,7 @@ use clap::Args;
 use dlock::{
     LockKey,
     admin::{Inspector, Unlocked},
+    store::OwnerId,
 };
 use serde::Serialize;
 
@@ -24,8 +25,10 @@ use crate::{
 /// Force-releases a lock
 ///
 /// It shows the holder, asks for confirmation, and releases only the lease that it has shown.
-/// The exit code is 1 if the lock is free, if it has another holder by then, or if the answer
-/// is no.
+/// Of a shared lock, it releases the lease of one holder with `--holder`, or of all with
+/// `--all`. While others share the lock, fencing tokens do not stop the writes of a released
+/// holder, because all holders have the same token. The exit code is 1 if the lock is free, if
+/// it has another holder by then, or if the answer is no.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UnlockArgs {
@@ -35,6 +38,18 @@ pub(crate) struct UnlockArgs {
     /// terminal
     #[arg(short, long, verbatim_doc_comment)]
     yes: bool,
+    /// Releases the lease of this holder of a shared lock: its
+    /// owner id, as `dlock inspect` shows it
+    #[arg(
+        long,
+        verbatim_doc_comment,
+        value_name = "OWNER",
+        conflicts_with = "all"
+    )]
+    holder: Option<OwnerId>,
+    /// Releases the leases of all holders of a shared lock
+    #[arg(long)]
+    all: bool,
 }
 
 /// The result, as `--json` prints it.
@@ -43,6 +58,8 @@ struct Report<'a> {
     key: &'a str,
     outcome: &'static str,
     holder: Option<&'a HolderView>,
+    /// All holders to release.
+    holders: &'a [HolderView],
 }
 
 pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failure> {
@@ -53,41 +70,73 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     }
     let inspector = Inspector::connect(global.config()).await?;
     let seen = inspector.lock(&key).await?;
-    let Some((seen, lock, holder)) = seen.and_then(|seen| {
-        let lock = LockView::of(&seen, SystemTime::now());
-        let holder = lock.holder.clone()?;
-        Some((seen, lock, holder))
-    }) else {
-        return tell(global, &args.key, "free", None);
+    let Some(seen) = seen.filter(|seen| seen.holder.is_some()) else {
+        return tell(global, &args.key, "free", &[]);
     };
+    let lock = LockView::of(&seen, SystemTime::now());
+    let wanted = wanted(&args, &lock)?;
     if !global.json {
         output::line(described(&lock).trim_end())?;
         output::line("")?;
-        output::line(&consequences(&lock, &holder))?;
+        output::line(&consequences(&lock, &wanted))?;
     }
     if !args.yes && !is_confirmed(&args.key)? {
-        return tell(global, &args.key, "declined", Some(&holder));
+        return tell(global, &args.key, "declined", &wanted);
     }
-    let outcome = match inspector.unlock(&seen).await? {
+    let unlocked = match args.holder {
+        Some(owner) => inspector.unlock_holder(&seen, owner).await?,
+        None => inspector.unlock(&seen).await?,
+    };
+    let outcome = match unlocked {
         Unlocked::Freed => "freed",
         Unlocked::HandedOn => "handed-on",
+        Unlocked::StillShared => "still-shared",
         Unlocked::Changed => "changed",
         _ => "unlocked",
     };
-    tell(global, &args.key, outcome, Some(&holder))
+    tell(global, &args.key, outcome, &wanted)
+}
+
+/// Returns the holders to release. A shared lock requires a choice.
+fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure> {
+    let refused = |message: String| {
+        let holders = lock.holders.iter();
+        let holders = holders.map(|it| {
+            let owner = it.owner.as_deref().unwrap_or("-");
+            format!("{owner} ({})", it.name())
+        });
+        let holders = holders.collect::<Vec<_>>().join(", ");
+        let message = format!("{message}. Its holders: {holders}");
+        Failure::new(Exit::Usage, message)
+    };
+    let key = &args.key;
+    match args.holder.map(|owner| owner.to_string()) {
+        Some(owner) => {
+            let holders = lock.holders.iter();
+            let mut same = holders.filter(|it| it.owner.as_ref() == Some(&owner));
+            let holder = same.next().cloned().map(|it| vec![it]);
+            holder.ok_or_else(|| refused(format!("`{owner}` does not hold `{key}`")))
+        }
+        None if lock.is_shared() && !args.all => {
+            let message = format!("`{key}` is a shared lock: add `--holder OWNER` or `--all`");
+            Err(refused(message))
+        }
+        None => Ok(lock.holders.clone()),
+    }
 }
 
 fn tell(
     global: &Global,
     key: &str,
     outcome: &'static str,
-    holder: Option<&HolderView>,
+    holders: &[HolderView],
 ) -> Result<Exit, Failure> {
     if global.json {
         output::document(&Report {
             key,
             outcome,
-            holder,
+            holder: holders.first(),
+            holders,
         })?;
     } else {
         let key = printable(key);
@@ -98,6 +147,12 @@ fn tell(
                 format!("`{key}` was not released: it has another holder by now, or is free.")
             }
             "handed-on" => format!("Released `{key}`: the first waiter holds it now."),
+            "still-shared" => {
+                format!(
+                    "Released the lease of {} for `{key}`: others share it.",
+                    names(holders)
+                )
+            }
             _ => format!("Released `{key}`: it is free."),
         })?;
     }
@@ -107,13 +162,36 @@ fn tell(
     })
 }
 
+fn names(holders: &[HolderView]) -> String {
+    holders
+        .iter()
+        .map(HolderView::name)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 /// Describes the effects of a forced release, and its limits.
-fn consequences(lock: &LockView, holder: &HolderView) -> String {
-    let to_holder = if holder.is_foreign() {
-        "A third-party client holds this lock. It is not notified, and continues as if it held the lock."
+fn consequences(lock: &LockView, wanted: &[HolderView]) -> String {
+    let stay = lock.holder_count.saturating_sub(wanted.len());
+    let to_holder = if wanted.iter().any(HolderView::is_foreign) {
+        "A third-party client holds this lock. It is not notified, and continues as if it held the lock.".to_owned()
+    } else if lock.is_shared() && wanted.len() < lock.holders.len() {
+        format!(
+            "{} is notified and loses its lease. Work that it has already started can still complete.\n\
+             Fencing tokens do not stop it while others share the lock: all holders have the same token.",
+            names(wanted)
+        )
+    } else if lock.holder_count > 1 {
+        format!(
+            "All {} holders are notified and lose their leases, also those that joined meanwhile. Work that\n\
+             they have already started can still complete after another client acquired the lock, unless the\n\
+             resource checks fencing tokens.",
+            lock.holder_count
+        )
     } else {
         "The holder is notified and loses its lease. Work that it has already started can still complete\n\
          after another client acquired the lock, unless the resource checks fencing tokens."
+            .to_owned()
     };
     let dead = lock
         .waiters
@@ -121,6 +199,10 @@ fn consequences(lock: &LockView, holder: &HolderView) -> String {
         .filter(|waiter| !waiter.is_alive)
         .count();
     let to_waiters = match lock.waiter_count - dead {
+        _ if stay > 0 && wanted.len() < lock.holders.len() => match stay {
+            1 => "1 other holder stays.".to_owned(),
+            count => format!("{count} other holders stay."),
+        },
         0 => "There are no waiters: the lock will be free.".to_owned(),
         1 => "1 waiter: it will hold the lock.".to_owned(),
         count => format!("{count} waiters: the first one will hold the lock."),

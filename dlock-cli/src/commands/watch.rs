@@ -229,8 +229,13 @@ fn words(interval: Duration, event: &Event) -> String {
         _ => None,
     };
     let (function, held) = (function.unwrap_or_default(), held.unwrap_or_default());
+    let is_shared = event.holder.is_some() && event.mode.as_deref() == Some("shared");
+    let shared = match event.holders {
+        Some(holders) if is_shared => format!(", shared by {holders}"),
+        _ => String::new(),
+    };
     format!(
-        "{time}  {:<8}  {key}  {who}{function}{held}",
+        "{time}  {:<8}  {key}  {who}{function}{held}{shared}",
         event.change.word()
     )
 }
@@ -250,6 +255,8 @@ impl Event {
             key: None,
             holder: None,
             waiter: None,
+            mode: None,
+            holders: None,
             waiters: None,
             message: None,
             last_seen: None,

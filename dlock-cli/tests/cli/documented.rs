@@ -39,10 +39,10 @@ fn collect(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the paths of the fields, without those of the holder and the waiter.
+/// Returns the paths of the fields, without those of the holders and the waiter.
 fn own_fields(value: &Value) -> BTreeSet<String> {
     let mut value = value.clone();
-    for name in ["holder", "waiter"] {
+    for name in ["holder", "holders", "waiter"] {
         if value.get(name).is_some() {
             value[name] = Value::Null;
         }

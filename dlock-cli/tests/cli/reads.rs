@@ -345,3 +345,48 @@ async fn wide_characters_keep_the_columns_in_line() {
         lines[2].replace("\u{8ba2}\u{5355}", "")
     );
 }
+
+#[tokio::test]
+async fn every_holder_of_a_shared_lock_is_shown() {
+    let server = RedisServer::start().await;
+    let mut guards = Vec::new();
+    let managers = [
+        manager(&server, "billing").await,
+        manager(&server, "mail").await,
+    ];
+    for manager in &managers {
+        let lock = manager.lock("catalog").shared();
+        guards.push(lock.acquire().await.unwrap());
+    }
+    let third = manager(&server, "cron").await;
+    let waiter = third.lock("catalog").permits(2).wait(Wait::Forever);
+    let waiter = tokio::spawn(waiter.acquire());
+    let waits = async || {
+        let keys = locks(&server).await;
+        keys.contains(&"dlock:{catalog}:q".to_owned())
+    };
+    eventually(LIMIT, "there is a waiter", waits).await;
+
+    let shown = call(&mut dlock(&server, &["ls"])).await.with(0);
+    let lines: Vec<_> = shown.stdout.lines().map(columns).collect();
+    assert_eq!(lines[0].last(), Some(&"HOLDERS"));
+    assert_eq!(lines[1][lines[1].len() - 2..], ["1", "2"], "{lines:?}");
+
+    let shown = call(&mut dlock(&server, &["inspect", "catalog"]))
+        .await
+        .with(0);
+    for words in [
+        "mode           shared",
+        "holders        2",
+        "holder         billing@",
+        "holder         mail@",
+        "cron@",
+        "(one of 2 permits)",
+    ] {
+        assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
+    }
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}

@@ -252,3 +252,32 @@ async fn a_server_that_is_not_there_is_another_code() {
         ended.stderr
     );
 }
+
+#[tokio::test]
+async fn commands_share_a_lock_or_take_its_permits() {
+    let server = RedisServer::start().await;
+    let holds = ["sh", "-c", "echo $DLOCK_FENCING_TOKEN; exec sleep 60"];
+    for (mode, key, others) in [
+        (&["--shared"][..], "catalog", true),
+        (&["--permits", "2"], "pool", false),
+    ] {
+        let words =
+            |command: &[&'static str]| [&["run", key, "-n"][..], mode, &["--"], command].concat();
+        let first = Worker::spawn(&mut dlock(&server, &words(&holds)));
+        first.line("", LIMIT).await;
+        // Another one beside it, but no exclusive one.
+        let second = Worker::spawn(&mut dlock(&server, &words(&holds)));
+        second.line("", LIMIT).await;
+        let third = call(&mut dlock(&server, &words(&["true"]))).await;
+        third.with(if others { 0 } else { 75 });
+        let exclusive = ["run", "-n", key, "true"];
+        call(&mut dlock(&server, &exclusive)).await.with(75);
+        drop((first, second));
+    }
+    for words in [
+        &["run", "--shared", "--permits", "2", "k", "true"][..],
+        &["run", "--permits", "0", "k", "true"],
+    ] {
+        call(&mut dlock(&server, words)).await.with(2);
+    }
+}

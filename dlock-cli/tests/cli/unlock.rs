@@ -120,3 +120,66 @@ async fn only_the_shown_lease_is_released() {
     assert!(told.contains("code 1"), "{told}");
     assert_eq!(locks(&server).await, ["dlock:{job}"]);
 }
+
+#[tokio::test]
+async fn a_shared_lock_requires_a_choice() {
+    let server = RedisServer::start().await;
+    let (one, other) = (
+        manager(&server, "billing").await,
+        manager(&server, "mail").await,
+    );
+    let first = one.lock("catalog").shared().acquire().await.unwrap();
+    let second = other.lock("catalog").shared().acquire().await.unwrap();
+    let shown = call(&mut dlock(&server, &["--json", "inspect", "catalog"]))
+        .await
+        .with(0);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(
+        (&shown["mode"], &shown["holder_count"]),
+        (&"shared".into(), &2.into())
+    );
+    let holders = shown["holders"].as_array().unwrap();
+    let of_billing = holders
+        .iter()
+        .find(|it| it["process"]["application"] == "billing");
+    let owner = of_billing.unwrap()["owner"].as_str().unwrap();
+
+    let refused = call(&mut dlock(&server, &["unlock", "-y", "catalog"]))
+        .await
+        .with(2);
+    for words in ["`--holder OWNER` or `--all`", owner, "(billing@", "(mail@"] {
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
+    let stranger = format!("{}.7", "0".repeat(32));
+    let words = ["unlock", "-y", "catalog", "--holder", &stranger];
+    let refused = call(&mut dlock(&server, &words)).await.with(2);
+    assert!(
+        refused.stderr.contains("does not hold `catalog`"),
+        "{}",
+        refused.stderr
+    );
+    first.ensure_held().unwrap();
+
+    let words = ["unlock", "-y", "catalog", "--holder", owner];
+    let ended = call(&mut dlock(&server, &words)).await.with(0);
+    for words in [
+        "holders        2",
+        "Fencing tokens do not stop it",
+        "1 other holder stays.",
+        "others share it.",
+    ] {
+        assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    }
+    assert!(matches!(first.lost().await, LockError::Lost { .. }));
+    second.ensure_held().unwrap();
+
+    let again = one.lock("catalog").shared().acquire().await.unwrap();
+    let words = ["--json", "unlock", "-y", "catalog", "--all"];
+    let ended = call(&mut dlock(&server, &words)).await.with(0);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(said["outcome"], "freed");
+    assert_eq!(said["holders"].as_array().unwrap().len(), 2);
+    again.lost().await;
+    second.lost().await;
+    assert!(locks(&server).await.is_empty());
+}

@@ -160,3 +160,26 @@ async fn a_missing_permission_to_scan_is_an_error() {
     let ended = call(command.envs(login)).await.with(69);
     assert!(ended.stderr.contains("'scan'"), "{}", ended.stderr);
 }
+
+#[tokio::test]
+async fn those_who_share_a_lock_come_and_go() {
+    let server = RedisServer::start().await;
+    let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "20ms"]));
+    let (one, other) = (
+        manager(&server, "billing").await,
+        manager(&server, "mail").await,
+    );
+    let first = one.lock("catalog").shared().acquire().await.unwrap();
+    let line = watch.line("catalog  billing@", LIMIT).await;
+    assert!(line.ends_with(", shared by 1"), "{line}");
+    let second = other.lock("catalog").shared().acquire().await.unwrap();
+    let line = watch.line("acquired  catalog  mail@", LIMIT).await;
+    assert!(line.ends_with(", shared by 2"), "{line}");
+    first.release().await.unwrap();
+    let line = watch.line("released  catalog  billing@", LIMIT).await;
+    assert!(line.ends_with(", shared by 1"), "{line}");
+    second.release().await.unwrap();
+    watch.line("released  catalog  mail@", LIMIT).await;
+    send(&watch, Signal::INT);
+    ended(&watch).await.with(0);
+}

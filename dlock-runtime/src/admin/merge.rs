@@ -8,6 +8,7 @@ use std::{
 use super::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
 use crate::{
     key::LockKey,
+    mode::LockMode,
     owner::{ClientId, OwnerId},
     store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
@@ -23,12 +24,9 @@ pub(super) struct At<T> {
 
 /// Returns all clients that hold the lock or wait for it on this server.
 pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId> {
-    let holder = snapshot.occupant.as_ref().and_then(|it| match it.seen {
-        LeaseIdentity::Ours { owner, .. } => Some(owner),
-        LeaseIdentity::Foreign { .. } => None,
-    });
+    let holders = snapshot.occupants.iter().filter_map(owner);
     let waiters = snapshot.waiters.iter().map(|waiter| waiter.owner);
-    holder.into_iter().chain(waiters).map(OwnerId::client)
+    holders.chain(waiters).map(OwnerId::client)
 }
 
 /// Returns the lock that `snapshots` describe. There is at least one snapshot.
@@ -46,36 +44,64 @@ pub(super) fn lock(
     let counts = snapshots.iter();
     let waiter_count = counts.map(|it| it.it.waiters.len() + it.it.untold).max();
     let waiters = waiters(&snapshots, known);
-    let holders = snapshots.iter_mut().filter_map(|snapshot| {
-        let it = snapshot.it.occupant.take()?;
-        Some(At {
-            server: snapshot.server,
-            it,
-        })
+    let unlisted = snapshots.iter().map(|snapshot| snapshot.it.unlisted).max();
+    let holders = snapshots.iter_mut().flat_map(|snapshot| {
+        let server = snapshot.server;
+        let occupants = snapshot.it.occupants.drain(..);
+        occupants.map(move |it| At { server, it })
     });
-    let same = most(holders.collect());
+    let (first, others) = split(groups(holders), majority);
+    let is_shared = first.iter().any(|it| it.it.is_shared);
+    let mut infos = std::iter::once(&first)
+        .chain(&others)
+        .filter_map(|same| holder(same, majority, now, known));
+    let holder = infos.next();
+    let others_info: Vec<_> = infos.collect();
+    let held_at = first.len();
+    let count = usize::from(holder.is_some()) + others_info.len();
+    let all = std::iter::once(first).chain(others);
     LockInfo {
         key: key.as_str().to_owned(),
-        holder: holder(&same, majority, now, known),
+        mode: holder.is_some().then_some(if is_shared {
+            LockMode::Shared
+        } else {
+            LockMode::Exclusive
+        }),
+        holder,
+        others: others_info,
+        holder_count: count + unlisted.unwrap_or(0),
         // A waiter may be known on only one of several servers.
         waiter_count: waiter_count.unwrap_or(0).max(waiters.len()),
         waiters,
         last_fence,
-        held_at: same.len(),
+        held_at,
         servers,
-        seen: same.into_iter().map(|at| (at.server, at.it.seen)).collect(),
+        seen: all.map(places).collect(),
     }
 }
 
-/// Returns the places of the holder that has the lock on most servers, the greatest fence first. If several
-/// holders have equally many servers, the greatest fence decides.
-fn most(holders: Vec<At<HolderSnapshot>>) -> Vec<At<HolderSnapshot>> {
+/// Returns the lease of a holder, on each server that has it.
+fn places(same: Vec<At<HolderSnapshot>>) -> Vec<(usize, LeaseIdentity)> {
+    same.into_iter().map(|at| (at.server, at.it.seen)).collect()
+}
+
+/// Returns the places of each holder, the greatest fence first.
+fn groups(holders: impl Iterator<Item = At<HolderSnapshot>>) -> Vec<Vec<At<HolderSnapshot>>> {
     let mut groups: Vec<Vec<At<HolderSnapshot>>> = Vec::new();
+    let mut places = BTreeMap::new();
     for occupant in holders {
-        let same = |group: &&mut Vec<At<HolderSnapshot>>| {
-            group.iter().any(|other| is_same(&other.it, &occupant.it))
+        // Many may share one lock, so that they are found by their ids.
+        let known = owner(&occupant.it).map(OwnerId::in_any_round);
+        let place = match known {
+            Some(owner) => *places.entry(owner).or_insert(groups.len()),
+            None => {
+                let same = |group: &Vec<At<HolderSnapshot>>| {
+                    group.iter().any(|other| other.it.seen == occupant.it.seen)
+                };
+                groups.iter().position(same).unwrap_or(groups.len())
+            }
         };
-        match groups.iter_mut().find(same) {
+        match groups.get_mut(place) {
             Some(group) => group.push(occupant),
             None => groups.push(vec![occupant]),
         }
@@ -83,23 +109,41 @@ fn most(holders: Vec<At<HolderSnapshot>>) -> Vec<At<HolderSnapshot>> {
     for group in &mut groups {
         group.sort_by_key(|occupant| std::cmp::Reverse(fence(&occupant.it)));
     }
-    let by_size =
-        |group: &Vec<At<HolderSnapshot>>| (group.len(), group.first().map(|it| fence(&it.it)));
-    groups.into_iter().max_by_key(by_size).unwrap_or_default()
+    groups
 }
 
-fn is_same(one: &HolderSnapshot, other: &HolderSnapshot) -> bool {
-    match (&one.seen, &other.seen) {
-        (LeaseIdentity::Ours { owner: one, .. }, LeaseIdentity::Ours { owner: other, .. }) => {
-            one.in_any_round() == other.in_any_round()
-        }
-        (one, other) => one == other,
+/// Splits the holders into the one that has the lock on most servers and those that share it with it, on a majority or
+/// on as many servers. If several holders have equally many servers, the greatest fence decides, and then the order
+/// of the owner ids.
+fn split(
+    mut groups: Vec<Vec<At<HolderSnapshot>>>,
+    majority: usize,
+) -> (Vec<At<HolderSnapshot>>, Vec<Vec<At<HolderSnapshot>>>) {
+    groups.sort_by_key(|group| {
+        let first = group.first();
+        let fence = first.map(|it| fence(&it.it));
+        let owner = first.and_then(|it| owner(&it.it));
+        (std::cmp::Reverse((group.len(), fence)), owner)
+    });
+    let mut groups = groups.into_iter();
+    let first = groups.next().unwrap_or_default();
+    let least = majority.min(first.len());
+    let shares = |group: &[At<HolderSnapshot>]| group.iter().all(|it| it.it.is_shared);
+    let others = groups.filter(|group| group.len() >= least && shares(&first) && shares(group));
+    let others = others.collect();
+    (first, others)
+}
+
+fn owner(occupant: &HolderSnapshot) -> Option<OwnerId> {
+    match occupant.seen {
+        LeaseIdentity::Ours { owner, .. } => Some(owner),
+        _ => None,
     }
 }
 
 fn fence(occupant: &HolderSnapshot) -> u64 {
     match occupant.seen {
-        LeaseIdentity::Ours { fence, .. } => fence,
+        LeaseIdentity::Ours { fence, .. } | LeaseIdentity::Shared { fence } => fence,
         LeaseIdentity::Foreign { .. } => 0,
     }
 }
@@ -120,7 +164,7 @@ fn holder(
     let ttl = ttls[ttls.len() - majority.min(ttls.len())];
     let ttl = Some(ttl).filter(|ttl| *ttl < Duration::MAX);
     Some(match first.seen {
-        LeaseIdentity::Foreign { .. } => HolderInfo {
+        LeaseIdentity::Foreign { .. } | LeaseIdentity::Shared { .. } => HolderInfo {
             owner: None,
             label: None,
             function: None,
@@ -167,6 +211,7 @@ fn waiters(
             let place = *places.entry(owner).or_insert_with(|| {
                 waiters.push(WaiterInfo {
                     owner,
+                    mode: queued.mode,
                     process: process_of(owner.client(), known),
                     waiting,
                     is_alive,
@@ -257,12 +302,14 @@ mod tests {
         let owner = OwnerId::new(client, attempt);
         let occupant = HolderSnapshot {
             seen: LeaseIdentity::Ours { owner, fence },
+            is_shared: false,
             label: None,
             function: None,
             ttl: Some(Duration::from_secs(ttl)),
         };
         let it = LockSnapshot {
-            occupant: Some(occupant),
+            occupants: vec![occupant],
+            unlisted: 0,
             waiters: Vec::new(),
             untold: 0,
             last_fence: fence,
@@ -288,8 +335,45 @@ mod tests {
         assert_eq!((lock.held_at, lock.servers, lock.last_fence), (2, 3, 6));
         assert_eq!(holder.fence, 5);
         assert_eq!(holder.ttl, Some(Duration::from_secs(3)));
-        let places: Vec<_> = lock.seen.iter().map(|(server, _)| *server).collect();
+        let places: Vec<_> = lock.seen[0].iter().map(|(server, _)| *server).collect();
         assert_eq!(places, [0, 2]);
+    }
+
+    #[test]
+    fn those_who_share_are_listed_together() {
+        let key = LockKey::new("k").unwrap();
+        let sharing = |server, attempts: &[u64]| {
+            let mut at = snapshot(server, 0, 5, 9);
+            let holders = attempts
+                .iter()
+                .flat_map(|it| snapshot(server, *it, 5, 9).it.occupants);
+            at.it.occupants = holders
+                .map(|it| HolderSnapshot {
+                    is_shared: true,
+                    ..it
+                })
+                .collect();
+            at
+        };
+        let owners = |lock: &LockInfo| {
+            let owners = lock.holders().map(|it| it.owner.unwrap().to_string());
+            owners
+                .map(|it| it.split_once('.').unwrap().1.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let one = lock(&key, vec![sharing(0, &[1, 2, 3])], 1, 1, &BTreeMap::new());
+        assert_eq!(one.mode, Some(LockMode::Shared));
+        assert_eq!(owners(&one), ["1", "2", "3"]);
+        assert_eq!((one.holder_count, one.seen.len()), (3, 3));
+        // In a quorum, only a majority makes a holder.
+        let several = vec![sharing(0, &[1, 2]), sharing(1, &[2, 3]), sharing(2, &[3])];
+        let several = lock(&key, several, 3, 2, &BTreeMap::new());
+        assert_eq!(owners(&several), ["2", "3"]);
+        // Others do not share with an exclusive holder.
+        let mixed = vec![snapshot(0, 7, 6, 9), sharing(1, &[1])];
+        let mixed = lock(&key, mixed, 2, 2, &BTreeMap::new());
+        assert_eq!(owners(&mixed), ["7"]);
+        assert_eq!(mixed.mode, Some(LockMode::Exclusive));
     }
 
     #[test]

@@ -291,6 +291,7 @@ impl LockRequest {
         Origin {
             site: None,
             template: self.metric,
+            mode: self.options.mode.unwrap_or_default(),
         }
     }
 

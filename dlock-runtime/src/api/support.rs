@@ -9,6 +9,8 @@ use std::{
 
 use tokio::runtime::Handle;
 
+use crate::site::Origin;
+
 use crate::{
     api::{blocking::refused, global},
     engine::{acquire::acquire as acquire_in, acquire_all, blocking},
@@ -185,12 +187,13 @@ pub fn acquire(
 ) -> Acquire {
     let manager = manager.cloned();
     Acquire::new(Box::pin(async move {
-        let refused = |error| observe::not_asked(site.into(), error);
+        let origin = Origin::from(site).with(&options);
+        let refused = |error| observe::not_asked(origin, error);
         let key = key.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
             return Err(refused(LockError::NotInstalled { key }));
         };
-        let taken = acquire_in(manager.core(), key, options, site.into()).await?;
+        let taken = acquire_in(manager.core(), key, options, origin).await?;
         Ok(LockGuard::new(taken))
     }))
 }
@@ -204,13 +207,14 @@ pub fn acquire_all(
 ) -> Acquire {
     let manager = manager.cloned();
     Acquire::new(Box::pin(async move {
-        let refused = |error| observe::not_asked(site.into(), error);
+        let origin = Origin::from(site).with(&options);
+        let refused = |error| observe::not_asked(origin, error);
         let keys = keys.map_err(refused)?;
         let Some(manager) = manager.or_else(global::current) else {
             let key = keys.first().clone();
             return Err(refused(LockError::NotInstalled { key }));
         };
-        let all = acquire_all::acquire(manager.core(), keys, options, site.into()).await?;
+        let all = acquire_all::acquire(manager.core(), keys, options, origin).await?;
         Ok(LockGuard::of_all(all))
     }))
 }
@@ -228,7 +232,10 @@ pub fn acquire_blocking(
 ) -> Result<BlockingGuard, LockError> {
     match blocking::runtime() {
         Ok(runtime) => block_on(&runtime, acquire(site, telling(options), manager, key)),
-        Err(no_wait) => Err(refused(site.into(), &no_wait, key.as_ref())),
+        Err(no_wait) => {
+            let origin = Origin::from(site).with(&options);
+            Err(refused(origin, &no_wait, key.as_ref()))
+        }
     }
 }
 
@@ -247,7 +254,8 @@ pub fn acquire_all_blocking(
         Ok(runtime) => block_on(&runtime, acquire_all(site, telling(options), manager, keys)),
         Err(no_wait) => {
             let key = keys.as_ref().map(LockKeys::first);
-            Err(refused(site.into(), &no_wait, key))
+            let origin = Origin::from(site).with(&options);
+            Err(refused(origin, &no_wait, key))
         }
     }
 }

@@ -51,6 +51,7 @@ pub(crate) async fn acquire(
     options: Options,
     origin: Origin,
 ) -> Result<Taken, LockError> {
+    let origin = origin.with(&options);
     let timing = core.timing(options, &key);
     let timing = timing.map_err(|error| observe::not_asked(origin, error))?;
     if reentrancy::contains(core.id(), &key) {

@@ -56,6 +56,7 @@ pub(crate) async fn acquire(
         let only = acquire::acquire(core, only.key.clone(), options, origin);
         return Box::pin(only).await.map(|only| vec![only]);
     }
+    let origin = origin.with(&options);
     let timings = keys.iter().map(|it| {
         let timing = core.timing(options.for_key(it.mode), &it.key);
         timing.map(|timing| (it.key.clone(), timing))

@@ -30,7 +30,7 @@ pub(crate) struct LeaseEvents<'a> {
 /// Reports a call that was refused before its first request.
 pub(crate) fn not_asked(origin: Origin, error: LockError) -> LockError {
     told(|| {
-        metrics::refused(origin.template, error.code());
+        metrics::refused(origin.template, origin.mode, error.code());
         let (key, template) = (error.key(), origin.template);
         let site = origin.site.map(tracing::field::display);
         warn!(target: TARGET, %key, site, template, %error, "not acquired");

@@ -1,12 +1,12 @@
-//! Counters through the facade `metrics`, labeled by the template of the key and never by the key, so that the
-//! number of series is bounded.
+//! Counters through the facade `metrics`, labeled by the template of the key and the mode, and never by the key, so
+//! that the number of series is bounded.
 //!
 //! A call counts once, however many keys it has. Events of a single lease (lost, renewed, handed over) count
 //! for each key.
 //!
 //! A recorder may be installed at any time, and tests have one for each thread. Counters therefore keep no
 //! handle for the next call. A gauge is lowered through the handle that raised it; otherwise it would not
-//! return to zero in its recorder. The names with their labels are kept, one set for each template, because
+//! return to zero in its recorder. The names with their labels are kept, one set for each template and mode, because
 //! creating and hashing them again would cost more than all the rest.
 
 use std::{
@@ -28,6 +28,7 @@ use crate::{
     answer::Renewal,
     clock::Moment,
     error::{StoreError, StoreErrorKind},
+    mode::LockMode,
     state::Loss,
     telemetry::{
         TARGET,
@@ -73,9 +74,10 @@ fn describe_to(recorder: &dyn Recorder) {
     }
 }
 
-/// The metrics of every call, for one template.
+/// The metrics of every call, for one template and one mode.
 struct Keys {
     template: &'static str,
+    mode: &'static str,
     waiting: Key,
     acquired: Key,
     wait_seconds: Key,
@@ -88,24 +90,26 @@ struct Keys {
 impl Keys {
     /// Returns the metrics of a template. They are kept for the life of the process, because a program has a
     /// fixed number of templates.
-    fn of(template: Option<&'static str>) -> &'static Self {
-        static ALL: RwLock<Option<HashMap<&str, &Keys>>> = RwLock::new(None);
-        let template = template.unwrap_or(NO_TEMPLATE);
+    fn of(template: Option<&'static str>, mode: LockMode) -> &'static Self {
+        static ALL: RwLock<Option<HashMap<(&str, &str), &Keys>>> = RwLock::new(None);
+        let (template, mode) = (template.unwrap_or(NO_TEMPLATE), mode.name());
         let known = ALL.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keys) = known.as_ref().and_then(|all| all.get(template)) {
+        if let Some(keys) = known.as_ref().and_then(|all| all.get(&(template, mode))) {
             return keys;
         }
         drop(known);
         let mut all = ALL.write().unwrap_or_else(PoisonError::into_inner);
         let all = all.get_or_insert_default();
-        all.entry(template)
-            .or_insert_with(|| Box::leak(Box::new(Self::new(template))))
+        all.entry((template, mode))
+            .or_insert_with(|| Box::leak(Box::new(Self::new(template, mode))))
     }
 
-    fn new(template: &'static str) -> Self {
-        let key = |name| Key::from_parts(name, vec![Label::new("template", template)]);
+    fn new(template: &'static str, mode: &'static str) -> Self {
+        let labels = [Label::new("template", template), Label::new("mode", mode)];
+        let key = |name| Key::from_parts(name, labels.to_vec());
         Self {
             template,
+            mode,
             waiting: key(WAITING),
             acquired: key(ACQUIRED),
             wait_seconds: key(WAIT_SECONDS),
@@ -126,6 +130,7 @@ impl Keys {
         for (name, label, value) in WATCHED {
             let labels = vec![
                 Label::new("template", self.template),
+                Label::new("mode", self.mode),
                 Label::new(label, value),
             ];
             let counter = recorder.register_counter(&Key::from_parts(name, labels), &METADATA);
@@ -151,8 +156,8 @@ struct HeldCall {
 }
 
 impl CallCounts {
-    pub(super) fn begin(template: Option<&'static str>) -> Self {
-        let keys = Keys::of(template);
+    pub(super) fn begin(template: Option<&'static str>, mode: LockMode) -> Self {
+        let keys = Keys::of(template, mode);
         let waiting = with_recorder(|recorder| {
             describe_to(recorder);
             keys.announce_to(recorder);
@@ -172,7 +177,8 @@ impl CallCounts {
             LeaseOrigin::Granted => "store",
             LeaseOrigin::HandedOver => "task",
         };
-        counter!(HANDED_OVER, "template" => self.template(), "by" => by).increment(1);
+        counter!(HANDED_OVER, "template" => self.template(), "mode" => self.mode(), "by" => by)
+            .increment(1);
     }
 
     pub(super) fn entered(&self, waited: Duration, now: Moment) {
@@ -195,12 +201,12 @@ impl CallCounts {
 
     pub(super) fn refused(&self, reason: &'static str) {
         self.0.waiting.decrement(1);
-        count_refused(self.template(), reason);
+        count_refused(self.template(), self.mode(), reason);
     }
 
     pub(super) fn given_up(&self) {
         self.0.waiting.decrement(1);
-        counter!(CANCELLED, "template" => self.template()).increment(1);
+        counter!(CANCELLED, "template" => self.template(), "mode" => self.mode()).increment(1);
     }
 
     pub(super) fn left(&self, now: Moment) {
@@ -208,7 +214,7 @@ impl CallCounts {
     }
 
     pub(super) fn lost(&self, loss: &Loss) {
-        counter!(LOST, "template" => self.template(), "cause" => loss.cause.code()).increment(1);
+        counter!(LOST, "template" => self.template(), "mode" => self.mode(), "cause" => loss.cause.code()).increment(1);
         self.end(|_| loss.held_for);
     }
 
@@ -218,23 +224,27 @@ impl CallCounts {
             Ok(Renewal::NotOwner) => "not-owner",
             Err(_) => "failed",
         };
-        counter!(RENEWALS, "template" => self.template(), "outcome" => outcome).increment(1);
+        counter!(RENEWALS, "template" => self.template(), "mode" => self.mode(), "outcome" => outcome).increment(1);
     }
 
     pub(super) fn detached(&self) {
-        counter!(DETACHED, "template" => self.template()).increment(1);
+        counter!(DETACHED, "template" => self.template(), "mode" => self.mode()).increment(1);
     }
 
     pub(super) fn stalled(&self) {
-        counter!(STALLED, "template" => self.template()).increment(1);
+        counter!(STALLED, "template" => self.template(), "mode" => self.mode()).increment(1);
     }
 
     pub(super) fn unreleased(&self, reason: &'static str) {
-        counter!(UNRELEASED, "template" => self.template(), "reason" => reason).increment(1);
+        counter!(UNRELEASED, "template" => self.template(), "mode" => self.mode(), "reason" => reason).increment(1);
     }
 
     fn template(&self) -> &'static str {
         self.0.keys.template
+    }
+
+    fn mode(&self) -> &'static str {
+        self.0.keys.mode
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, Option<HeldCall>> {
@@ -251,13 +261,13 @@ impl CallCounts {
 }
 
 /// Counts a call that was refused before its first request.
-pub(super) fn refused(template: Option<&'static str>, reason: &'static str) {
+pub(super) fn refused(template: Option<&'static str>, mode: LockMode, reason: &'static str) {
     with_recorder(describe_to);
-    count_refused(template.unwrap_or(NO_TEMPLATE), reason);
+    count_refused(template.unwrap_or(NO_TEMPLATE), mode.name(), reason);
 }
 
-fn count_refused(template: &'static str, reason: &'static str) {
-    counter!(REFUSED, "template" => template, "reason" => reason).increment(1);
+fn count_refused(template: &'static str, mode: &'static str, reason: &'static str) {
+    counter!(REFUSED, "template" => template, "mode" => mode, "reason" => reason).increment(1);
 }
 
 /// A request in progress.

@@ -7,12 +7,13 @@ use crate::{
     answer::Renewal,
     clock::Moment,
     error::{StoreError, StoreErrorKind},
+    mode::LockMode,
     state::Loss,
 };
 
 pub(crate) fn describe() {}
 
-pub(super) fn refused(_template: Option<&'static str>, _reason: &'static str) {}
+pub(super) fn refused(_template: Option<&'static str>, _mode: LockMode, _reason: &'static str) {}
 
 pub(super) fn request_failed(_request: RequestKind, _kind: StoreErrorKind) {}
 
@@ -24,7 +25,7 @@ pub(super) struct CallCounts;
     reason = "it stands in for one that has something"
 )]
 impl CallCounts {
-    pub(super) fn begin(_template: Option<&'static str>) -> Self {
+    pub(super) fn begin(_template: Option<&'static str>, _mode: LockMode) -> Self {
         Self
     }
 

@@ -35,6 +35,7 @@ impl Trail {
             keys = field::Empty,
             site = field::Empty,
             template = field::Empty,
+            mode = origin.mode.name(),
             token = field::Empty,
             waited_ms = field::Empty,
         );
@@ -47,7 +48,7 @@ impl Trail {
         Self {
             caller: span.is_disabled().then(Span::current),
             span,
-            counts: CallCounts::begin(origin.template),
+            counts: CallCounts::begin(origin.template, origin.mode),
             site: origin.site,
         }
     }

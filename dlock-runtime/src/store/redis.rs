@@ -35,6 +35,8 @@ pub use self::config::{
 };
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
+#[cfg(feature = "admin")]
+pub(crate) use self::protocol::answers::AfterUnlock;
 use self::{
     admin::presence::PresenceTasks,
     net::{events::Events, hints::Hints},

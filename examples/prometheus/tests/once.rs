@@ -40,14 +40,25 @@ async fn prometheus_shows_the_results_of_lock_requests() {
         "report",
         "import:<part>",
     ] {
-        assert!(value(&format!("dlock_acquired_total{{template=\"{template}\"}}")) > 0.0);
+        assert!(
+            value(&format!(
+                "dlock_acquired_total{{template=\"{template}\",mode=\"exclusive\"}}"
+            )) > 0.0
+        );
         let gauges = ["waiting", "held"];
-        for gauge in gauges.map(|gauge| format!("dlock_{gauge}{{template=\"{template}\"}}")) {
+        for gauge in gauges
+            .map(|gauge| format!("dlock_{gauge}{{template=\"{template}\",mode=\"exclusive\"}}"))
+        {
             assert!(value(&gauge).abs() < 0.5, "{gauge}:\n{output}");
         }
     }
-    assert!(value("dlock_refused_total{template=\"report\",reason=\"taken\"}") > 0.0);
-    assert!(value("dlock_lost_total{template=\"import:<part>\",cause=\"max-hold\"}") > 0.0);
-    assert!(value("dlock_cancelled_total{template=\"order:<id>\"}") > 0.0);
+    assert!(
+        value("dlock_refused_total{template=\"report\",mode=\"exclusive\",reason=\"taken\"}") > 0.0
+    );
+    assert!(
+        value("dlock_lost_total{template=\"import:<part>\",mode=\"exclusive\",cause=\"max-hold\"}")
+            > 0.0
+    );
+    assert!(value("dlock_cancelled_total{template=\"order:<id>\",mode=\"exclusive\"}") > 0.0);
     assert!(!output.contains("order:0"), "no key is a label:\n{output}");
 }

@@ -7,6 +7,7 @@ mod layouts;
 mod permissions;
 mod processes;
 mod publishing;
+mod sharing;
 mod unlocking;
 
 use std::time::Duration;

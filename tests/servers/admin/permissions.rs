@@ -38,7 +38,7 @@ async fn the_rule_for_operators_is_enough_and_takes_no_locks() {
     assert_eq!(report.failure, None);
     assert!(!report.info.is_empty() && report.clock.is_some());
     let rules: Vec<_> = report.denied.iter().map(|it| &*it.rule).collect();
-    assert_eq!(rules, ["+pexpire", "+zadd", "+subscribe"]);
+    assert_eq!(rules, ["+zadd", "+subscribe"]);
 }
 
 #[tokio::test]

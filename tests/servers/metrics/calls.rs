@@ -40,7 +40,7 @@ async fn a_function_counts_under_its_template_and_not_under_its_key() {
                 .await
                 .unwrap();
         }
-        let series = "{template=order:<id>}";
+        let series = "{template=order:<id>,mode=exclusive}";
         assert_eq!(
             recorded.count(&format!("dlock_acquired_total{series}")),
             3.0
@@ -77,10 +77,10 @@ async fn a_function_counts_under_its_own_word() {
         assert_eq!(call(7, 4).await.unwrap(), Some(7));
         assert_eq!(
             recorded.all("dlock_acquired_total"),
-            once("template=book-twice")
+            once("template=book-twice,mode=exclusive")
         );
         assert_eq!(
-            recorded.samples("dlock_held_seconds{template=book-twice}"),
+            recorded.samples("dlock_held_seconds{template=book-twice,mode=exclusive}"),
             [1.0]
         );
         // What runs without a lock is not counted.
@@ -90,13 +90,14 @@ async fn a_function_counts_under_its_own_word() {
         let guard = manager.lock("account:4").metric("by-hand").acquire();
         let guard = guard.await.unwrap();
         assert_eq!(call(7, 4).await.unwrap(), None);
-        let refused = once("template=book-twice,reason=taken");
+        let refused = once("template=book-twice,mode=exclusive,reason=taken");
         assert_eq!(recorded.all("dlock_refused_total"), refused);
         guard.release().await.unwrap();
 
         // Before there is a manager, too.
         assert!(book(7, 4).await.is_err());
-        let refused = "dlock_refused_total{template=book-twice,reason=not-installed}";
+        let refused =
+            "dlock_refused_total{template=book-twice,mode=exclusive,reason=not-installed}";
         assert_eq!(recorded.count(refused), 1.0);
     })
     .await;
@@ -108,16 +109,22 @@ async fn a_lock_by_hand_counts_under_what_it_says_or_under_none() {
         let manager = exact();
         let lock = manager.lock("order:42").metric("order:<id>");
         let guard = lock.acquire().await.unwrap();
-        assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
+        assert_eq!(
+            recorded.all("dlock_held"),
+            once("template=order:<id>,mode=exclusive")
+        );
         sleep(Duration::from_secs(3)).await;
         guard.release().await.unwrap();
         assert_eq!(
-            recorded.samples("dlock_held_seconds{template=order:<id>}"),
+            recorded.samples("dlock_held_seconds{template=order:<id>,mode=exclusive}"),
             [3.0]
         );
 
         manager.lock("order:42").run(async |_| ()).await.unwrap();
-        assert_eq!(recorded.count("dlock_acquired_total{template=none}"), 1.0);
+        assert_eq!(
+            recorded.count("dlock_acquired_total{template=none,mode=exclusive}"),
+            1.0
+        );
     })
     .await;
 }
@@ -132,14 +139,23 @@ async fn who_waits_is_seen_and_how_long_it_took() {
             async move { manager.lock("k").acquire().await }
         });
         sleep(Duration::from_secs(4)).await;
-        assert_eq!(recorded.count("dlock_waiting{template=none}"), 1.0);
-        assert_eq!(recorded.count("dlock_held{template=none}"), 1.0);
+        assert_eq!(
+            recorded.count("dlock_waiting{template=none,mode=exclusive}"),
+            1.0
+        );
+        assert_eq!(
+            recorded.count("dlock_held{template=none,mode=exclusive}"),
+            1.0
+        );
         guard.release().await.unwrap();
         let guard = waiting.await.unwrap().unwrap();
-        assert_eq!(recorded.count("dlock_waiting{template=none}"), 0.0);
+        assert_eq!(
+            recorded.count("dlock_waiting{template=none,mode=exclusive}"),
+            0.0
+        );
         guard.release().await.unwrap();
         assert_eq!(
-            recorded.samples("dlock_wait_seconds{template=none}"),
+            recorded.samples("dlock_wait_seconds{template=none,mode=exclusive}"),
             [0.0, 4.0]
         );
     })
@@ -153,7 +169,7 @@ async fn a_refusal_counts_by_its_reason_and_a_try_in_vain_is_none_to_worry_about
         let guard = faulty.other.lock("k").acquire().await.unwrap();
         let refused = |reason: &str| {
             recorded.count(&format!(
-                "dlock_refused_total{{template=none,reason={reason}}}"
+                "dlock_refused_total{{template=none,mode=exclusive,reason={reason}}}"
             ))
         };
 
@@ -210,7 +226,7 @@ async fn a_function_without_a_manager_counts_as_refused() {
     counted(async |recorded| {
         let refused = settle(1, Duration::ZERO).await;
         assert_eq!(refused.unwrap_err().code(), "not-installed");
-        let reason = "template=order:<id>,reason=not-installed";
+        let reason = "template=order:<id>,mode=exclusive,reason=not-installed";
         assert_eq!(recorded.all("dlock_refused_total"), once(reason));
     })
     .await;
@@ -238,9 +254,12 @@ async fn a_caller_that_goes_away_counts_at_whatever_await_it_goes() {
         soon(release).await.unwrap().unwrap();
         faulty.assert_clean().await;
         let gone = f64::from(u8::from(!finished));
-        assert_eq!(recorded.count("dlock_cancelled_total{template=a}"), gone);
         assert_eq!(
-            recorded.count("dlock_acquired_total{template=a}"),
+            recorded.count("dlock_cancelled_total{template=a,mode=exclusive}"),
+            gone
+        );
+        assert_eq!(
+            recorded.count("dlock_acquired_total{template=a,mode=exclusive}"),
             1.0 - gone
         );
         recorded.assert_settled();
@@ -266,7 +285,10 @@ async fn a_panic_ends_the_section() {
             }
         });
         assert!(task.await.unwrap_err().is_panic());
-        assert_eq!(recorded.samples("dlock_held_seconds{template=none}"), [1.0]);
+        assert_eq!(
+            recorded.samples("dlock_held_seconds{template=none,mode=exclusive}"),
+            [1.0]
+        );
     })
     .await;
 }
@@ -280,12 +302,15 @@ async fn a_section_that_goes_on_without_its_caller_is_held_to_its_end() {
         tokio::task::yield_now().await;
         assert_eq!(
             recorded.all("dlock_detached_total"),
-            once("template=order:<id>")
+            once("template=order:<id>,mode=exclusive")
         );
-        assert_eq!(recorded.all("dlock_held"), once("template=order:<id>"));
+        assert_eq!(
+            recorded.all("dlock_held"),
+            once("template=order:<id>,mode=exclusive")
+        );
         manager.shutdown(Duration::from_secs(5)).await;
         assert_eq!(
-            recorded.samples("dlock_held_seconds{template=order:<id>}"),
+            recorded.samples("dlock_held_seconds{template=order:<id>,mode=exclusive}"),
             [2.0]
         );
     })
@@ -302,7 +327,7 @@ async fn a_call_of_several_keys_counts_once() {
                 .unwrap()
         });
         with_manager(manager.clone(), transfer(7, 4)).await.unwrap();
-        let template = "template=account:<from>, account:<to>";
+        let template = "template=account:<from>, account:<to>,mode=exclusive";
         assert_eq!(recorded.all("dlock_acquired_total"), once(template));
         assert_eq!(
             recorded.samples(&format!("dlock_held_seconds{{{template}}}")),
@@ -343,7 +368,7 @@ fn a_plain_function_counts_as_every_other() {
     });
     held.release().unwrap();
     drop(recording);
-    let series = "{template=stock:<id>}";
+    let series = "{template=stock:<id>,mode=exclusive}";
     assert_eq!(
         recorded.count(&format!("dlock_acquired_total{series}")),
         1.0

@@ -16,10 +16,10 @@ const TTL: Duration = Duration::from_secs(6);
 /// What becomes of a lease of [`TTL`] is counted as lost for `cause`, once, and is held no longer.
 #[track_caller]
 fn assert_lost(recorded: &Recorded, cause: &str) {
-    let labels = format!("template=none,cause={cause}");
+    let labels = format!("template=none,mode=exclusive,cause={cause}");
     assert_eq!(recorded.all("dlock_lost_total"), once(&labels));
     assert_eq!(
-        recorded.count("dlock_held{template=none}"),
+        recorded.count("dlock_held{template=none,mode=exclusive}"),
         0.0,
         "while its body ends"
     );
@@ -36,7 +36,7 @@ async fn a_lease_that_somebody_takes_away() {
         store.forget();
         guard.lost().await;
         assert_lost(recorded, "revoked");
-        let outcome = "template=none,outcome=not-owner";
+        let outcome = "template=none,mode=exclusive,outcome=not-owner";
         assert_eq!(recorded.all("dlock_renewals_total"), once(outcome));
         drop(guard);
         assert_idle(&[&manager]).await;
@@ -66,12 +66,14 @@ async fn a_lease_that_cannot_be_renewed() {
         let faulty = Faulty::start();
         let guard = faulty.manager.lock("k").ttl(TTL).acquire().await.unwrap();
         sleep(TTL / 2).await;
-        let renewed = recorded.count("dlock_renewals_total{template=none,outcome=renewed}");
+        let renewed =
+            recorded.count("dlock_renewals_total{template=none,mode=exclusive,outcome=renewed}");
         assert_eq!(renewed, 1.0);
         faulty.wire.always(Kind::Renew, Fate::Lost);
         guard.lost().await;
         assert_lost(recorded, "not-renewed");
-        let failed = recorded.count("dlock_renewals_total{template=none,outcome=failed}");
+        let failed =
+            recorded.count("dlock_renewals_total{template=none,mode=exclusive,outcome=failed}");
         assert!(failed > 2.0, "seen before the lease was lost");
         let requests = "dlock_requests_failed_total{request=renew,kind=disconnected}";
         assert_eq!(recorded.count(requests), failed);
@@ -88,7 +90,8 @@ async fn leases_that_are_renewed_together_count_each_for_itself() {
         let keys = ["a", "b", "c"];
         let guard = manager.lock_all(keys).ttl(TTL).acquire().await.unwrap();
         sleep(TTL / 2).await;
-        let renewed = recorded.count("dlock_renewals_total{template=none,outcome=renewed}");
+        let renewed =
+            recorded.count("dlock_renewals_total{template=none,mode=exclusive,outcome=renewed}");
         assert_eq!(renewed, 3.0);
         assert_eq!(
             recorded
@@ -115,7 +118,10 @@ async fn leases_that_end_as_they_were_asked_to() {
             let body = lock.run(async |_| std::future::pending::<()>().await);
             assert_eq!(body.await.unwrap_err().code(), "lost");
             assert_lost(recorded, cause);
-            assert_eq!(recorded.samples("dlock_held_seconds{template=none}"), [6.0]);
+            assert_eq!(
+                recorded.samples("dlock_held_seconds{template=none,mode=exclusive}"),
+                [6.0]
+            );
             assert_idle(&[&manager]).await;
         })
         .await;
@@ -220,14 +226,14 @@ async fn a_lease_from_another_task_or_process_is_told_from_one_that_was_granted(
         let second = second.await.unwrap().unwrap();
         assert_eq!(
             recorded.all("dlock_handed_over_total"),
-            once("template=none,by=task")
+            once("template=none,mode=exclusive,by=task")
         );
 
         let third = next(&other).await;
         second.release().await.unwrap();
         let third = third.await.unwrap().unwrap();
         assert_eq!(
-            recorded.count("dlock_handed_over_total{template=none,by=store}"),
+            recorded.count("dlock_handed_over_total{template=none,mode=exclusive,by=store}"),
             1.0
         );
         third.release().await.unwrap();
@@ -245,7 +251,7 @@ async fn a_release_that_never_arrives() {
         let released: Result<(), LockError> = guard.release().await;
         released.unwrap();
         assert_eq!(
-            recorded.count("dlock_held{template=none}"),
+            recorded.count("dlock_held{template=none,mode=exclusive}"),
             0.0,
             "the section is over"
         );
@@ -255,7 +261,7 @@ async fn a_release_that_never_arrives() {
             "it is tried again"
         );
         assert_idle(&[&faulty.manager]).await;
-        let labels = "template=none,reason=no-answer";
+        let labels = "template=none,mode=exclusive,reason=no-answer";
         assert_eq!(recorded.all("dlock_unreleased_total"), once(labels));
         let failed = "dlock_requests_failed_total{request=release,kind=disconnected}";
         assert!(recorded.count(failed) > 2.0);

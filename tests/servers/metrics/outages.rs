@@ -30,22 +30,25 @@ async fn an_outage_is_seen_before_leases_are_lost_and_ends_when_the_server_is_ba
 
     server.kill();
     eventually(LIMIT, "a renewal has failed", async || {
-        recorded.count("dlock_renewals_total{template=job,outcome=failed}") >= 1.0
+        recorded.count("dlock_renewals_total{template=job,mode=exclusive,outcome=failed}") >= 1.0
     })
     .await;
     let labels = format!("server={}", server.url());
     assert_eq!(recorded.all("dlock_disconnected"), once(&labels));
     assert_eq!(recorded.all("dlock_connections_lost_total"), once(&labels));
     soon(guard.lost()).await;
-    let lost = once("template=job,cause=not-renewed");
+    let lost = once("template=job,mode=exclusive,cause=not-renewed");
     assert_eq!(recorded.all("dlock_lost_total"), lost);
-    assert_eq!(recorded.count("dlock_held{template=job}"), 0.0);
+    assert_eq!(
+        recorded.count("dlock_held{template=job,mode=exclusive}"),
+        0.0
+    );
     let lock = manager.lock("l").wait(Duration::from_millis(200));
     assert_eq!(
         soon(lock.acquire()).await.unwrap_err().code(),
         "unavailable"
     );
-    let refused = "template=none,reason=unavailable";
+    let refused = "template=none,mode=exclusive,reason=unavailable";
     assert_eq!(recorded.all("dlock_refused_total"), once(refused));
     assert!(recorded.sum("dlock_requests_failed_total") >= 2.0);
 

@@ -40,7 +40,7 @@ impl Recorded {
         }
     }
 
-    /// A counter or a gauge with its labels, such as `dlock_held{template=none}`; 0 if it is not there.
+    /// A counter or a gauge with its labels, such as `dlock_held{template=none,mode=exclusive}`; 0 if it is not there.
     pub(crate) fn count(&self, series: &str) -> f64 {
         self.read();
         self.counts.borrow().get(series).copied().unwrap_or(0.0)

@@ -19,9 +19,15 @@ async fn a_recorder_that_comes_later_sees_no_gauge_below_zero() {
     let recorded = Recorded::default();
     let _recorder = recorded.start();
     guard.release().await.unwrap();
-    assert_eq!(recorded.count("dlock_held{template=none}"), 0.0);
+    assert_eq!(
+        recorded.count("dlock_held{template=none,mode=exclusive}"),
+        0.0
+    );
     manager.lock("k").run(async |_| ()).await.unwrap();
-    assert_eq!(recorded.count("dlock_acquired_total{template=none}"), 1.0);
+    assert_eq!(
+        recorded.count("dlock_acquired_total{template=none,mode=exclusive}"),
+        1.0
+    );
     recorded.assert_settled();
 }
 

@@ -11,7 +11,7 @@ use crate::metrics::recorded::Recorded;
 
 const KEY: &str = "order:42";
 const HAND_OFFS: u32 = 30;
-const FROM_THE_STORE: &str = "dlock_handed_over_total{template=none,by=store}";
+const FROM_THE_STORE: &str = "dlock_handed_over_total{template=none,mode=exclusive,by=store}";
 /// The only name by which the server knows `PUBLISH`.
 const PUBLISH: &str = "PUBLISX";
 

@@ -30,6 +30,14 @@ pub(crate) struct RunArgs {
     /// Does not wait; same as `--wait never`
     #[arg(short, long, conflicts_with = "wait")]
     pub(super) no_wait: bool,
+    /// Shares the lock: any number of commands with this option
+    /// run together, but none beside an exclusive holder
+    #[arg(long, verbatim_doc_comment, conflicts_with = "permits")]
+    pub(super) shared: bool,
+    /// Takes one of so many permits: fewer than this number of
+    /// others hold the lock while the command runs
+    #[arg(long, verbatim_doc_comment, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) permits: Option<u32>,
     /// Keeps the lock for at least this time, even if the command
     /// ends earlier or cannot be started
     #[arg(long, verbatim_doc_comment, value_name = "DURATION", value_parser = humantime::parse_duration)]

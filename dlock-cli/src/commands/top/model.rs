@@ -308,12 +308,9 @@ impl Model {
 }
 
 fn matches(lock: &Lock, wanted: &str) -> bool {
-    let holder = lock.holder.as_ref();
-    let texts = [
-        Some(&lock.key),
-        holder.map(|it| &it.name),
-        holder.and_then(|it| it.function.as_ref()),
-    ];
-    let mut texts = texts.into_iter().flatten();
+    let of_holders = lock
+        .holders()
+        .flat_map(|it| [Some(&it.name), it.function.as_ref()]);
+    let mut texts = std::iter::once(Some(&lock.key)).chain(of_holders).flatten();
     wanted.is_empty() || texts.any(|it| it.to_lowercase().contains(wanted))
 }

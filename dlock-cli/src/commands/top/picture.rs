@@ -3,10 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    StoreError,
+    LockMode, StoreError,
     admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
     store::{ClientId, OwnerId},
 };
+
+use crate::view::{mode_of, wish};
 
 /// The server or servers of the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,11 @@ pub(crate) struct Picture {
 pub(crate) struct Lock {
     pub(crate) key: String,
     pub(crate) holder: Option<Holder>,
+    /// The other holders of a shared lock.
+    pub(crate) others: Vec<Holder>,
+    /// The number of all holders, including those that are not listed.
+    pub(crate) holder_count: usize,
+    pub(crate) is_shared: bool,
     pub(crate) waiters: Vec<Waiter>,
     /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
@@ -57,6 +64,8 @@ pub(crate) struct Holder {
 pub(crate) struct Waiter {
     pub(crate) name: String,
     pub(crate) owner: String,
+    /// The description of what it wants, unless it is an exclusive lock.
+    pub(crate) wish: Option<String>,
     pub(crate) waiting: Duration,
     pub(crate) is_alive: bool,
     pub(crate) process: Option<Process>,
@@ -146,6 +155,11 @@ impl Picture {
 }
 
 impl Lock {
+    /// Returns all holders.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.holder.iter().chain(&self.others)
+    }
+
     /// Returns the longest wait of all waiters that are alive.
     pub(crate) fn longest_wait(&self) -> Option<Duration> {
         let living = self.waiters.iter().filter(|it| it.is_alive);
@@ -156,7 +170,10 @@ impl Lock {
 fn lock(info: LockInfo, now: SystemTime) -> Lock {
     Lock {
         key: info.key,
+        is_shared: info.mode == Some(LockMode::Shared),
         holder: info.holder.map(|it| holder(it, now)),
+        others: info.others.into_iter().map(|it| holder(it, now)).collect(),
+        holder_count: info.holder_count,
         waiters: info.waiters.into_iter().map(waiter).collect(),
         waiter_count: info.waiter_count,
         last_fence: info.last_fence,
@@ -187,7 +204,9 @@ fn holder(info: HolderInfo, now: SystemTime) -> Holder {
 
 fn waiter(info: WaiterInfo) -> Waiter {
     let label = info.process.as_ref().map(|it| it.label.clone());
+    let (mode, permits) = mode_of(info.mode);
     Waiter {
+        wish: wish(mode, permits),
         name: label.unwrap_or_else(|| nameless(info.owner.client())),
         owner: info.owner.to_string(),
         waiting: info.waiting,

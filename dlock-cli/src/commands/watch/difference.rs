@@ -1,6 +1,9 @@
 //! Computes the changes between two readings of the locks.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -17,6 +20,10 @@ pub(super) struct Event {
     pub(super) holder: Option<HolderView>,
     /// The waiter that began or stopped to wait.
     pub(super) waiter: Option<WaiterView>,
+    /// The mode of the lock after the event, or before it was free.
+    pub(super) mode: Option<String>,
+    /// The number of holders after the event.
+    pub(super) holders: Option<usize>,
     /// The number of waiters after the event.
     pub(super) waiters: Option<usize>,
     pub(super) message: Option<String>,
@@ -36,7 +43,7 @@ pub(super) enum Change {
     Taken,
     /// The store granted the lock to a waiter.
     HandedOn,
-    /// The lock is free: it was released, or the lease expired.
+    /// The lock was released, or the lease expired. A shared lock may have other holders.
     Released,
     /// A process started to wait for the lock.
     Waits,
@@ -76,10 +83,15 @@ pub(super) fn differences(before: &[LockView], after: &[LockView], is_first: boo
     for (key, [before, after]) in pairs {
         let found = of_one(before, after, is_first);
         let waiters = Some(after.map_or(0, |lock| lock.waiter_count));
+        let holders = Some(after.map_or(0, |lock| lock.holder_count));
+        let mode = [after, before].into_iter().flatten();
+        let mode = mode.map(|lock| &lock.mode).find_map(Clone::clone);
         events.extend(found.into_iter().map(|(change, holder, waiter)| Event {
             key: Some(key.to_owned()),
             holder,
             waiter,
+            mode: mode.clone(),
+            holders,
             waiters,
             ..Event::new(change)
         }));
@@ -91,49 +103,59 @@ type Found = (Change, Option<HolderView>, Option<WaiterView>);
 
 fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -> Vec<Found> {
     let mut found = Vec::new();
-    let holders = [before, after].map(|lock| lock.and_then(|lock| lock.holder.as_ref()));
+    let [held, holds] = [before, after].map(|lock| lock.map_or(&[][..], |lock| &lock.holders));
     let [waited, waits] = [before, after].map(|lock| lock.map_or(&[][..], |lock| &lock.waiters));
-    let has_waited = |holder: &HolderView| {
-        let owner = holder.owner.as_ref();
-        owner.is_some_and(|owner| waited.iter().any(|waiter| waiter.owner == *owner))
+    let owned: BTreeSet<_> = held.iter().map(lease).collect();
+    let owns: BTreeSet<_> = holds.iter().map(lease).collect();
+    let has_waited: BTreeSet<_> = waited.iter().map(|waiter| &*waiter.owner).collect();
+    let was_granted = |holder: &&HolderView| {
+        let owner = holder.owner.as_deref();
+        owner.is_some_and(|owner| has_waited.contains(owner))
     };
-    match holders {
-        [Some(old), Some(new)] if is_same(old, new) => {}
-        [_, Some(new)] if has_waited(new) => {
-            found.push((Change::HandedOn, Some(new.clone()), None));
-        }
-        [old, new] => {
-            let released = old.map(|old| (Change::Released, Some(old.clone()), None));
-            let change = if is_first {
-                Change::Held
-            } else {
-                Change::Taken
-            };
-            let taken = new.map(|new| (change, Some(new.clone()), None));
-            found.extend(released.into_iter().chain(taken));
-        }
+    let mut left = held.iter().filter(|it| !owns.contains(&lease(it)));
+    let new: Vec<_> = holds
+        .iter()
+        .filter(|it| !owned.contains(&lease(it)))
+        .collect();
+    let is_shared = [before, after]
+        .into_iter()
+        .flatten()
+        .any(LockView::is_shared);
+    // The grant of an exclusive lock also tells that the holder before has released it.
+    let grants_on = !is_shared && new.iter().any(was_granted);
+    if !grants_on {
+        found.extend(
+            left.by_ref()
+                .map(|old| (Change::Released, Some(old.clone()), None)),
+        );
     }
-    let is_in =
-        |list: &[WaiterView], it: &WaiterView| list.iter().any(|other| other.owner == it.owner);
-    let has_it = |waiter: &WaiterView| {
-        holders[1].is_some_and(|holder| holder.owner.as_ref() == Some(&waiter.owner))
-    };
+    for holder in new {
+        let change = match () {
+            () if was_granted(&holder) => Change::HandedOn,
+            () if is_first => Change::Held,
+            () => Change::Taken,
+        };
+        found.push((change, Some(holder.clone()), None));
+    }
+    let is_in: [BTreeSet<_>; 2] =
+        [waited, waits].map(|list| list.iter().map(|it| &*it.owner).collect());
+    let has_it: BTreeSet<_> = holds.iter().filter_map(|it| it.owner.as_deref()).collect();
     for waiter in waited {
-        if !is_in(waits, waiter) && !has_it(waiter) {
+        if !is_in[1].contains(&*waiter.owner) && !has_it.contains(&*waiter.owner) {
             found.push((Change::Left, None, Some(waiter.clone())));
         }
     }
     for waiter in waits {
-        if !is_in(waited, waiter) {
+        if !is_in[0].contains(&*waiter.owner) {
             found.push((Change::Waits, None, Some(waiter.clone())));
         }
     }
     found
 }
 
-/// Returns `true` if both are the same lease. Leases of third-party clients cannot be distinguished.
-fn is_same(old: &HolderView, new: &HolderView) -> bool {
-    (&old.owner, old.fence) == (&new.owner, new.fence)
+/// Returns the identity of a lease. Leases of third-party clients cannot be distinguished.
+fn lease(holder: &HolderView) -> (Option<&str>, u64) {
+    (holder.owner.as_deref(), holder.fence)
 }
 
 #[cfg(test)]
@@ -157,11 +179,16 @@ mod tests {
     fn lock(holder: Option<HolderView>, waiters: &[&str]) -> LockView {
         let waiter = |owner: &&str| WaiterView {
             owner: (*owner).to_owned(),
+            mode: "exclusive".to_owned(),
+            permits: None,
             process: None,
             waiting_ms: 0,
             is_alive: true,
         };
         LockView {
+            mode: holder.is_some().then(|| "exclusive".to_owned()),
+            holder_count: usize::from(holder.is_some()),
+            holders: holder.clone().into_iter().collect(),
             holder,
             waiters: waiters.iter().map(waiter).collect(),
             waiter_count: waiters.len(),
@@ -202,6 +229,44 @@ mod tests {
             (Some(&foreign), Some(&of_a), &[Released, Taken]),
         ] {
             assert_eq!(changes(before, after), expected, "{before:?} {after:?}");
+        }
+        let shared = |names: &[&str], waiters: &[&str]| {
+            let holders: Vec<_> = names.iter().map(|name| holder(Some(name), 1)).collect();
+            LockView {
+                mode: Some("shared".to_owned()),
+                holder_count: holders.len(),
+                holders: holders.clone(),
+                ..lock(holders.first().cloned(), waiters)
+            }
+        };
+        for (before, after, expected) in [
+            (
+                shared(&["a"], &[]),
+                Some(shared(&["a", "b"], &[])),
+                &[Taken][..],
+            ),
+            (
+                shared(&["a", "b"], &[]),
+                Some(shared(&["b"], &[])),
+                &[Released],
+            ),
+            (
+                shared(&["a", "b"], &["c"]),
+                Some(shared(&["b", "c"], &[])),
+                &[Released, HandedOn],
+            ),
+            (
+                shared(&["a", "b"], &["c"]),
+                Some(lock(Some(holder(Some("c"), 2)), &[])),
+                &[Released, Released, HandedOn],
+            ),
+            (shared(&["a"], &[]), None, &[Released]),
+        ] {
+            assert_eq!(
+                changes(Some(&before), after.as_ref()),
+                expected,
+                "{before:?} {after:?}"
+            );
         }
         let first = of_one(None, Some(&of_a_with_b), true);
         let first: Vec<_> = first.into_iter().map(|(change, ..)| change).collect();

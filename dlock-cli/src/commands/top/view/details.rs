@@ -1,4 +1,4 @@
-//! The details of one lock: its holder and its waiters.
+//! The details of one lock: its holders and its waiters.
 
 use ratatui::{
     Frame,
@@ -42,6 +42,9 @@ fn holder(lock: &Lock, width: u16) -> Text<'static> {
             Span::raw(value),
         ]));
     };
+    if lock.is_shared {
+        field("shared by", &lock.holder_count.to_string());
+    }
     match &lock.holder {
         Some(it) => of_holder(it, &mut field),
         None => field("holder", "none"),
@@ -53,6 +56,14 @@ fn holder(lock: &Lock, width: u16) -> Text<'static> {
         );
     }
     field("last fence", &lock.last_fence.to_string());
+    for other in &lock.others {
+        let ttl = other.ttl.map_or_else(|| "none".to_owned(), brief);
+        field("holder", &format!("{}, TTL left {ttl}", other.name));
+    }
+    let unlisted = lock.holder_count.saturating_sub(lock.others.len() + 1);
+    if unlisted > 0 {
+        field("", &format!("and {unlisted} more"));
+    }
     lines.into()
 }
 
@@ -121,7 +132,11 @@ fn line(place: usize, waiter: &Waiter, width: u16) -> Line<'static> {
     } else {
         "    dead".fg(ALARM)
     };
-    let name = fit(&waiter.name, width.saturating_sub(16), Elide::End);
+    let name = match &waiter.wish {
+        Some(wish) => format!("{} ({wish})", waiter.name),
+        None => waiter.name.clone(),
+    };
+    let name = fit(&name, width.saturating_sub(16), Elide::End);
     Line::from(vec![
         format!("{place:>4} ").dim(),
         wait,

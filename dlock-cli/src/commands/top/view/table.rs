@@ -114,6 +114,12 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
         Column::Key => (fit(&lock.key, width, Elide::End), plain.bold()),
         Column::Holder => match holder {
             Some(it) if it.owner.is_none() => (fit(&it.name, width, Elide::End), plain.fg(WARM)),
+            Some(it) if lock.holder_count > 1 => {
+                let others = format!(" +{}", lock.holder_count - 1);
+                let room = width.saturating_sub(u16::try_from(others.len()).unwrap_or(width));
+                let name = fit(&it.name, room, Elide::End);
+                (format!("{}{others}", name.trim_end()), plain)
+            }
             Some(it) => (fit(&it.name, width, Elide::End), plain),
             None => ("none".to_owned(), plain.dim()),
         },

@@ -25,7 +25,11 @@ use crate::{
             Presence, RedisConfig, RedisStore,
             net::events::Events,
             net::hints::Hints,
-            protocol::{answers, command::Command, names},
+            protocol::{
+                answers::{self, AfterUnlock},
+                command::Command,
+                names,
+            },
             topology::servers::{MasterNode, Servers},
         },
     },
@@ -52,8 +56,9 @@ pub(crate) struct Survey {
     pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
-/// The maximum number of waiters that are listed for one lock, so that the listing does not block a server.
-const MOST_WAITERS: usize = 4096;
+/// The maximum number of waiters that are listed for one lock, and of holders that share it, so that the listing does
+/// not block a server.
+const MOST_LISTED: usize = 4096;
 
 impl RedisStore {
     /// Connects to servers to inspect them, without acquiring locks.
@@ -146,30 +151,38 @@ impl RedisStore {
 
     /// Returns one lock, possibly a third-party lock; `None` without a holder and waiters.
     pub(crate) async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
-        let command = Command::inspect(&self.config, key, MOST_WAITERS);
+        let command = Command::inspect(&self.config, key, MOST_LISTED);
         let snapshot = read_snapshot(&self.execute(command).await?)?;
         Ok((!snapshot.is_idle()).then_some(snapshot))
     }
 
-    /// Force-releases a lock from the inspected holder. Returns `None` if the lease has changed, and otherwise
-    /// whether a waiter holds the lock now.
+    /// Force-releases a lock from the inspected holder, or from all who share it, of which `sharers` are known, and
+    /// notifies them. Returns `None` if the lease has changed.
     pub(crate) async fn unlock(
         &self,
         key: &LockKey,
         me: OwnerId,
         seen: &LeaseIdentity,
-    ) -> Result<Option<bool>, StoreError> {
-        let seen = match seen {
-            LeaseIdentity::Ours { owner, fence } => Ok((*owner, *fence)),
-            LeaseIdentity::Foreign { digest } => Err(digest.as_str()),
+        sharers: &[OwnerId],
+    ) -> Result<Option<AfterUnlock>, StoreError> {
+        let (claim, digest) = match seen {
+            LeaseIdentity::Ours { owner, fence } => (format!("{owner} {fence}"), ""),
+            LeaseIdentity::Shared { fence } => (format!("* {fence}"), ""),
+            LeaseIdentity::Foreign { digest } => (String::new(), digest.as_str()),
         };
-        let answer = self
-            .execute(Command::unlock(&self.config, key, me, seen))
-            .await?;
-        let unlocked = answers::read_unlock(&answer)?;
-        if let (Some(_), Ok((owner, _))) = (unlocked, seen) {
-            let command = Command::tell_holder(&self.config, key, owner);
-            self.servers.execute(&command).await.ok();
+        let command = Command::unlock(&self.config, key, me, &claim, digest);
+        let unlocked = answers::read_unlock(&self.execute(command).await?)?;
+        if unlocked.is_some() {
+            let told = match seen {
+                // In a quorum, a server knows its holder by the id of a round.
+                LeaseIdentity::Ours { owner, .. } => std::slice::from_ref(owner),
+                LeaseIdentity::Shared { .. } => sharers,
+                LeaseIdentity::Foreign { .. } => &[],
+            };
+            for holder in told {
+                let command = Command::tell_holder(&self.config, key, *holder);
+                self.servers.execute(&command).await.ok();
+            }
         }
         Ok(unlocked)
     }
@@ -227,7 +240,7 @@ impl RedisStore {
         for keys in keys.chunks(LOCKS_AT_ONCE) {
             let commands: Vec<_> = keys
                 .iter()
-                .map(|key| Command::inspect(&self.config, key, MOST_WAITERS))
+                .map(|key| Command::inspect(&self.config, key, MOST_LISTED))
                 .collect();
             let answers = self.execute_all(&commands).await;
             for (key, answer) in keys.iter().zip(answers) {
@@ -240,7 +253,7 @@ impl RedisStore {
                 };
                 // A third-party value without dlock waiters is not a lock of this service.
                 let is_others = self.config.raw_keys && snapshot.is_foreign();
-                if !snapshot.waiters.is_empty() || snapshot.occupant.is_some() && !is_others {
+                if !snapshot.waiters.is_empty() || !snapshot.occupants.is_empty() && !is_others {
                     found.insert(key.clone(), snapshot);
                 }
             }

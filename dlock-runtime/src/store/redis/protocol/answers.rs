@@ -110,19 +110,31 @@ pub(crate) fn read_renewal(answer: &Value) -> Result<Renewal, StoreError> {
 
 pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
     match outcome(answer) {
-        Some(1 | 2) => Ok(Released::WasHeld),
+        Some(1..=3) => Ok(Released::WasHeld),
         Some(0) => Ok(Released::WasGone),
         _ => Err(misshapen("release", answer)),
     }
 }
 
-/// Returns `true` if a waiter has the lock after `unlock`, `false` if it is free, and `None` if nothing was done.
+/// The lock after `unlock`.
 #[cfg(feature = "admin")]
-pub(crate) fn read_unlock(answer: &Value) -> Result<Option<bool>, StoreError> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterUnlock {
+    Free,
+    /// A waiter has it.
+    Granted,
+    /// Others share it.
+    Shared,
+}
+
+/// Returns `None` if nothing was done.
+#[cfg(feature = "admin")]
+pub(crate) fn read_unlock(answer: &Value) -> Result<Option<AfterUnlock>, StoreError> {
     match outcome(answer) {
         Some(0) => Ok(None),
-        Some(1) => Ok(Some(false)),
-        Some(2) => Ok(Some(true)),
+        Some(1) => Ok(Some(AfterUnlock::Free)),
+        Some(2) => Ok(Some(AfterUnlock::Granted)),
+        Some(3) => Ok(Some(AfterUnlock::Shared)),
         _ => Err(misshapen("unlock", answer)),
     }
 }
@@ -132,7 +144,7 @@ fn outcome(answer: &Value) -> Option<i64> {
     match answer {
         Value::Int(outcome) => Some(*outcome),
         Value::Array(fields) => match split(fields)? {
-            ([Value::Int(outcome @ 0..=2)], [_, ..]) => Some(*outcome),
+            ([Value::Int(outcome @ 0..=3)], [_, ..]) => Some(*outcome),
             _ => None,
         },
         _ => None,
@@ -205,7 +217,9 @@ mod tests {
             assert!(read_renewal(&nonsense).is_err() && read_release(&nonsense).is_err());
         }
         assert_eq!(read_renewal(&Value::Int(0)), Ok(Renewal::NotOwner));
-        assert_eq!(read_release(&Value::Int(2)), Ok(Released::WasHeld));
+        for held in 1..=3 {
+            assert_eq!(read_release(&Value::Int(held)), Ok(Released::WasHeld));
+        }
         assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
     }
 
@@ -235,7 +249,7 @@ mod tests {
         assert!(read_acquisition(&answer).is_ok());
         assert_eq!(unsent_wake_ups(&Value::Array(busy)), []);
 
-        for outcome in [1, 2] {
+        for outcome in [1, 2, 3] {
             let answer = with_message(&[Value::Int(outcome)]);
             assert_eq!(unsent_wake_ups(&answer), untold_by);
             assert_eq!(read_release(&answer), Ok(Released::WasHeld));

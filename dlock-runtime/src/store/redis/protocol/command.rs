@@ -120,28 +120,21 @@ impl Command {
         command
     }
 
-    /// Creates the command that force-releases the lock if its value is still the inspected one: an owner with
-    /// its fence, or a value with this SHA-1.
+    /// Creates the command that force-releases the lock if it is still as inspected: `claim` is an owner with its
+    /// fence, or `*` with the fence of all who share the lock. For a third-party value it is empty, and `digest` is
+    /// the SHA-1.
     #[cfg(feature = "admin")]
     pub(crate) fn unlock(
         config: &RedisConfig,
         key: &LockKey,
         me: OwnerId,
-        seen: Result<(OwnerId, u64), &str>,
+        claim: &str,
+        digest: &str,
     ) -> Self {
         let mut command = Self::new(&UNLOCK, config, key);
         names::push_others(&mut command.cmd, config, key);
         command.owner(me);
-        match seen {
-            Ok((owner, fence)) => {
-                let claim = format_args!("{owner} {fence}");
-                command.cmd.write_arg_fmt(claim);
-                command.cmd.arg("");
-            }
-            Err(digest) => {
-                command.cmd.arg("").arg(digest);
-            }
-        }
+        command.cmd.arg(claim).arg(digest);
         command
     }
 

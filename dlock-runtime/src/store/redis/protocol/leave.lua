@@ -34,4 +34,7 @@ end
 if was_held == 0 then
   return with_untold({0})
 end
-return with_untold({(state == 'free' or state == before) and 1 or 2})
+if state ~= before then
+  return with_untold({2})
+end
+return with_untold({state == 'free' and 1 or 3})

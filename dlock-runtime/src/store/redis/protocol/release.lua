@@ -11,9 +11,9 @@
 -- A waiter that only wants to be told is in both sets as `owner!`. It is told with a fence of 0 and
 -- leaves the queue, and the lock is free.
 --
--- Returns 2 if the lock was the owner's and a waiter has it now, 1 if it was the owner's and is
--- free or still shared, 0 if it was not the owner's, who has at most left the queue. If a waiter could not
--- be told from here, {that number, channel, message, ...}: the caller is to publish each message there.
+-- Returns 3 if the lock was the owner's and others share it, 2 if it was the owner's and a waiter has it now,
+-- 1 if it was the owner's and is free, 0 if it was not the owner's, who has at most left the queue. If a waiter
+-- could not be told from here, {that number, channel, message, ...}: the caller is to publish each message there.
 --
 -- It is one step so that nobody can take the lock between the release and the grant, and so that
 -- a stranger's lock is never deleted. The fence is written before the lock. Whatever hinders the

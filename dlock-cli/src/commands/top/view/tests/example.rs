@@ -50,12 +50,14 @@ pub(super) fn model() -> Model {
     foreign.ttl = None;
     let lock = |key: &str, holder, waiters: Vec<Waiter>| Lock {
         key: key.to_owned(),
+        holder_count: 1,
         holder,
         waiter_count: waiters.len(),
         waiters,
         last_fence: 91_700_412_345_678,
         held_at: 1,
         servers: 1,
+        ..Lock::default()
     };
     let picture = Picture {
         locks: vec![

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::{
+    mode::LockMode,
     owner::OwnerId,
     store::{
         StoreError,
@@ -15,7 +16,10 @@ use crate::{
 /// A lock at one moment.
 #[derive(Debug)]
 pub(crate) struct LockSnapshot {
-    pub(crate) occupant: Option<HolderSnapshot>,
+    /// One holder, or all who share the lock, in the order of their owner ids.
+    pub(crate) occupants: Vec<HolderSnapshot>,
+    /// The number of holders after those.
+    pub(crate) unlisted: usize,
     /// In the order of the queue.
     pub(crate) waiters: Vec<WaiterSnapshot>,
     /// The number of waiters after those.
@@ -28,20 +32,21 @@ pub(crate) struct LockSnapshot {
 
 impl LockSnapshot {
     pub(super) fn is_foreign(&self) -> bool {
-        let occupant = self.occupant.as_ref();
-        occupant.is_some_and(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
+        let mut occupants = self.occupants.iter();
+        occupants.any(|it| matches!(it.seen, LeaseIdentity::Foreign { .. }))
     }
 
     /// Returns `true` if it has neither a holder nor waiters.
     pub(super) fn is_idle(&self) -> bool {
-        self.occupant.is_none() && self.waiters.is_empty()
+        self.occupants.is_empty() && self.waiters.is_empty()
     }
 }
 
-/// The holder of a lock.
+/// A holder of a lock.
 #[derive(Debug)]
 pub(crate) struct HolderSnapshot {
     pub(crate) seen: LeaseIdentity,
+    pub(crate) is_shared: bool,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     /// `None` if it has no TTL.
@@ -55,6 +60,10 @@ pub(crate) enum LeaseIdentity {
         owner: OwnerId,
         fence: u64,
     },
+    /// The leases of all who share the lock under this fence.
+    Shared {
+        fence: u64,
+    },
     /// A third-party lease, by the SHA-1 of its value, which may be secret.
     Foreign {
         digest: String,
@@ -65,6 +74,8 @@ pub(crate) enum LeaseIdentity {
 #[derive(Debug)]
 pub(crate) struct WaiterSnapshot {
     pub(crate) owner: OwnerId,
+    /// The mode in which it wants the lock.
+    pub(crate) mode: LockMode,
     pub(crate) arrived: Duration,
     pub(crate) alive_until: Duration,
 }
@@ -86,29 +97,42 @@ fn snapshot(answer: &Value) -> Option<LockSnapshot> {
         micros,
         Value::Array(queue),
         Value::Int(queued),
+        Value::Array(sharing),
     ] = fields.as_slice()
     else {
         return None;
     };
     let (value, digest) = (bytes(value)?, bytes(digest)?);
-    let occupant = (!digest.is_empty()).then(|| {
-        let ttl = u64::try_from(*ttl).ok().map(Duration::from_millis);
-        occupant(value, digest, ttl)
-    });
     let now = Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?);
+    let (occupants, unlisted) = match sharing.as_slice() {
+        [] => {
+            let ttl = u64::try_from(*ttl).ok().map(Duration::from_millis);
+            let occupant = (!digest.is_empty()).then(|| occupant(value, digest, ttl));
+            (occupant.into_iter().collect(), 0)
+        }
+        [epoch, Value::Int(count), holders @ ..] => {
+            let unlisted = usize::try_from(*count)
+                .ok()?
+                .saturating_sub(holders.len() / 2);
+            (sharers(number(epoch)?, holders, now), unlisted)
+        }
+        _ => return None,
+    };
     let untold = usize::try_from(*queued)
         .ok()?
         .saturating_sub(queue.len() / 3);
     let waiters = queue.chunks_exact(3).filter_map(|waiter| {
-        let name = str::from_utf8(bytes(&waiter[0])?).ok()?;
+        let (owner, mode) = waiter_of(str::from_utf8(bytes(&waiter[0])?).ok()?)?;
         Some(WaiterSnapshot {
-            owner: name.strip_suffix('!').unwrap_or(name).parse().ok()?,
+            owner,
+            mode,
             arrived: milliseconds(&waiter[1])?,
             alive_until: milliseconds(&waiter[2])?,
         })
     });
     Some(LockSnapshot {
-        occupant,
+        occupants,
+        unlisted,
         waiters: waiters.collect(),
         untold,
         // A value that is not a number is not a fence.
@@ -134,6 +158,7 @@ fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> HolderSnapsho
             let (label, function) = label::read_label(label.as_bytes());
             HolderSnapshot {
                 seen,
+                is_shared: false,
                 label,
                 function,
                 ttl,
@@ -141,11 +166,47 @@ fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> HolderSnapsho
         }
         None => HolderSnapshot {
             seen: foreign(),
+            is_shared: false,
             label: None,
             function: None,
             ttl,
         },
     }
+}
+
+/// Reads the holders of a shared lock. What is no holder was written by another client.
+fn sharers(fence: u64, holders: &[Value], now: Duration) -> Vec<HolderSnapshot> {
+    let read = |holder: &[Value]| {
+        let owner = str::from_utf8(bytes(&holder[0])?).ok()?.parse().ok()?;
+        let lease = str::from_utf8(bytes(&holder[1])?).ok()?;
+        let (ends, label) = lease.split_once(' ')?;
+        let ends = Duration::from_millis(ends.parse().ok()?);
+        let (label, function) = label::read_label(label.as_bytes());
+        let holder = HolderSnapshot {
+            seen: LeaseIdentity::Ours { owner, fence },
+            is_shared: true,
+            label,
+            function,
+            ttl: Some(ends.saturating_sub(now)),
+        };
+        Some((owner, holder))
+    };
+    let mut sharers: Vec<_> = holders.chunks_exact(2).filter_map(read).collect();
+    // A hash has no order.
+    sharers.sort_unstable_by_key(|(owner, _)| *owner);
+    sharers.into_iter().map(|(_, holder)| holder).collect()
+}
+
+/// Reads a name in a queue: `owner`, `owner+` to share the lock, or `owner+n` for one of n permits, and `!` behind it
+/// for a waiter that only wants to be notified.
+fn waiter_of(name: &str) -> Option<(OwnerId, LockMode)> {
+    let name = name.strip_suffix('!').unwrap_or(name);
+    let (owner, mode) = match name.split_once('+') {
+        None => (name, LockMode::Exclusive),
+        Some((owner, "")) => (owner, LockMode::Shared),
+        Some((owner, most)) => (owner, LockMode::Permits(most.parse().ok()?)),
+    };
+    Some((owner.parse().ok()?, mode))
 }
 
 fn bytes(value: &Value) -> Option<&[u8]> {
@@ -189,6 +250,48 @@ mod tests {
                 "{value:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_waiter_tells_what_it_wants() {
+        let owner = "0123456789abcdef0123456789abcdef.7";
+        for (suffix, mode) in [
+            ("", Some(LockMode::Exclusive)),
+            ("!", Some(LockMode::Exclusive)),
+            ("+", Some(LockMode::Shared)),
+            ("+!", Some(LockMode::Shared)),
+            ("+3", Some(LockMode::Permits(3))),
+            ("+3!", Some(LockMode::Permits(3))),
+            ("+x", None),
+            ("x", None),
+        ] {
+            let read = waiter_of(&format!("{owner}{suffix}"));
+            assert_eq!(read.map(|(_, mode)| mode), mode, "{suffix}");
+        }
+    }
+
+    #[test]
+    fn those_who_share_are_in_the_order_of_their_ids() {
+        let word = |text: &str| Value::BulkString(text.into());
+        let [one, two] = [7, 8].map(|it| format!("0123456789abcdef0123456789abcdef.{it}"));
+        let holders = [
+            word(&two),
+            word("9000 svc@host/1#f"),
+            word("stranger"),
+            word("9000 -"),
+            word(&one),
+            word("7000 -"),
+        ];
+        let read = sharers(17, &holders, Duration::from_secs(5));
+        let [first, second] = read.as_slice() else {
+            panic!("{read:?}");
+        };
+        let owner = one.parse().unwrap();
+        assert_eq!(first.seen, LeaseIdentity::Ours { owner, fence: 17 });
+        assert_eq!(first.ttl, Some(Duration::from_secs(2)));
+        assert_eq!(second.label.as_deref(), Some("svc@host/1"));
+        assert_eq!(second.function.as_deref(), Some("f"));
+        assert_eq!(second.ttl, Some(Duration::from_secs(4)));
     }
 
     #[test]

@@ -64,8 +64,8 @@ const TRIALS: [Trial; 27] = [
     useful(&["HGET", "K", "0"], SHARED_LOCKS),
     useful(&["HGETALL", "K"], SHARED_LOCKS),
     useful(&["HLEN", "K"], SHARED_LOCKS),
-    // Its form is checked first, and it would write: the number of fields is odd.
-    useful(&["HSET", "K", "0"], SHARED_LOCKS),
+    // It would write, but a field without a value is an error that comes after the check of permissions.
+    useful(&["HSET", "K", "0", "0", "0"], SHARED_LOCKS),
     useful(&["HDEL", "K", "0"], SHARED_LOCKS),
     useful(
         &["PING"],
