@@ -48,6 +48,9 @@ mod tests {
     fn the_list_is_what_the_scripts_call() {
         let scripts = [
             include_str!("../../../dlock-runtime/src/store/redis/protocol/acquire.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/sharing.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/join.lua"),
+            include_str!("../../../dlock-runtime/src/store/redis/protocol/leave.lua"),
             include_str!("../../../dlock-runtime/src/store/redis/protocol/renew.lua"),
             include_str!("../../../dlock-runtime/src/store/redis/protocol/release.lua"),
         ]

@@ -47,8 +47,7 @@ end
 -- Where others share the lock, it is a hash.
 local value = redis.pcall('GETEX', lock)
 if type(value) == 'table' then
-  local holders = redis.pcall('HLEN', lock)
-  if type(holders) == 'number' and holders > 0 then
+  if type(redis.pcall('HGET', lock, '!')) == 'string' then
     return 0
   end
   value = redis.call('GETEX', lock)
