@@ -112,7 +112,6 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
         let owner = holder.owner.as_deref();
         owner.is_some_and(|owner| has_waited.contains(owner))
     };
-    let mut left = held.iter().filter(|it| !new_leases.contains(&lease(it)));
     let new: Vec<_> = holds
         .iter()
         .filter(|it| !old_leases.contains(&lease(it)))
@@ -124,10 +123,8 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     // The grant of an exclusive lock also tells that the holder before has released it.
     let grants_on = !is_shared && new.iter().any(was_granted);
     if !grants_on {
-        found.extend(
-            left.by_ref()
-                .map(|old| (Change::Released, Some(old.clone()), None)),
-        );
+        let left = held.iter().filter(|it| !new_leases.contains(&lease(it)));
+        found.extend(left.map(|old| (Change::Released, Some(old.clone()), None)));
     }
     for holder in new {
         let change = match () {
