@@ -264,6 +264,21 @@ async fn how_a_lease_came_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_span_names_the_mode_of_its_call() {
+    let (tree, _guard) = Tree::grow("dlock=debug,servers::spans=info");
+    let manager = LockManager::memory();
+    let lock = || manager.lock("k");
+    for request in [lock(), lock().shared(), lock().permits(3)] {
+        request.acquire().await.unwrap().release().await.unwrap();
+    }
+    let locks = tree.locks();
+    for (span, mode) in locks.iter().zip(["exclusive", "shared", "permits"]) {
+        assert!(span.contains(&format!("mode=\"{mode}\"")), "{span}");
+    }
+    assert_eq!(locks.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_without_its_caller_is_still_inside_its_lock() {
     let (tree, _guard) = Tree::grow("dlock=debug,servers::spans=info");
     let manager = LockManager::memory();

@@ -85,6 +85,7 @@ fn lock_of(listed: &[Value], other: &Value) -> Value {
     let mut found = found.expect("it is listed").clone();
     for time in ["held_ms", "ttl_ms", "since"] {
         found["holder"][time] = other["holder"][time].clone();
+        found["holders"][0][time] = other["holders"][0][time].clone();
     }
     found["waiters"][0]["waiting_ms"] = other["waiters"][0]["waiting_ms"].clone();
     found

@@ -92,14 +92,13 @@ fn groups(holders: impl Iterator<Item = At<HolderSnapshot>>) -> Vec<Vec<At<Holde
     for occupant in holders {
         // Many may share one lock, so that they are found by their ids.
         let known = owner(&occupant.it).map(OwnerId::in_any_round);
-        let place = match known {
-            Some(owner) => *places.entry(owner).or_insert(groups.len()),
-            None => {
-                let same = |group: &Vec<At<HolderSnapshot>>| {
-                    group.iter().any(|other| other.it.seen == occupant.it.seen)
-                };
-                groups.iter().position(same).unwrap_or(groups.len())
-            }
+        let place = if let Some(owner) = known {
+            *places.entry(owner).or_insert(groups.len())
+        } else {
+            let same = |group: &Vec<At<HolderSnapshot>>| {
+                group.iter().any(|other| other.it.seen == occupant.it.seen)
+            };
+            groups.iter().position(same).unwrap_or(groups.len())
         };
         match groups.get_mut(place) {
             Some(group) => group.push(occupant),

@@ -9,13 +9,12 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use crate::site::Origin;
-
 use crate::{
     api::{blocking::refused, global},
     engine::{acquire::acquire as acquire_in, acquire_all, blocking},
     exclusive::Exclusive,
     observe,
+    site::Origin,
 };
 pub use crate::{
     api::{

@@ -16,6 +16,7 @@ mod protocol;
 mod publishing;
 mod raw_keys;
 mod refusals;
+mod sharing;
 mod start_up;
 
 use std::time::Duration;
@@ -122,6 +123,13 @@ for_every_make! {
         a_waiter_is_told_by_whoever_finds_the_lock_free,
         a_waiter_that_only_wants_to_be_told_is,
         a_script_that_can_publish_does_so_alone,
+    }
+    sharing {
+        an_exclusive_request_leaves_a_shared_lock_alone,
+        a_sharing_request_leaves_an_exclusive_lock_alone,
+        a_counter_that_is_lost_while_shared_is_not_behind_afterwards,
+        a_program_of_an_earlier_protocol_fails_at_a_shared_lock,
+        a_foreign_hash_is_never_touched,
     }
     start_up {
         a_user_who_may_not_subscribe_is_refused,

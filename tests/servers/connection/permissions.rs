@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{
-    LockKey, LockManager, StoreError, StoreErrorKind,
+    LockKey, LockManager, LockMode, StoreError, StoreErrorKind,
     store::{
         AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest, RenewRequest,
         redis::{RedisConfig, RedisStore},
@@ -109,6 +109,23 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
     for owner in [leaver, holder, waiter] {
         errors.extend(store.release(ReleaseRequest::new(&key, owner)).await.err());
     }
+    let shared = LockKey::new("catalog").unwrap();
+    let joins = |owner, mode| AcquireRequest::new(&shared, owner, TTL).mode(mode);
+    let [first, second] = [LockMode::Shared, LockMode::Permits(2)];
+    errors.extend(store.acquire(joins(holder, first)).await.err());
+    errors.extend(store.acquire(joins(waiter, second)).await.err());
+    let exclusive = joins(leaver, LockMode::Exclusive).queue(Queue::ForLease);
+    errors.extend(store.acquire(exclusive).await.err());
+    let renewal = RenewRequest::new(&shared, holder, TTL).mode(first);
+    errors.extend(store.renew_one(renewal).await.err());
+    for (owner, mode) in [
+        (holder, first),
+        (waiter, second),
+        (leaver, LockMode::Exclusive),
+    ] {
+        let leaves = ReleaseRequest::new(&shared, owner).mode(mode);
+        errors.extend(store.release(leaves).await.err());
+    }
     // Whatever was refused on the way.
     for owner in [leaver, holder, waiter] {
         errors.extend(store.release(ReleaseRequest::new(&key, owner)).await.err());
@@ -145,6 +162,8 @@ async fn whoever_lacks_one_command_is_told_which() {
         }
 
         restored(&server).await;
+        // Without `hdel`, a shared lock cannot be released.
+        run(&mut server.connection().await, "FLUSHDB").await;
         let errors = soon(whole_life(&store)).await;
         assert_eq!(errors, [], "with `{command}` again");
     }

@@ -382,3 +382,31 @@ fn a_plain_function_counts_as_every_other() {
     let refused = recorded.all("dlock_refused_total");
     assert_eq!(refused.len(), 1, "{refused:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn each_mode_of_a_template_has_counts_of_its_own() {
+    counted(async |recorded| {
+        let manager = exact();
+        let lock = || manager.lock("catalog").metric("catalog");
+        for request in [lock(), lock().shared(), lock().permits(3)] {
+            request.acquire().await.unwrap().release().await.unwrap();
+        }
+        let guard = lock().shared().acquire().await.unwrap();
+        let refused = lock().permits(0).acquire().await.unwrap_err();
+        assert_eq!(refused.code(), "invalid-option");
+        for (mode, count) in [("exclusive", 1.0), ("shared", 2.0), ("permits", 1.0)] {
+            let series = format!("dlock_acquired_total{{template=catalog,mode={mode}}}");
+            assert_eq!(recorded.count(&series), count, "{mode}");
+        }
+        assert_eq!(
+            recorded.all("dlock_held"),
+            once("template=catalog,mode=shared")
+        );
+        assert_eq!(
+            recorded.all("dlock_refused_total"),
+            once("template=catalog,mode=permits,reason=invalid-option")
+        );
+        guard.release().await.unwrap();
+    })
+    .await;
+}

@@ -105,17 +105,16 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     let mut found = Vec::new();
     let [held, holds] = [before, after].map(|lock| lock.map_or(&[][..], |lock| &lock.holders));
     let [waited, waits] = [before, after].map(|lock| lock.map_or(&[][..], |lock| &lock.waiters));
-    let owned: BTreeSet<_> = held.iter().map(lease).collect();
-    let owns: BTreeSet<_> = holds.iter().map(lease).collect();
+    let old_leases: BTreeSet<_> = held.iter().map(lease).collect();
+    let new_leases: BTreeSet<_> = holds.iter().map(lease).collect();
     let has_waited: BTreeSet<_> = waited.iter().map(|waiter| &*waiter.owner).collect();
     let was_granted = |holder: &&HolderView| {
         let owner = holder.owner.as_deref();
         owner.is_some_and(|owner| has_waited.contains(owner))
     };
-    let mut left = held.iter().filter(|it| !owns.contains(&lease(it)));
     let new: Vec<_> = holds
         .iter()
-        .filter(|it| !owned.contains(&lease(it)))
+        .filter(|it| !old_leases.contains(&lease(it)))
         .collect();
     let is_shared = [before, after]
         .into_iter()
@@ -124,10 +123,8 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     // The grant of an exclusive lock also tells that the holder before has released it.
     let grants_on = !is_shared && new.iter().any(was_granted);
     if !grants_on {
-        found.extend(
-            left.by_ref()
-                .map(|old| (Change::Released, Some(old.clone()), None)),
-        );
+        let left = held.iter().filter(|it| !new_leases.contains(&lease(it)));
+        found.extend(left.map(|old| (Change::Released, Some(old.clone()), None)));
     }
     for holder in new {
         let change = match () {

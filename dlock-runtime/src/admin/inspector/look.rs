@@ -26,7 +26,8 @@ impl Inspector {
     /// All listings of an inspector together take at most 5 % of a server's time, by the server's clock. A
     /// million other keys take about 20 s, or one second without [this limit](Self::at_full_speed). A lock that
     /// appears or ends during the walk may or may not be listed. The first 4096 waiters of a lock are listed,
-    /// and all are counted. A string of a third-party client is a lock too, but with raw keys only if it has
+    /// and all are counted; the same is true of the holders of a shared lock, without those whose leases have ended. A
+    /// string of a third-party client is a lock too, but with raw keys only if it has
     /// waiters. Data of other types is omitted.
     ///
     /// # Errors

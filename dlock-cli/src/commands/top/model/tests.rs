@@ -221,3 +221,24 @@ fn one_leaves_by_the_usual_keys_and_with_the_terminal() {
         assert_eq!(model.update(q), Step::Quit, "{mode:?}");
     }
 }
+
+#[test]
+fn a_shared_lock_is_found_by_each_of_its_holders() {
+    let mut shared = lock("shared", "billing", Some(20), &[]);
+    shared.others = vec![Holder {
+        name: "mail".to_owned(),
+        function: Some("app::read".to_owned()),
+        ..Holder::default()
+    }];
+    shared.holder_count = 2;
+    shared.is_shared = true;
+    for (wanted, is_found) in [
+        ("", true),
+        ("billing", true),
+        ("mail", true),
+        ("app::read", true),
+        ("cron", false),
+    ] {
+        assert_eq!(matches(&shared, wanted), is_found, "{wanted}");
+    }
+}

@@ -13,7 +13,7 @@ use self::example::{model, press, send};
 use super::*;
 use crate::commands::top::{
     model::Message,
-    picture::{Picture, Server},
+    picture::{Holder, Picture, Server},
 };
 
 fn terminal(model: &Model, width: u16, height: u16) -> Terminal<TestBackend> {
@@ -365,5 +365,32 @@ fn no_size_of_a_terminal_is_too_small() {
                 drop(terminal(&model, width, height));
             }
         }
+    }
+}
+
+#[test]
+fn a_shared_lock_is_shown_with_all_of_its_holders() {
+    let mut model = model();
+    let mut picture = model.picture.clone().expect("it has one");
+    let shared = &mut picture.locks[0];
+    shared.others = vec![Holder {
+        name: "mail@host-5/9".to_owned(),
+        ttl: Some(Duration::from_secs(7)),
+        ..Holder::default()
+    }];
+    (shared.holder_count, shared.is_shared) = (3, true);
+    shared.waiters[0].wish = Some("one of 3 permits".to_owned());
+    send(&mut model, Message::Picture(picture));
+    press(&mut model, KeyCode::Enter);
+    let terminal = terminal(&model, 120, 40);
+    let shown = terminal.backend().to_string();
+    for words in [
+        "billing@host-3/4711 +2",
+        "shared by    3",
+        "holder       mail@host-5/9, TTL left 7 s",
+        "and 1 more",
+        "billing@host-4/12 (one of 3 permits)",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
     }
 }

@@ -174,7 +174,7 @@ fn occupant(value: &[u8], digest: &[u8], ttl: Option<Duration>) -> HolderSnapsho
     }
 }
 
-/// Reads the holders of a shared lock. What is no holder was written by another client.
+/// Reads the holders of a shared lock, without fields of other clients.
 fn sharers(fence: u64, holders: &[Value], now: Duration) -> Vec<HolderSnapshot> {
     let read = |holder: &[Value]| {
         let owner = str::from_utf8(bytes(&holder[0])?).ok()?.parse().ok()?;

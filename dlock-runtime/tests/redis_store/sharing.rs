@@ -1,0 +1,154 @@
+//! Requests of one mode that meet a lock of another.
+
+use dlock_runtime::{
+    LockMode,
+    store::{
+        AcquireOutcome, LockStore, OwnerId, ReleaseRequest, Released, Renewal, StoreErrorKind,
+        redis::RedisStore,
+    },
+};
+use dlock_testkit::Make;
+
+use crate::{TTL, key, owner, renewal, request, run, server_and_store, take, try_take};
+
+/// Takes a lock together with those that share it; its fence.
+async fn share(store: &RedisStore, owner: OwnerId) -> u64 {
+    let lock = key("k");
+    let asks = request(&lock, owner).mode(LockMode::Shared);
+    match store.acquire(asks).await.unwrap() {
+        AcquireOutcome::Granted { fence, .. } => fence,
+        other => panic!("it cannot be shared: {other:?}"),
+    }
+}
+
+async fn leave(store: &RedisStore, owner: OwnerId) -> Released {
+    let lock = key("k");
+    let leaves = ReleaseRequest::new(&lock, owner).mode(LockMode::Shared);
+    store.release(leaves).await.unwrap()
+}
+
+pub(crate) async fn an_exclusive_request_leaves_a_shared_lock_alone(make: Make) {
+    let (_server, store, _) = server_and_store(make).await;
+    let (lock, one, two, other) = (key("k"), owner(), owner(), owner());
+    let fence = share(&store, one).await;
+    assert_eq!(share(&store, two).await, fence);
+    // By the owner of a shared lease too: it was not acquired in this mode.
+    for stranger in [other, one] {
+        let AcquireOutcome::Busy(busy) = try_take(&store, &lock, stranger).await.unwrap() else {
+            panic!("it is shared");
+        };
+        assert_eq!((busy.others, busy.fence), (1, fence));
+        assert_eq!(
+            store.renew_one(renewal(&lock, stranger)).await,
+            Ok(Renewal::NotOwner)
+        );
+        assert_eq!(
+            store.release(ReleaseRequest::new(&lock, stranger)).await,
+            Ok(Released::WasGone)
+        );
+    }
+    for sharer in [one, two] {
+        let renews = renewal(&lock, sharer).mode(LockMode::Shared);
+        assert_eq!(store.renew_one(renews).await, Ok(Renewal::Renewed));
+        assert_eq!(leave(&store, sharer).await, Released::WasHeld);
+        assert_eq!(leave(&store, sharer).await, Released::WasGone);
+    }
+    assert!(take(&store, &lock, other).await > fence);
+}
+
+pub(crate) async fn a_sharing_request_leaves_an_exclusive_lock_alone(make: Make) {
+    let (_server, store, _) = server_and_store(make).await;
+    let (lock, me, other) = (key("k"), owner(), owner());
+    let fence = take(&store, &lock, me).await;
+    for mode in [LockMode::Shared, LockMode::Permits(7)] {
+        let asks = request(&lock, other).mode(mode);
+        let AcquireOutcome::Busy(busy) = store.acquire(asks).await.unwrap() else {
+            panic!("it is held exclusively");
+        };
+        assert_eq!((busy.others, busy.fence), (0, fence));
+        for stranger in [other, me] {
+            let renews = renewal(&lock, stranger).mode(mode);
+            assert_eq!(store.renew_one(renews).await, Ok(Renewal::NotOwner));
+            let leaves = ReleaseRequest::new(&lock, stranger).mode(mode);
+            assert_eq!(store.release(leaves).await, Ok(Released::WasGone));
+        }
+    }
+    assert_eq!(
+        store.renew_one(renewal(&lock, me)).await,
+        Ok(Renewal::Renewed)
+    );
+    assert_eq!(
+        store.release(ReleaseRequest::new(&lock, me)).await,
+        Ok(Released::WasHeld)
+    );
+}
+
+pub(crate) async fn a_counter_that_is_lost_while_shared_is_not_behind_afterwards(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, one, two) = (key("k"), owner(), owner());
+    // Ahead of the clock, so that the time does not make up for it.
+    let ahead = take(&store, &lock, one).await + 1_000_000_000;
+    let released = store.release(ReleaseRequest::new(&lock, one)).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    let counter = server.keys("dlock:fence:*").await.remove(0);
+    run(&mut behind, &format!("SET {counter} {ahead}")).await;
+    let fence = share(&store, one).await;
+    assert_eq!(fence, ahead + 1);
+
+    run(&mut behind, &format!("DEL {counter}")).await;
+    assert_eq!(share(&store, two).await, fence, "the same epoch");
+    // A waiter is granted the lock by the last of them, with a greater fence.
+    let waiter = owner();
+    let busy = crate::queue(&store, &lock, waiter).await;
+    assert_eq!(busy.fence, fence);
+    for sharer in [one, two] {
+        assert_eq!(leave(&store, sharer).await, Released::WasHeld);
+    }
+    assert!(take(&store, &lock, waiter).await > fence);
+}
+
+/// The script of version 0.1, which knows no shared locks.
+const EARLIER_ACQUIRE: &str = include_str!("fixtures/acquire_0.1.lua");
+
+pub(crate) async fn a_program_of_an_earlier_protocol_fails_at_a_shared_lock(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (one, earlier) = (owner(), owner());
+    share(&store, one).await;
+    let counter = server.keys("dlock:fence:*").await.remove(0);
+    for alive in ["0", "3000", "-3000"] {
+        let mut script = redis::cmd("EVAL");
+        script.arg(EARLIER_ACQUIRE).arg(4);
+        script
+            .arg("dlock:{k}")
+            .arg("dlock:{k}:q")
+            .arg("dlock:{k}:a");
+        script.arg(&counter).arg(earlier.to_string());
+        script
+            .arg(TTL.as_millis().to_string())
+            .arg(alive)
+            .arg("svc@host/1");
+        let answer = script.query_async::<redis::Value>(&mut behind).await;
+        let error = answer.expect_err("the lock is shared").to_string();
+        assert!(error.contains("WRONGTYPE"), "{error}");
+    }
+    assert_eq!(
+        server.keys("dlock:{*").await,
+        ["dlock:{k}"],
+        "nothing was written"
+    );
+    assert_eq!(leave(&store, one).await, Released::WasHeld);
+}
+
+pub(crate) async fn a_foreign_hash_is_never_touched(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, me) = (key("k"), owner());
+    for hash in ["HSET dlock:{k} field value", "HSET dlock:{k} ! value"] {
+        run(&mut behind, hash).await;
+        let error = store
+            .acquire(request(&lock, me).mode(LockMode::Shared))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        assert_eq!(server.keys("dlock:{*").await, ["dlock:{k}"]);
+    }
+}
