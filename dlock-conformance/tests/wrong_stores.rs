@@ -12,7 +12,10 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Fault, Wrong};
+use common::{
+    Fault, Wrong,
+    modes::{ModeFault, WrongModes},
+};
 use dlock_conformance::{Level, Suite, cases};
 use dlock_runtime::store::memory::MemoryStore;
 
@@ -256,9 +259,60 @@ async fn each_is_caught_by_the_case_of_its_rule_and_by_no_other() {
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
+/// Every fault in modes, and the cases that find it.
+const MODES: &[(ModeFault, &[&str])] = &[
+    (ModeFault::AllExclusive, &["shared_holders_hold_together"]),
+    (ModeFault::AnyNumber, &["permits_are_counted"]),
+    (
+        ModeFault::ReleasesAll,
+        &["a_release_of_one_holder_keeps_the_others"],
+    ),
+    (ModeFault::RenewsTheDead, &["each_holder_expires_by_itself"]),
+    (
+        ModeFault::LastTtlCounts,
+        &["the_key_lasts_as_long_as_its_last_holder"],
+    ),
+    (
+        ModeFault::WritersHaveNoPlace,
+        &["one_queue_serves_all_modes"],
+    ),
+    (
+        ModeFault::GrantsOne,
+        &["a_release_grants_all_that_may_hold_together"],
+    ),
+    (
+        ModeFault::WritersStay,
+        &["a_waiter_that_leaves_lets_in_those_behind_it"],
+    ),
+    (
+        ModeFault::NoNumbers,
+        &["a_grant_beside_other_holders_has_a_number"],
+    ),
+];
+
+#[tokio::test(start_paused = true)]
+async fn each_fault_in_modes_is_caught_by_the_case_of_its_rule() {
+    let rules: Vec<_> = MODES.iter().map(|(_, found)| found[0]).collect();
+    for (fault, expected) in MODES {
+        let mut found = BTreeSet::new();
+        for case in &rules {
+            let store = WrongModes::new(*fault);
+            let suite = Suite::new(Level::Grants).alone().only(case);
+            let report = suite.run(&store).await;
+            found.extend(report.failures.iter().map(|it| it.case));
+        }
+        assert!(found.contains(expected[0]), "{fault:?}: {found:?}");
+    }
+    let store = WrongModes::new(ModeFault::None);
+    Suite::new(Level::Grants).alone().run(&store).await.assert();
+}
+
 #[test]
 fn each_rule_has_a_store_that_breaks_it() {
-    let tried: BTreeSet<_> = TABLE.iter().map(|(_, found)| found[0]).collect();
+    let tried = TABLE.iter().map(|(_, found)| found[0]);
+    let tried: BTreeSet<_> = tried
+        .chain(MODES.iter().map(|(_, found)| found[0]))
+        .collect();
     let rules: BTreeSet<_> = cases().map(|case| case.name).collect();
     assert_eq!(tried, rules);
 }

@@ -1,5 +1,7 @@
 //! A store in memory with one fault.
 
+pub(crate) mod modes;
+
 use std::{
     collections::{HashMap, HashSet},
     future::pending,
@@ -11,8 +13,8 @@ use dlock_runtime::{
     Holder, LockKey, StoreError, StoreErrorKind,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, Hint, HintReceiver, HintSink,
-        LockStore, OwnerId, Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest,
-        Released, RenewBatch, RenewRequest, Renewal, StoreHooks, StoreProperties,
+        LockModes, LockStore, OwnerId, Proposal, Queue, QuorumNode, RaiseRequest, Raised,
+        ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal, StoreHooks, StoreProperties,
         memory::MemoryStore, renew_each,
     },
 };
@@ -477,6 +479,8 @@ impl LockStore for Wrong {
 
     fn properties(&self) -> StoreProperties<'_> {
         let properties = self.store.properties().hooks(self);
+        // Stores with faults in their modes are tried apart.
+        let properties = properties.modes(LockModes::EXCLUSIVE);
         properties.grants(self.fault != Fault::HidesGrants)
     }
 }
