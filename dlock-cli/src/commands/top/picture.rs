@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    LockMode, StoreError,
+    StoreError,
     admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
     store::{ClientId, OwnerId},
 };
@@ -38,7 +38,6 @@ pub(crate) struct Lock {
     pub(crate) others: Vec<Holder>,
     /// The number of all holders, including those that are not listed.
     pub(crate) holder_count: usize,
-    pub(crate) is_shared: bool,
     pub(crate) waiters: Vec<Waiter>,
     /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
@@ -170,7 +169,6 @@ impl Lock {
 fn lock(info: LockInfo, now: SystemTime) -> Lock {
     Lock {
         key: info.key,
-        is_shared: info.mode == Some(LockMode::Shared),
         holder: info.holder.map(|it| holder(it, now)),
         others: info.others.into_iter().map(|it| holder(it, now)).collect(),
         holder_count: info.holder_count,

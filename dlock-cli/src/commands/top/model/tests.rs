@@ -231,7 +231,6 @@ fn a_shared_lock_is_found_by_each_of_its_holders() {
         ..Holder::default()
     }];
     shared.holder_count = 2;
-    shared.is_shared = true;
     for (wanted, is_found) in [
         ("", true),
         ("billing", true),

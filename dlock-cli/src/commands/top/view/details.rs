@@ -28,24 +28,26 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
         .spacing(2)
         .areas(inside);
-    frame.render_widget(holder(lock, left.width), left);
+    frame.render_widget(holder(lock, left), left);
     frame.render_widget(waiters(lock, right), right);
 }
 
-fn holder(lock: &Lock, width: u16) -> Text<'static> {
+fn holder(lock: &Lock, area: Rect) -> Text<'static> {
     let mut lines = Vec::new();
     let mut field = |name: &str, value: &str| {
-        let room = width.saturating_sub(14);
+        let room = area.width.saturating_sub(14);
         let value = fit(value, room, Elide::End);
         lines.push(Line::from(vec![
             format!(" {name:<12} ").dim(),
             Span::raw(value),
         ]));
     };
-    if lock.is_shared {
-        field("shared by", &lock.holder_count.to_string());
-    }
     match &lock.holder {
+        Some(it) if lock.holder_count > 1 => {
+            field("shared by", &lock.holder_count.to_string());
+            of_sharers(lock, usize::from(area.height), &mut field);
+            field("fence", &it.fence.to_string());
+        }
         Some(it) => of_holder(it, &mut field),
         None => field("holder", "none"),
     }
@@ -56,15 +58,20 @@ fn holder(lock: &Lock, width: u16) -> Text<'static> {
         );
     }
     field("last fence", &lock.last_fence.to_string());
-    for other in &lock.others {
-        let ttl = other.ttl.map_or_else(|| "none".to_owned(), brief);
-        field("holder", &format!("{}, TTL left {ttl}", other.name));
-    }
-    let unlisted = lock.holder_count.saturating_sub(lock.others.len() + 1);
-    if unlisted > 0 {
-        field("", &format!("and {unlisted} more"));
-    }
     lines.into()
+}
+
+/// Shows as many holders as fit, each in one line.
+fn of_sharers(lock: &Lock, height: usize, field: &mut impl FnMut(&str, &str)) {
+    // The lines of their number, the fences and the rest.
+    let shown = height.saturating_sub(4).clamp(1, lock.others.len() + 1);
+    for holder in lock.holders().take(shown) {
+        let ttl = holder.ttl.map_or_else(|| "none".to_owned(), brief);
+        field("holder", &format!("{}, TTL left {ttl}", holder.name));
+    }
+    if lock.holder_count > shown {
+        field("", &format!("and {} more", lock.holder_count - shown));
+    }
 }
 
 fn of_holder(holder: &Holder, field: &mut impl FnMut(&str, &str)) {

@@ -378,7 +378,7 @@ fn a_shared_lock_is_shown_with_all_of_its_holders() {
         ttl: Some(Duration::from_secs(7)),
         ..Holder::default()
     }];
-    (shared.holder_count, shared.is_shared) = (3, true);
+    shared.holder_count = 3;
     shared.waiters[0].wish = Some("one of 3 permits".to_owned());
     send(&mut model, Message::Picture(picture));
     press(&mut model, KeyCode::Enter);
@@ -387,7 +387,7 @@ fn a_shared_lock_is_shown_with_all_of_its_holders() {
     for words in [
         "billing@host-3/4711 +2",
         "shared by    3",
-        "holder       mail@host-5/9, TTL left 7 s",
+        "holder       mail@host-5/9, TTL left 7",
         "and 1 more",
         "billing@host-4/12 (one of 3 permits)",
     ] {
