@@ -70,7 +70,7 @@ table! { STORES, of_stores, LockStore:
         permits_are_counted:
             "A request for one of n permits is granted while fewer than n owners hold the key, and none exclusively.",
         a_release_of_one_holder_keeps_the_others:
-            "A release ends the lease of its owner and of nobody else.",
+            "A release ends the lease of its owner and of no other one.",
         each_holder_expires_by_itself:
             "A holder that ends gives up its own place, and a late renewal does not bring it back beside those that came after it.",
         the_key_lasts_as_long_as_its_last_holder:

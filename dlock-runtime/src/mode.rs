@@ -8,9 +8,9 @@ use std::fmt;
 ///
 /// | mode | is granted while |
 /// |---|---|
-/// | [`Exclusive`](Self::Exclusive) | nobody holds the key |
-/// | [`Shared`](Self::Shared) | nobody holds it exclusively |
-/// | [`Permits(n)`](Self::Permits) | nobody holds it exclusively, and fewer than `n` hold it |
+/// | [`Exclusive`](Self::Exclusive) | no other caller holds the key |
+/// | [`Shared`](Self::Shared) | no other caller holds it exclusively |
+/// | [`Permits(n)`](Self::Permits) | no other caller holds it exclusively, and fewer than `n` hold it |
 ///
 /// A store refuses a mode that it does not support with
 /// [`StoreErrorKind::Unsupported`](crate::store::StoreErrorKind::Unsupported). Its

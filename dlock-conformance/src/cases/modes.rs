@@ -30,7 +30,7 @@ impl<S: LockStore> Trial<'_, S> {
         holder_of(self.ask_in(mode, owner, TTL, Queue::ForLease).await?).map(drop)
     }
 
-    /// Expects that nobody else gets in, in this mode.
+    /// Expects that no other owner gets in, in this mode.
     async fn is_closed_to(&self, mode: LockMode) -> Outcome {
         holder_of(self.ask_in(mode, owner(), TTL, Queue::No).await?).map(drop)
     }

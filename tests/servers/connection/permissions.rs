@@ -123,8 +123,8 @@ async fn whole_life(store: &RedisStore) -> Vec<StoreError> {
         (waiter, second),
         (leaver, LockMode::Exclusive),
     ] {
-        let leaves = ReleaseRequest::new(&shared, owner).mode(mode);
-        errors.extend(store.release(leaves).await.err());
+        let release = ReleaseRequest::new(&shared, owner).mode(mode);
+        errors.extend(store.release(release).await.err());
     }
     // Whatever was refused on the way.
     for owner in [leaver, holder, waiter] {
