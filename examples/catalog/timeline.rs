@@ -75,11 +75,15 @@ impl Screen {
             }
             let row = row.trim_end();
             if self.has_colors {
-                picture += &format!("\x1b[2K  {name:<9}  {color}{row}{PLAIN}\n");
+                picture.extend([
+                    "\x1b[2K",
+                    &format!("  {name:<9}  {color}{row}{PLAIN}"),
+                    "\n",
+                ]);
             } else if self.is_live {
-                picture += &format!("\x1b[2K  {name:<9}  {row}\n");
+                picture.extend(["\x1b[2K", &format!("  {name:<9}  {row}"), "\n"]);
             } else {
-                picture += &format!("{}\n", format!("  {name:<9}  {row}").trim_end());
+                picture.extend([format!("  {name:<9}  {row}").trim_end(), "\n"]);
             }
         }
         self.rows = if self.is_live { readers + 1 } else { 0 };
@@ -109,19 +113,19 @@ impl Summary {
     pub(crate) fn of(entries: &[Entry], with_lock: bool) -> Self {
         let mut summary = Self::default();
         let (mut readers, mut is_writing, mut waits_since) = (0_usize, false, Duration::ZERO);
-        let (mut last_written, mut last) = (0, 0);
+        let (mut newest_of_writers, mut newest) = (0, 0);
         for entry in entries {
             let is_writer = entry.visitor == 0;
             match entry.step {
                 Step::Waits if is_writer => waits_since = entry.at,
                 Step::Waits => {}
                 Step::Begins(token) => {
-                    let least = if is_writer { last } else { last_written };
-                    summary.disorders += usize::from(with_lock && token <= least);
-                    last = last.max(token);
+                    let older = if is_writer { newest } else { newest_of_writers };
+                    summary.disorders += usize::from(with_lock && token <= older);
+                    newest = newest.max(token);
                     if is_writer {
                         is_writing = true;
-                        last_written = token;
+                        newest_of_writers = token;
                         summary.overlaps += readers;
                         let waited = entry.at.saturating_sub(waits_since);
                         summary.longest_wait = summary.longest_wait.max(waited);

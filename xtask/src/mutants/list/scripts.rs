@@ -610,8 +610,8 @@ pub(super) const ALL: &[Mutant] = &[
         "look-tells-one-less",
         "An operator is shown one waiter too few",
         LOOK,
-        "«tonumber(ARGV[1]) - 1», 'WITHSCORES'",
-        "tonumber(ARGV[1]) - 2",
+        "0, «most - 1», 'WITHSCORES'",
+        "most - 2",
         OPERATOR,
     ),
     Mutant::new(
