@@ -82,7 +82,9 @@ impl LockKeys {
                     return Err(LockError::InvalidOption {
                         key: next.key,
                         option: "shared",
-                        reason: "the call lists the same key in two modes; list it once".into(),
+                        reason:
+                            "the call lists this key with shared mode and without; list it once"
+                                .into(),
                     });
                 }
             }

@@ -266,7 +266,7 @@ pub(super) const ALL: &[Mutant] = &[
         "What a script cannot publish is not published at all",
         REQUESTS,
         "for unsent in «answers::unsent_wake_ups(&answer)» {",
-        "answers::unsent_wake_ups(&answer).into_iter().take(0)",
+        "Vec::<answers::UnsentWakeUp<'_>>::new()",
         UNPUBLISHED,
     ),
     Mutant::new(
