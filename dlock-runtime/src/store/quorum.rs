@@ -49,6 +49,23 @@
 //! therefore lock its keys on its nodes. If other clients lock on the same servers, give the quorum a namespace
 //! of its own.
 //!
+//! # Rules
+//!
+//! - **Safety.** The fence of a grant is one that a majority has *while holding the lock for this claim*.
+//!   Confirmed where the lock is gone or was acquired anew, or by a node that has counted further by
+//!   itself, a fence could be given twice. (`five_nodes_that_answer_late_never_give_one_fence_twice`)
+//! - Clients propose the fence; a proposal is always greater than every fence that the client has seen.
+//! - **Safety.** A node that was sent a release is never asked again under the same id. Hints reach the attempt
+//!   under the id of any of its rounds. After an abandoned question, only the latest question says what
+//!   becomes of the claim.
+//! - A split vote is not held up by a node that hangs. Grants of a round that failed are released at once,
+//!   and the release is repeated in the background until each node has answered or its TTL is over. If the
+//!   runtime ends meanwhile, the release goes on where the latest manager was made. Places in queues are
+//!   kept.
+//! - **Safety.** A renewal acquires the lock again on nodes that say "not yours" while a majority renews. That
+//!   never outlives the release: both look at the claim after they have sent.
+//! - A node never makes a waiter the holder. A second notification by the same node is a new one.
+//!
 //! # Shared locks
 //!
 //! A lock is shared when a majority of the nodes has the claim among its sharers. No node has sharers beside an

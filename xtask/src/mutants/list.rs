@@ -1,7 +1,7 @@
 //! The mistakes, and what has to notice each.
 //!
 //! Each is a small change that could be made in good faith. Those that break a rule of
-//! `ARCHITECTURE.md` quote it.
+//! `ARCHITECTURE.md`, or of the head of a store, quote it.
 
 mod blocking;
 mod cluster;

@@ -13,7 +13,7 @@ pub(super) struct Mutant {
     pub(super) name: &'static str,
     /// The mistake, as a sentence.
     pub(super) mistake: &'static str,
-    /// The rule that it breaks, in the words of `ARCHITECTURE.md`, if there is one.
+    /// The rule that it breaks, in the words of `ARCHITECTURE.md` or of a head of a store, if there is one.
     pub(super) rule: Option<&'static str>,
     pub(super) file: &'static str,
     /// A text that occurs in the file exactly once, with any space for a space. What lies between `«` and `»` is replaced, or all

@@ -111,7 +111,7 @@ pub(super) const ALL: &[Mutant] = &[
         "drop(member);",
         CLUSTER,
     )
-    .breaks("MOVED (the map is changed for that slot)"),
+    .breaks("MOVED (the map is changed for that slot"),
     Mutant::new(
         "ask-without-asking",
         "A request that is sent on by ASK is refused there",

@@ -527,7 +527,7 @@ pub(super) const ALL: &[Mutant] = &[
         "not value",
         MOVED,
     )
-    .breaks("deletes the lock alone, if the owner still holds it"),
+    .breaks("if the owner still holds it"),
     Mutant::new(
         "drop-does-nothing",
         "A release while a slot moves leaves the lock",

@@ -8,18 +8,18 @@
 //! error. A request goes to another node only after an answer that it was not carried out.
 //!
 //! - `route.rs` sends a request to the master of its slot. **[S]** It goes on to another node only after an
-//!   answer that the request was not carried out: MOVED (the map is changed for the slot, with one more
-//!   request), ASK (the request follows `ASKING` in one write), TRYAGAIN (after a pause);
-//!   `protocol/redirect.rs` reads them. A broken connection or a missing answer is an error, as with one
-//!   server. All of it ends within the time limit of one request.
+//!   answer that the request was not carried out: MOVED (the map is changed for that slot, with one
+//!   more request), ASK (the request follows `ASKING` in one write), TRYAGAIN (after a pause);
+//!   `protocol/redirect.rs` reads them. A broken connection or no answer is an error, as with one server. All of it ends within the time limit of one request.
 //!   (`a_lost_reply_is_told_and_nothing_is_sent_twice`)
 //! - `refresh.rs` maintains the map; `refresh/round.rs` requests it. Nodes are identified only by their
 //!   addresses, which are trusted. A node that is no longer a master is dropped with its connection; the
 //!   outcome of requests in progress there is unknown.
 //! - While a slot moves, its keys are on two nodes. **[S]** An acquire needs the lock and its fence on one
 //!   node, so that no fence comes from an abandoned counter; it waits for the end of the move. A renewal needs
-//!   only the lock, and continues. A release that receives TRYAGAIN deletes only the lock (`drop.lua`), if the
-//!   owner still holds it; waiters find it free at their next poll.
+//!   only the lock, and continues. A release that meets TRYAGAIN deletes the lock alone (`drop.lua`), if the owner
+//!   still holds it; waiters find it free at their next poll.
+//!   (`a_slot_left_half_moved_is_named_and_keeps_no_lock`)
 //! - Every client subscribes at every master. The cluster's bus forwards a hint to all of them, so a hint
 //!   arrives once for each master, first from the one that granted. A repeated hint is an old one, which no
 //!   waiter accepts.
