@@ -284,6 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn a_mistake_in_a_part_of_a_script_is_made_there() {
+        let all = list::all();
+        for (script, parts) in switch::PARTS {
+            let mut whole = String::new();
+            for part in parts {
+                let file = format!("dlock-runtime/src/store/redis/protocol/{part}.lua");
+                let (begin, text) = (whole.len(), read(&file));
+                whole.push_str(&text);
+                for mutant in all.iter().filter(|it| it.file == file) {
+                    for place in mutant.find_in(&text).expect("its place is there") {
+                        let (start, quoted) = (place.whole.start, &text[place.whole]);
+                        // The first one is replaced.
+                        let found = whole.find(quoted);
+                        assert_eq!(found, Some(begin + start), "{} in {script}", mutant.name);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn all_of_a_file_can_be_put_into_it_together() {
         let mut files = BTreeMap::<_, Vec<_>>::new();
         for mutant in list::all().into_iter().filter(|it| !it.is_script()) {

@@ -80,6 +80,13 @@ fn is_block(text: &str) -> bool {
     text.is_empty() || text.ends_with([';', '}'])
 }
 
+/// The scripts that are made of the texts of several files.
+pub(super) const PARTS: [(&str, &[&str]); 3] = [
+    ("acquire", &["acquire", "sharing", "join"]),
+    ("release", &["release", "sharing", "leave"]),
+    ("unlock", &["unlock", "release", "sharing", "leave"]),
+];
+
 /// The module `mistakes` of a package, with the mistakes in its scripts, each with the text of its file.
 pub(super) fn module<'a>(
     scripts: impl Iterator<Item = (&'a Mutant, String)>,
@@ -96,12 +103,18 @@ pub(super) fn module<'a>(
         }
     }
     let replaced = replaced.join("\n");
+    let parts = PARTS.map(|(script, parts)| format!("    ({script:?}, &{parts:?}),"));
+    let parts = parts.join("\n");
     Ok(format!(
         "\
 use std::sync::OnceLock;
 
 const IN_SCRIPTS: &[(&str, &str, &str, &str)] = &[
 {replaced}
+];
+
+const PARTS: &[(&str, &[&str])] = &[
+{parts}
 ];
 
 pub(crate) fn is_on(name: &str) -> bool {{
@@ -112,8 +125,9 @@ pub(crate) fn is_on(name: &str) -> bool {{
 #[allow(dead_code)]
 pub(crate) fn in_script(script: &str, text: &'static str) -> &'static str {{
     let mistake = IN_SCRIPTS.iter().find(|(name, file, right, _)| {{
-        // The text of `release` is the end of `unlock` as well.
-        let is_in = *file == script || (*file == \"release\" && script == \"unlock\");
+        let is_in = *file == script || PARTS.iter().any(|(whole, parts)| {{
+            *whole == script && parts.contains(file)
+        }});
         is_in && is_on(name) && text.contains(right)
     }});
     match mistake {{
