@@ -24,6 +24,7 @@ use crate::arguments::seconds;
 use crate::pin::Layout;
 use results::Results;
 use runner::Runner;
+pub(crate) use runner::start_server;
 use workload::Workload;
 
 pub(crate) use process::Process;

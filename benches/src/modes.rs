@@ -16,8 +16,10 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::clock::{self, nanos, now};
+use crate::compare::start_server;
 use crate::locker::connect_to_each;
 use crate::outcome::count;
+use crate::pin::{Layout, Processors};
 use crate::stats::Stats;
 
 /// How shared locks and permits are measured.
@@ -32,7 +34,7 @@ pub(crate) struct Options {
     sections: u32,
 
     /// How long crowds are measured, in seconds
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 10)]
     seconds: u64,
 
     /// A folder with a `bench.js` and its packages that takes permits by another library
@@ -63,8 +65,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
         println!("{}", serde_json::to_string(&crowd)?);
         return Ok(());
     }
+    cycles(options).await?;
     let server = RedisServer::start().await;
-    cycles(options, &server.url()).await?;
     readers(options, &server.url()).await?;
     let own = permits(options, &server.url(), None).await?;
     if let Some(folder) = &options.peer {
@@ -85,8 +87,26 @@ fn aim(name: &str, measured: f64, is_least: bool, bound: f64) {
     println!("{name:<44}{measured:>10.3}   aim {sign} {bound}: {verdict}");
 }
 
+/// Measures the cycles on processors of their own: a scheduler that moves server or client doubles them.
+async fn cycles(options: &Options) -> Result<(), Failure> {
+    let (rounds, sections) = (options.rounds, options.sections);
+    let measured = std::thread::spawn(move || {
+        let layout = Layout::of_machine();
+        println!("{layout}");
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let server = runtime.block_on(start_server(&layout, 0))?;
+        layout
+            .clients()
+            .into_iter()
+            .try_for_each(Processors::enter)?;
+        runtime.block_on(cycles_of_each_mode(rounds, sections, &server.url()))
+    });
+    let measured = tokio::task::spawn_blocking(|| measured.join()).await?;
+    measured.map_err(|_| "the measuring thread has panicked")?
+}
+
 /// A section alone on its key, in each mode.
-async fn cycles(options: &Options, url: &str) -> Result<(), Failure> {
+async fn cycles_of_each_mode(count: u32, sections: u32, url: &str) -> Result<(), Failure> {
     let manager = LockManager::connect(url).await?;
     let ways: [(&str, LockMode); 3] = [
         ("exclusive", LockMode::Exclusive),
@@ -94,10 +114,10 @@ async fn cycles(options: &Options, url: &str) -> Result<(), Failure> {
         ("permits", LockMode::Permits(PERMITS)),
     ];
     let mut rounds = vec![Vec::new(); ways.len()];
-    for round in 0..=options.rounds {
+    for round in 0..=count {
         for ((name, mode), rounds) in ways.iter().zip(&mut rounds) {
             let begun = Instant::now();
-            for _ in 0..options.sections {
+            for _ in 0..sections {
                 request(&manager, &format!("bench:{name}"), *mode)
                     .acquire()
                     .await?
@@ -106,7 +126,7 @@ async fn cycles(options: &Options, url: &str) -> Result<(), Failure> {
             }
             // The first round loads the scripts.
             if round > 0 {
-                rounds.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(options.sections));
+                rounds.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(sections));
             }
         }
     }

@@ -62,7 +62,7 @@ pub(crate) enum Apart {
         rounds: u32,
 
         /// How long crowds are measured, in seconds
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 10)]
         seconds: u64,
 
         /// A folder with a `bench.js` that takes permits by another library

@@ -30,7 +30,7 @@ async function main() {
     }
   };
   await Promise.race([Promise.all(counts.map((_, index) => task(index))), sleep(Number(until - now()) / 1e6 + 2000)]);
-  console.log(JSON.stringify({ counts, log }));
-  process.exit(0);
+  // The end of the process does not wait for a pipe.
+  process.stdout.write(JSON.stringify({ counts, log }) + '\n', () => process.exit(0));
 }
 main();

@@ -242,7 +242,7 @@ impl Runner {
 }
 
 /// A server on a processor of the servers.
-async fn start_server(layout: &Layout, number: usize) -> Result<RedisServer, Failure> {
+pub(crate) async fn start_server(layout: &Layout, number: usize) -> Result<RedisServer, Failure> {
     // The runtime has one thread, so nothing else is started from this one meanwhile.
     let _here = layout.enter_servers(number)?;
     Ok(RedisServer::start().await)
