@@ -130,6 +130,8 @@ table! { NODES, of_nodes, QuorumNode:
             "A waiter for a notice leaves the queue when it acquires the key or releases its place.",
         a_waiter_for_a_lease_precedes_waiters_for_a_notice:
             "A release makes a waiter for a lease the holder before it notifies waiters for a notice.",
+        a_waiter_for_a_notice_keeps_new_sharers_out:
+            "While an exclusive request waits for a notice, a new shared request does not join the holders.",
         a_notice_has_no_fence:
             "At a release, the manager of the first waiter for a notice receives a hint with a fence of 0.",
     }

@@ -290,8 +290,20 @@ impl<S: QuorumNode> Trial<'_, S> {
         fence: u64,
         notice: bool,
     ) -> Result<AcquireOutcome, Broken> {
-        self.used.borrow_mut().push((owner, LockMode::Exclusive));
-        let request = AcquireRequest::new(&self.key, owner, TTL).label(LABEL);
+        self.propose_in(LockMode::Exclusive, owner, fence, notice)
+            .await
+    }
+
+    pub(crate) async fn propose_in(
+        &self,
+        mode: LockMode,
+        owner: OwnerId,
+        fence: u64,
+        notice: bool,
+    ) -> Result<AcquireOutcome, Broken> {
+        self.used.borrow_mut().push((owner, mode));
+        let request = AcquireRequest::new(&self.key, owner, TTL).mode(mode);
+        let request = request.label(LABEL);
         let proposal = Proposal::new(request, fence).notice(notice);
         answered(self.store.propose(proposal).await, "propose")
     }

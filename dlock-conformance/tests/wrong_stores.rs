@@ -288,6 +288,10 @@ const MODES: &[(ModeFault, &[&str])] = &[
         ModeFault::NoNumbers,
         &["a_grant_beside_other_holders_has_a_number"],
     ),
+    (
+        ModeFault::SharersPassNotices,
+        &["a_waiter_for_a_notice_keeps_new_sharers_out"],
+    ),
 ];
 
 #[tokio::test(start_paused = true)]
@@ -298,13 +302,14 @@ async fn each_fault_in_modes_is_caught_by_the_case_of_its_rule() {
         for case in &rules {
             let store = WrongModes::new(*fault);
             let suite = Suite::new(Level::Grants).alone().only(case);
-            let report = suite.run(&store).await;
+            let report = suite.run_node(&store).await;
             found.extend(report.failures.iter().map(|it| it.case));
         }
         assert!(found.contains(expected[0]), "{fault:?}: {found:?}");
     }
     let store = WrongModes::new(ModeFault::None);
-    Suite::new(Level::Grants).alone().run(&store).await.assert();
+    let suite = Suite::new(Level::Grants).alone();
+    suite.run_node(&store).await.assert();
 }
 
 #[test]

@@ -82,6 +82,7 @@ cases! { run_node, QuorumNode:
     a_waiter_for_a_notice_gets_no_lease of 1,
     a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release of 1,
     a_waiter_for_a_lease_precedes_waiters_for_a_notice of 1,
+    a_waiter_for_a_notice_keeps_new_sharers_out of 1,
     a_notice_has_no_fence of 1,
 }
 

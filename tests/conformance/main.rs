@@ -124,6 +124,7 @@ macro_rules! cases_of_nodes {
                 a_waiter_for_a_notice_gets_no_lease,
                 a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release,
                 a_waiter_for_a_lease_precedes_waiters_for_a_notice,
+                a_waiter_for_a_notice_keeps_new_sharers_out,
                 a_notice_has_no_fence,
             }
             nodes {

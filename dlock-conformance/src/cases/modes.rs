@@ -125,6 +125,10 @@ pub(super) async fn each_holder_expires_by_itself<S: LockStore>(trial: &Trial<'_
     let [stays, dies, next] = owners();
     trial.joins(stays, TWO).await?;
     fence_of(trial.ask_in(TWO, dies, trial.brief, Queue::No).await?)?;
+    if let AcquireOutcome::Busy(seen) = trial.ask_in(TWO, next, TTL, Queue::ForLease).await? {
+        let is_first_end = seen.ttl.is_none_or(|ttl| ttl <= trial.brief);
+        expect(is_first_end, "the TTL of the first lease to end", &seen)?;
+    }
     let granted = trial.until("a permit of the dead", async || {
         let answer = trial.ask_in(TWO, next, TTL, Queue::ForLease).await?;
         Ok(match answer {
@@ -158,6 +162,9 @@ pub(super) async fn the_key_lasts_as_long_as_its_last_holder<S: LockStore>(
     sleep(2 * trial.brief).await;
     trial.holds(stays, SHARED).await?;
     trial.is_closed_to(EXCLUSIVE).await?;
+    let renewal = trial.renewal(dies, TTL).mode(SHARED);
+    let answer = trial.store.renew_one(renewal).await;
+    expect_eq(answer, Ok(Renewal::NotOwner), "for an expired lease")?;
     trial.all_leave(&[stays], SHARED).await
 }
 
@@ -178,6 +185,23 @@ pub(super) async fn one_queue_serves_all_modes<S: LockStore>(trial: &Trial<'_, S
     trial.holds(late, SHARED).await?;
     let next = trial.joins(late, SHARED).await?;
     expect(next > fence, "a fence greater than the writer's", next)?;
+    trial.all_leave(&[late], SHARED).await?;
+
+    // A lease that has expired: the first waiter holds the key, although another one has come for it.
+    trial.hurry(trial.brief);
+    fence_of(
+        trial
+            .ask_in(EXCLUSIVE, reader, trial.brief, Queue::No)
+            .await?,
+    )?;
+    trial.waits(writer, EXCLUSIVE).await?;
+    trial.calm()?;
+    trial.hurry(ALIVE);
+    sleep(trial.brief + trial.brief / 4).await;
+    trial.waits(late, SHARED).await?;
+    trial.calm()?;
+    trial.holds(writer, EXCLUSIVE).await?;
+    trial.release(writer).await?;
     trial.all_leave(&[late], SHARED).await
 }
 

@@ -1,13 +1,14 @@
 //! The requests of a quorum to its nodes.
 
-use dlock_runtime::store::{
-    AcquireOutcome, GRANT_TTL, OwnerId, QuorumNode, Raised, Released, Renewal,
+use dlock_runtime::{
+    LockMode,
+    store::{ALIVE, AcquireOutcome, GRANT_TTL, OwnerId, QuorumNode, Raised, Released, Renewal},
 };
 use tokio::time::Instant;
 
 use crate::{
     Outcome,
-    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, owner, owners},
+    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, holder_of, owner, owners},
 };
 
 pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
@@ -176,6 +177,28 @@ pub(super) async fn a_waiter_for_a_lease_precedes_waiters_for_a_notice<S: Quorum
     let fence = trial.granted(waiter, TTL).await?;
     expect_eq(fence, seen.fence, "as the fence of that grant")?;
     trial.release_all([told, waiter]).await
+}
+
+pub(super) async fn a_waiter_for_a_notice_keeps_new_sharers_out<S: QuorumNode>(
+    trial: &Trial<'_, S>,
+) -> Outcome {
+    let mode = LockMode::Shared;
+    if !trial.store.properties().modes.contains(mode) {
+        return Ok(());
+    }
+    let [reader, writer, late] = owners();
+    fence_of(trial.propose_in(mode, reader, 0, false).await?)?;
+    trial.hurry(ALIVE);
+    trial.wait_for_notice(writer).await?;
+    for notice in [false, true] {
+        holder_of(trial.propose_in(mode, late, 0, notice).await?)?;
+    }
+    trial.calm()?;
+    fence_of(trial.propose_in(mode, reader, 0, true).await?)?;
+    trial.release_in(mode, reader).await?;
+    fence_of(trial.propose(writer, 0, true).await?)?;
+    trial.release_all([writer]).await?;
+    trial.release_in(mode, late).await.map(drop)
 }
 
 /// A hint may be lost, for example before a subscription is established. One of many is enough.

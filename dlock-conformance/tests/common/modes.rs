@@ -6,8 +6,9 @@ use dlock_runtime::{
     LockKey, LockMode, StoreError,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, Hint, HintReceiver, HintSink,
-        LockStore, OwnerId, Queue, ReleaseRequest, Released, RenewBatch, RenewRequest, Renewal,
-        StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+        LockStore, OwnerId, Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest,
+        Released, RenewBatch, RenewRequest, Renewal, StoreHooks, StoreProperties,
+        memory::MemoryStore, renew_each,
     },
 };
 
@@ -33,6 +34,8 @@ pub(crate) enum ModeFault {
     WritersStay,
     /// The number of a grant is its fence.
     NoNumbers,
+    /// A shared request overtakes an exclusive one that waits for a notice.
+    SharersPassNotices,
 }
 
 /// A store in memory with one [`ModeFault`].
@@ -164,6 +167,27 @@ impl WrongModes {
             }
         }
         waiters
+    }
+}
+
+impl QuorumNode for WrongModes {
+    async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
+        let AcquireRequest {
+            key, owner, mode, ..
+        } = proposal.request;
+        if self.fault == ModeFault::SharersPassNotices && mode == LockMode::Shared {
+            for (other, mode) in self.others(key, owner) {
+                if mode.is_exclusive() {
+                    self.store.release(ReleaseRequest::new(key, other)).await?;
+                }
+            }
+        }
+        self.seen.lock().unwrap().push((key.clone(), owner, mode));
+        self.store.propose(proposal).await
+    }
+
+    async fn raise(&self, request: RaiseRequest<'_>) -> Result<Raised, StoreError> {
+        self.store.raise(request).await
     }
 }
 
