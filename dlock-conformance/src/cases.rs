@@ -125,7 +125,7 @@ table! { NODES, of_nodes, QuorumNode:
         a_raise_does_not_prolong_a_lease:
             "A raise does not change the TTL.",
         a_waiter_for_a_notice_gets_no_lease:
-            "A release does not make a waiter for a notice the holder: the first of them leaves the queue, and the key is free.",
+            "A release does not make a waiter for a notice the holder: the key is free, and the waiter keeps its place.",
         a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_release:
             "A waiter for a notice leaves the queue when it acquires the key or releases its place.",
         a_waiter_for_a_lease_precedes_waiters_for_a_notice:

@@ -65,5 +65,6 @@ async fn a_redis_server_tells_who_waits_for_notice_without_a_fence() {
     .await;
     let channel = format!("dlock:wake:{}", told.client());
     assert_eq!(heard, [(channel, format!("{told} 0 order:42"))]);
+    key.release(told).await;
     assert_eq!(env.locks().await, Vec::<String>::new());
 }

@@ -192,7 +192,14 @@ impl Acquisition {
     }
 
     /// Checks the progress of the body whose lease is being renewed, and wakes or reports it.
-    pub(crate) fn look_at_body(&self, now: Moment) {
+    pub(crate) fn look_at_bodies(&self, owner: OwnerId, now: Moment) {
+        let users = self.entry.state().users(owner);
+        for user in users {
+            user.look_at_body(now);
+        }
+    }
+
+    fn look_at_body(&self, now: Moment) {
         match self.polls.look(now, self.timing.ttl) {
             Liveness::Good => {}
             Liveness::Quiet => self.wakes.notify_waiters(),

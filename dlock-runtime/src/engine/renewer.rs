@@ -285,7 +285,7 @@ fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<D
         }
     }
     if limit.is_some() {
-        bearer.look_at_body(now);
+        bearer.look_at_bodies(owner, now);
     }
     limit.map(|limit| Due {
         acquisition: bearer,

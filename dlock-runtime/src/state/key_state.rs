@@ -115,6 +115,15 @@ impl<T: Clone> KeyState<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
     }
 
+    /// Returns the tasks that use the lease of the claim `owner`.
+    pub(crate) fn users(&self, owner: OwnerId) -> Vec<T> {
+        let attempts = self.attempts().filter(|it| it.claim.owner == owner);
+        attempts
+            .flat_map(Attempt::users)
+            .map(|user| user.task.clone())
+            .collect()
+    }
+
     pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {
         self.front.iter().chain(&self.aside).chain(&self.pool)
     }

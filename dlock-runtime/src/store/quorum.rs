@@ -70,7 +70,8 @@
 //!
 //! A lock is shared when a majority of the nodes has the claim among its sharers. No node has sharers beside an
 //! exclusive holder, and two majorities meet in a node, so no claim shares the lock while another one holds it
-//! exclusively. An exclusive waiter in a node's queue keeps new sharers out there, so they do not starve it.
+//! exclusively. An exclusive waiter in a node's queue keeps new sharers out there, also after it was
+//! notified, so they do not starve it.
 //!
 //! Sharers may have different tokens: each of them has the greatest fence that its majority has counted. All of them
 //! are greater than those of exclusive holders before, and less than those after. A sharer whose writes a resource
@@ -89,8 +90,9 @@
 //!   the runtime where the latest manager was created. Places in queues are kept.
 //! - All nodes count the client's proposal instead of their own clocks; otherwise they would never agree
 //!   (`proposals`).
-//! - A node's queue holds `owner!` members, which receive a hint with the fence 0 and leave the queue. The
-//!   state does not accept a hint with the fence 0 as a grant; it sends a request.
+//! - A node's queue holds `owner!` members, which receive a hint with the fence 0 and keep their places for a
+//!   second, until their requests arrive. The state does not accept a hint with the fence 0 as a grant; it sends
+//!   a request.
 
 mod acquire;
 mod claims;

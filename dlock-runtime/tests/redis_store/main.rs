@@ -73,7 +73,7 @@ for_every_make! {
         a_grant_by_a_caller_counts_and_leaves_the_queue,
         a_grant_by_a_release_counts,
         a_release_grants_nothing_to_its_own_owner,
-        a_waiter_that_was_told_of_a_release_leaves_the_queue,
+        a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_second,
         a_fence_too_great_in_a_lock_is_not_believed,
         an_owner_whose_id_begins_alike_is_another,
         a_grant_is_short_whoever_gives_it,
@@ -129,6 +129,7 @@ for_every_make! {
         a_sharing_request_leaves_an_exclusive_lock_alone,
         a_counter_that_is_lost_while_shared_is_not_behind_afterwards,
         a_program_of_an_earlier_protocol_fails_at_a_shared_lock,
+        who_may_not_see_the_holders_lets_in_nobody_beside_them,
         a_foreign_hash_is_never_touched,
     }
     start_up {

@@ -250,16 +250,29 @@ pub(crate) async fn a_release_grants_nothing_to_its_own_owner(make: Make) {
     assert_eq!(left_of_queue(&mut behind).await, 0);
 }
 
-pub(crate) async fn a_waiter_that_was_told_of_a_release_leaves_the_queue(make: Make) {
+pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_second(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
-    let (lock, holder) = (key("k"), owner());
+    let (lock, holder, waiter) = (key("k"), owner(), owner());
     take(&store, &lock, holder).await;
-    let notice = Proposal::new(request(&lock, owner()), 0).notice(true);
+    let notice = Proposal::new(request(&lock, waiter), 0).notice(true);
     let busy = store.propose(notice).await.unwrap();
     assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
-    assert_eq!(left_of_queue(&mut behind).await, 2);
     let released = store.release(ReleaseRequest::new(&lock, holder)).await;
     assert_eq!(released, Ok(Released::WasHeld));
+    assert_eq!(left_of_queue(&mut behind).await, 2);
+    let mut alive = redis::cmd("ZSCORE");
+    alive.arg("dlock:{k}:a").arg(format!("{waiter}!"));
+    let until: u64 = alive.query_async(&mut behind).await.unwrap();
+    let now: (u64, u64) = redis::cmd("TIME").query_async(&mut behind).await.unwrap();
+    assert!(
+        until <= now.0 * 1000 + now.1 / 1000 + 1000,
+        "{until} {now:?}"
+    );
+    let answer = store.propose(notice).await.unwrap();
+    assert!(
+        matches!(answer, AcquireOutcome::Granted { .. }),
+        "{answer:?}"
+    );
     assert_eq!(left_of_queue(&mut behind).await, 0);
 }
 

@@ -7,9 +7,12 @@ use dlock_runtime::{
         redis::RedisStore,
     },
 };
-use dlock_testkit::Make;
+use std::time::Duration;
 
-use crate::{TTL, key, owner, renewal, request, run, server_and_store, take, try_take};
+use dlock_testkit::Make;
+use tokio::time::sleep;
+
+use crate::{TTL, connect, key, owner, renewal, request, run, server_and_store, take, try_take};
 
 /// Takes a lock together with those that share it; its fence.
 async fn share(store: &RedisStore, owner: OwnerId) -> u64 {
@@ -137,6 +140,42 @@ pub(crate) async fn a_program_of_an_earlier_protocol_fails_at_a_shared_lock(make
         "nothing was written"
     );
     assert_eq!(leave(&store, one).await, Released::WasHeld);
+}
+
+/// One of two leases has ended, so whoever comes has to look at all of them.
+pub(crate) async fn who_may_not_see_the_holders_lets_in_nobody_beside_them(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let lock = key("k");
+    let rules = "ACL SETUSER me on >s3cret +@all ~dlock:* resetchannels &dlock:*";
+    run(&mut behind, rules).await;
+    let denied = connect(&format!("redis://me:s3cret@127.0.0.1:{}", server.port())).await;
+    let brief = Duration::from_millis(100);
+    for command in ["hget", "hgetall", "hlen", "hset", "hdel"] {
+        let [ends, lives, comes, leaves] = [(); 4].map(|()| owner());
+        share(&store, lives).await;
+        share(&store, leaves).await;
+        let asks = request(&lock, ends).ttl(brief).mode(LockMode::Shared);
+        store.acquire(asks).await.unwrap();
+        sleep(2 * brief).await;
+        run(&mut behind, &format!("ACL SETUSER me -{command}")).await;
+        for mode in [LockMode::Exclusive, LockMode::Permits(2)] {
+            let answer = denied.acquire(request(&lock, comes).mode(mode)).await;
+            let is_in = matches!(answer, Ok(AcquireOutcome::Granted { .. }));
+            assert!(!is_in, "{mode:?} without `{command}`: {answer:?}");
+        }
+        // It may be refused. Whatever it does, the others go on.
+        let gone = ReleaseRequest::new(&lock, leaves).mode(LockMode::Shared);
+        denied.release(gone).await.ok();
+        let renews = renewal(&lock, lives).mode(LockMode::Shared);
+        let renewed = store.renew_one(renews).await;
+        assert_eq!(renewed, Ok(Renewal::Renewed), "without `{command}`");
+        run(&mut behind, &format!("ACL SETUSER me +{command}")).await;
+        for sharer in [lives, leaves, comes] {
+            leave(&store, sharer).await;
+        }
+        let left = server.keys("dlock:{*").await;
+        assert_eq!(left, Vec::<String>::new(), "without `{command}`");
+    }
 }
 
 pub(crate) async fn a_foreign_hash_is_never_touched(make: Make) {

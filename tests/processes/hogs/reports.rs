@@ -89,6 +89,13 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
             .lock("thread-is-blocked")
             .run(async |_| thread::sleep(BLOCKED));
         tokio::spawn(blocks).await.unwrap().unwrap();
+        // It shares the lease of another body, which is polled.
+        let shared = || manager.lock("shared-one-is-blocked").shared();
+        let bears = shared().run(async |_| sleep(3 * TTL).await);
+        let joins = shared().run(async |_| thread::sleep(BLOCKED));
+        let (bears, joins) = (tokio::spawn(bears), tokio::spawn(joins));
+        joins.await.unwrap().unwrap();
+        bears.await.unwrap().unwrap();
         // A guard that is kept after its body has ended has nothing to be polled.
         let kept = manager.lock("body-has-ended").acquire().await.unwrap();
         kept.run_while_held(async {}).await.unwrap();
@@ -106,6 +113,7 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
         drop(forgotten);
         waits.await.unwrap().unwrap();
         assert_eq!(stalls_told("thread-is-blocked"), 1);
+        assert_eq!(stalls_told("shared-one-is-blocked"), 1);
         assert_eq!(stalls_told("forgotten"), 1);
         assert_eq!(
             stalls_told("only-waits"),

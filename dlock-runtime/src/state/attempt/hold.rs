@@ -42,9 +42,18 @@ pub(super) struct Hold {
 pub(super) struct Doubts {
     /// `true` if the lease may be gone, according to a message since the last renewal was sent.
     pub(super) is_raised: bool,
+    /// `true` until the renewal is answered that was sent because of such a message.
+    pub(super) is_checked: bool,
     /// Before this time, a doubt does not cause a renewal: a client that may publish can send any number of
     /// messages.
     pub(super) next: Moment,
+}
+
+impl Doubts {
+    /// Returns `true` if no message since the last confirmation says that the lease may be gone.
+    pub(super) fn are_none(&self) -> bool {
+        !self.is_raised && !self.is_checked
+    }
 }
 
 impl Hold {
@@ -65,6 +74,7 @@ impl Hold {
             failure: None,
             doubts: Doubts {
                 is_raised: false,
+                is_checked: false,
                 next: now.plus(BETWEEN_DOUBTS),
             },
             entered: false,

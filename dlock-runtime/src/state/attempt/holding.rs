@@ -170,6 +170,7 @@ impl<T> Attempt<T> {
         }
         hold.renewing = true;
         if std::mem::take(&mut hold.doubts.is_raised) {
+            hold.doubts.is_checked = true;
             hold.doubts.next = now.plus(BETWEEN_DOUBTS);
         }
         let then = hold.deadline();
@@ -200,6 +201,7 @@ impl<T> Attempt<T> {
         match answer {
             Ok(Renewal::Renewed) => {
                 hold.failure = None;
+                hold.doubts.is_checked = false;
                 self.claim.succeeded();
                 // Even a positive answer does not restore a lease whose deadline has passed.
                 if !hold.deadline().is_reached(now) {

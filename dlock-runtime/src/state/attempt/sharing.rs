@@ -34,7 +34,7 @@ impl<T> Attempt<T> {
             && self.suits(next)
             && hold.is_entered()
             && hold.failure.is_none()
-            && !hold.doubts.is_raised
+            && hold.doubts.are_none()
             && hold.remaining(now) >= self.claim.least()
             && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
     }

@@ -321,3 +321,19 @@ fn a_grant_that_joins_others_is_dated_by_its_number() {
     let token = desk.lease(1).expect("it holds").token;
     assert_eq!(token.fence(), 7, "the fence is that of those inside");
 }
+
+#[test]
+fn nobody_joins_a_lease_that_is_in_doubt() {
+    let mut desk = Desk::new(shared());
+    assert!(asks(&desk.on(Event::Woken)));
+    desk.enter(2, shared());
+    desk.of(2, Event::Woken);
+    let (sent, answer) = (desk.now, granted());
+    let entered = desk.outcome(1, Event::Answered { sent, answer });
+    assert!(entered.effect.enters());
+    desk.pass(SECOND);
+    let checked = desk.on(Event::Doubted);
+    assert!(matches!(checked, Effect::Renew { .. }), "{checked:?}");
+    let late = desk.of(2, Event::Woken);
+    assert!(asks(&late), "the answer may be that it is gone: {late:?}");
+}

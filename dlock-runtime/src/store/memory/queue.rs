@@ -1,10 +1,16 @@
 //! The waiters of one key, in the order of their arrival.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
 use crate::{mode::LockMode, owner::OwnerId, store::ALIVE};
+
+/// The longest time for which a waiter counts as alive after it was notified, unless it sends a request.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// The event that a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +90,30 @@ impl Waiters {
             self.order.pop_front();
         }
         None
+    }
+
+    /// Returns the waiters at the head of the queue that only wait for a notice and may hold the key together, `most`
+    /// of them at most: an exclusive one, or those before the first exclusive one.
+    ///
+    /// They keep their places. Otherwise others would come before them until their requests arrive.
+    pub(super) fn notify_head(&mut self, most: usize, now: Instant) -> Vec<OwnerId> {
+        let mut head = Vec::new();
+        for (_, owner) in self.order.iter().take(most) {
+            let waiter = self.by_owner.get_mut(owner);
+            let Some(waiter) = waiter.filter(|it| it.alive_until > now) else {
+                continue;
+            };
+            let is_exclusive = waiter.mode.is_exclusive();
+            if waiter.awaits != Awaits::Notice || is_exclusive && !head.is_empty() {
+                break;
+            }
+            waiter.alive_until = waiter.alive_until.min(now + TOLD);
+            head.push(*owner);
+            if is_exclusive {
+                break;
+            }
+        }
+        head
     }
 
     /// Returns `true` if a living waiter that wants the key exclusively is before `owner`.

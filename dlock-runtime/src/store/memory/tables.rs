@@ -35,7 +35,7 @@ struct Lock {
     /// One exclusive holder, or any number of those that share the key.
     holders: Vec<Held>,
     are_shared: bool,
-    /// The fence of all who share the key at the moment.
+    /// The fence of the holder, or of all who share the key.
     epoch: u64,
     queue: Waiters,
 }
@@ -179,7 +179,7 @@ impl Tables {
                 until,
             });
             if !mode.is_exclusive() {
-                lock.grant_waiters(&mut self.last_fence, now, |next, grant| {
+                lock.grant_waiters(false, &mut self.last_fence, now, |next, grant| {
                     granted.extend(Granted::new(&self.sinks, key, next, grant));
                 });
             }
@@ -217,15 +217,19 @@ impl Tables {
         fences: [u64; 2],
         now: Instant,
     ) -> Raised {
-        let lock = self.locks.get_mut(key);
-        match lock.and_then(|lock| lock.held_by(owner, now)) {
-            Some(held) if fences.contains(&held.fence) => {
-                held.fence = held.fence.max(fences[1]);
-                self.last_fence = self.last_fence.max(held.fence);
-                Raised::Raised
-            }
-            _ => Raised::NotOwner,
+        let Some(lock) = self.locks.get_mut(key) else {
+            return Raised::NotOwner;
+        };
+        if lock.held_by(owner, now).is_none() || !fences.contains(&lock.epoch) {
+            return Raised::NotOwner;
         }
+        // All who share the key have one fence.
+        lock.epoch = lock.epoch.max(fences[1]);
+        for held in &mut lock.holders {
+            held.fence = lock.epoch;
+        }
+        self.last_fence = self.last_fence.max(lock.epoch);
+        Raised::Raised
     }
 
     pub(super) fn release(
@@ -244,7 +248,7 @@ impl Tables {
         lock.holders.retain(|held| held.owner != owner);
         // An exclusive waiter that leaves lets in those behind it.
         if was_held || lock.is_shared() {
-            lock.grant_waiters(&mut self.last_fence, now, |next, grant| {
+            lock.grant_waiters(true, &mut self.last_fence, now, |next, grant| {
                 granted.extend(Granted::new(&self.sinks, key, next, grant));
             });
         }
@@ -322,34 +326,30 @@ impl Lock {
         grant
     }
 
-    /// Grants the waiters at the head of the queue that may hold the key together, and notifies those that only
-    /// wait for a notice.
+    /// Grants the waiters at the head of the queue that may hold the key together, and, if it `notifies`, notifies
+    /// those that only wait for a notice.
     fn grant_waiters(
         &mut self,
+        notifies: bool,
         last_fence: &mut u64,
         now: Instant,
         mut tell: impl FnMut(OwnerId, Grant),
     ) {
-        let mut is_noticed = false;
         for _ in 0..MOST_GRANTS {
             let first = self.queue.first(now);
             let Some(first) = first.filter(|first| self.admits(first.mode)) else {
                 return;
             };
-            if first.awaits == Awaits::Lease {
-                let grant = self.hand_to(first, last_fence, now);
-                tell(first.owner, grant);
-                continue;
-            }
-            if first.mode.is_exclusive() && is_noticed {
+            if first.awaits == Awaits::Notice {
+                if notifies {
+                    for owner in self.queue.notify_head(MOST_GRANTS, now) {
+                        tell(owner, Grant::default());
+                    }
+                }
                 return;
             }
-            self.queue.leave(first.owner);
-            tell(first.owner, Grant::default());
-            if first.mode.is_exclusive() {
-                return;
-            }
-            is_noticed = true;
+            let grant = self.hand_to(first, last_fence, now);
+            tell(first.owner, grant);
         }
     }
 

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     owner::OwnerId,
-    store::{AcquireOutcome, RenewBatch, Renewal, StoreError},
+    store::{AcquireOutcome, RaiseRequest, RenewBatch, Renewal, StoreError},
 };
 
 type Asks = Arc<[(Ask, Standing)]>;
@@ -212,7 +212,14 @@ async fn refill(shared: Arc<Shared>, asks: Asks, at: usize, node: usize, limit: 
     let proposal = ask.proposal(id, fence);
     let answer = timeout(limit, shared.nodes[node].propose(proposal)).await;
     match answer {
-        Ok(Ok(AcquireOutcome::Granted { fence, .. })) => shared.proposals.saw(fence),
+        Ok(Ok(AcquireOutcome::Granted { fence: found, .. })) => {
+            shared.proposals.saw(found);
+            // It has joined others, whose fence may be smaller. Later holders must have a greater one than it.
+            if found < fence {
+                let raise = RaiseRequest::new(&ask.key, id, found, fence);
+                timeout(limit, shared.nodes[node].raise(raise)).await.ok();
+            }
+        }
         Ok(Ok(AcquireOutcome::Busy(_))) => refilling.is_owed = false,
         Ok(Err(error)) => refilling.is_owed = !error.left_nothing(),
         Err(_) => {}

@@ -126,9 +126,11 @@ impl View {
     async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
         let (store, key) = (self.store.clone(), request.key.clone());
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
-        let RenewRequest { owner, ttl, .. } = request;
+        let RenewRequest {
+            owner, ttl, mode, ..
+        } = request;
         let work = async move {
-            let request = RenewRequest::new(&key, owner, ttl);
+            let request = RenewRequest::new(&key, owner, ttl).mode(mode);
             let request = request.label(&label).function(&function);
             store.renew_one(request).await
         };
@@ -142,10 +144,15 @@ impl LockStore for View {
         let (store, key) = (self.store.clone(), request.key.clone());
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let AcquireRequest {
-            owner, ttl, queue, ..
+            owner,
+            ttl,
+            mode,
+            queue,
+            ..
         } = request;
         let work = async move {
-            let request = AcquireRequest::new(&key, owner, ttl).queue(queue);
+            let request = AcquireRequest::new(&key, owner, ttl).mode(mode);
+            let request = request.queue(queue);
             let request = request.label(&label).function(&function);
             store.acquire(request).await
         };
@@ -157,7 +164,9 @@ impl LockStore for View {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let ReleaseRequest { key, owner, .. } = request;
+        let ReleaseRequest {
+            key, owner, mode, ..
+        } = request;
         self.releases.fetch_add(1, Ordering::Relaxed);
         let way = self.way();
         if way.swallows {
@@ -168,12 +177,15 @@ impl LockStore for View {
             return Err(StoreError::new(kind, "it does nothing just now"));
         }
         let (store, key) = (self.store.clone(), key.clone());
-        let work = async move { store.release(ReleaseRequest::new(&key, owner)).await };
+        let work = async move {
+            let request = ReleaseRequest::new(&key, owner).mode(mode);
+            store.release(request).await
+        };
         self.go(self.way().there, work).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
-        let properties = StoreProperties::new().grants(true).hooks(self);
+        let properties = self.store.properties().hooks(self);
         properties.drift(Drift::new(0, self.way().drift))
     }
 }
@@ -188,9 +200,11 @@ impl QuorumNode for View {
         } = proposal;
         let (store, key) = (self.store.clone(), request.key.clone());
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
-        let AcquireRequest { owner, ttl, .. } = request;
+        let AcquireRequest {
+            owner, ttl, mode, ..
+        } = request;
         let work = async move {
-            let request = AcquireRequest::new(&key, owner, ttl);
+            let request = AcquireRequest::new(&key, owner, ttl).mode(mode);
             let request = request.label(&label).function(&function);
             let proposal = Proposal::new(request, fence).notice(notice);
             store.propose(proposal).await

@@ -1,13 +1,18 @@
 //! Mistakes in what concerns shared locks and permits.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
+use super::super::look::{RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
 const SHARING: &str = "dlock-runtime/src/store/redis/protocol/sharing.lua";
 const JOIN: &str = "dlock-runtime/src/store/redis/protocol/join.lua";
 const LEAVE: &str = "dlock-runtime/src/store/redis/protocol/leave.lua";
 const RENEW: &str = "dlock-runtime/src/store/redis/protocol/renew.lua";
+
+const STORE: Target = Target {
+    package: "dlock-runtime",
+    test: Some("redis_store"),
+};
 
 const SERVER: &[Look] = &[
     Tests(facade("conformance"), &["redis::"]),
@@ -48,8 +53,8 @@ pub(super) const ALL: &[Mutant] = &[
         "ended-holders-stay",
         "A holder whose lease has ended keeps its place",
         SHARING,
-        "if «ends <= now» then",
-        "false",
+        "if «ends > now then count = count + 1 end if ends > now or not try('HDEL', lock, all[at])» then",
+        "true then count = count + 1 end if true",
         SERVER,
     ),
     Mutant::new(
@@ -88,7 +93,7 @@ pub(super) const ALL: &[Mutant] = &[
         "sharer-jumps-queue",
         "Who wants to share the lock overtakes the waiters",
         JOIN,
-        "local is_next = «not foremost or foremost == place_of_owner»",
+        "local is_next, kept_out = «not foremost or foremost == place_of_owner», nil",
         "true",
         SERVER,
     ),
@@ -96,9 +101,33 @@ pub(super) const ALL: &[Mutant] = &[
         "sharers-starve-a-notice",
         "An exclusive waiter for a notice does not keep new sharers out",
         JOIN,
-        "is_next = wants == '' or «not is_kept_out()»",
-        "true",
+        "kept_out = wants ~= '' and «kept_out_until()»",
+        "nil",
         SERVER,
+    ),
+    Mutant::new(
+        "told-sharer-loses-place",
+        "A waiter that was told that it may share the lock loses its place",
+        SHARING,
+        "«try('ZADD', living, 'LT', now + told_for, member)» tell_waiter(waiter, '0')",
+        "try('ZREM', queue, member)",
+        SERVER,
+    ),
+    Mutant::new(
+        "unseen-holders-are-none",
+        "Holders that the server does not show are none",
+        SHARING,
+        "if «all.err» then",
+        "false",
+        &[Tests(STORE, &["who_may_not_see"])],
+    ),
+    Mutant::new(
+        "joins-in-doubt",
+        "A task joins a lease that is in doubt until the answer is here",
+        "dlock-runtime/src/state/attempt/hold.rs",
+        "!self.is_raised «&& !self.is_checked»",
+        "",
+        STATE,
     ),
     Mutant::new(
         "permit-in-the-end",

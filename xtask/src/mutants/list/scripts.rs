@@ -424,14 +424,22 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "notice-stays-queued",
-        "A waiter that was told stays in the queue",
+        "told-waiter-loses-place",
+        "A waiter that was told loses its place",
         RELEASE,
-        "redis.call('DEL', lock) «try('ZREM', queue, first)»",
-        "",
+        "redis.call('DEL', lock) «try('ZADD', living, 'LT', now + told_for, first)»",
+        "try('ZREM', queue, first)",
         SERVER,
     )
-    .breaks("A waiter that is only to be notified (`owner!`) gets a hint with the fence 0 and leaves the queue"),
+    .breaks("It keeps its place, but for one second at the most unless it asks"),
+    Mutant::new(
+        "told-waiter-lives-on",
+        "A waiter that was told counts as alive as long as one that has asked",
+        RELEASE,
+        "redis.call('DEL', lock) «try('ZADD', living, 'LT', now + told_for, first)»",
+        "",
+        SERVER,
+    ),
     Mutant::new(
         "release-grant-for-long",
         "A release makes a waiter the holder for ten times as long",

@@ -11,24 +11,25 @@ if wants ~= '' and state == 'shared' and redis.call('HGET', lock, owner) then
   return tonumber(epoch)
 end
 
--- A waiter for the news has no precedence, but one that wants the lock exclusively keeps new sharers out.
-local function is_kept_out()
+-- A waiter that only wants to be told has no precedence, but one that wants the lock exclusively keeps new sharers
+-- out. Returns the time until which it does so, in ms.
+local function kept_out_until()
   for _, waiter in ipairs(redis.call('ZRANGE', queue, 0, -1)) do
     if waiter == place_of_owner then
-      return false
+      return nil
     end
-    local until_ms = redis.call('ZSCORE', living, waiter)
-    if not string.find(waiter, '+', 1, true) and until_ms and tonumber(until_ms) >= now then
-      return true
+    local until_ms = tonumber(redis.call('ZSCORE', living, waiter) or '0')
+    if not string.find(waiter, '+', 1, true) and until_ms >= now then
+      return until_ms
     end
   end
-  return false
 end
 
 local foremost = state ~= 'exclusive' and grant_waiters(place_of_owner, false)
-local is_next = not foremost or foremost == place_of_owner
+local is_next, kept_out = not foremost or foremost == place_of_owner, nil
 if not is_next and string.sub(foremost, -1) == '!' then
-  is_next = wants == '' or not is_kept_out()
+  kept_out = wants ~= '' and kept_out_until()
+  is_next = not kept_out
 end
 
 local number
@@ -49,18 +50,26 @@ end
 
 local place = wait_in_queue()
 local newest = tonumber(redis.call('GET', fence) or '0')
-if state ~= 'shared' then
+if state == 'free' then
+  -- Nobody holds it: who was told that it is free has not come for it yet, or the server refuses to grant it.
+  return with_untold({math.max((kept_out or now) - now, 1), place, newest, '', 0})
+end
+if state == 'exclusive' then
   -- Made the holder just now.
   return with_untold({redis.call('PTTL', lock), place, newest, '', tonumber(epoch or '0')})
 end
--- Of all holders the one whose lease ends last; a permit is free when the first ends.
+-- Of all holders the one whose lease ends last; a permit is free when the first ends. Among many, a name is not
+-- worth the time that the server would take to find it.
 local latest, name = 0, ''
-local holders = redis.call('HGETALL', lock)
+local holders = count <= 64 and redis.call('HGETALL', lock) or {}
 for at = 1, #holders, 2 do
   local ends, word = string.match(holders[at + 1], '^(%d+) (%S+)$')
   if holders[at] ~= '!' and ends and tonumber(ends) > latest then
     latest, name = tonumber(ends), word
   end
 end
+if latest == 0 then
+  latest = now + redis.call('PTTL', lock)
+end
 local until_free = tonumber(string.sub(wants, 2)) and earliest or latest
-return with_untold({math.max(until_free - now, 0), place, newest, name, tonumber(epoch), count - 1})
+return with_untold({math.max(until_free - now, 1), place, newest, name, tonumber(epoch), count - 1})

@@ -8,8 +8,8 @@
 -- ARGV[1]  owner
 -- ARGV[4]  `+` or `+n` if the owner shares the lock, or waits to do so
 --
--- A waiter that only wants to be told is in both sets as `owner!`. It is told with a fence of 0 and
--- leaves the queue, and the lock is free.
+-- A waiter that only wants to be told is in both sets as `owner!`. It is told with a fence of 0, and the lock is
+-- free. It keeps its place, but counts as alive for one second more at the most.
 --
 -- Returns 3 if the lock was the owner's and others share it, 2 if it was the owner's and a waiter has it now,
 -- 1 if it was the owner's and is free, 0 if it was not the owner's, who has at most left the queue. If a waiter
@@ -108,12 +108,12 @@ local function tell(waiter, granted, outcome)
 end
 
 local grant_ttl = 3000
+local told_for = 1000
 local first = not is_shared and not wants and first_waiter()
 if not is_shared and not wants and not string.find(first or '', '+', 1, true) then
   if first and string.sub(first, -1) == '!' then
     redis.call('DEL', lock)
-    try('ZREM', queue, first)
-    try('ZREM', living, first)
+    try('ZADD', living, 'LT', now + told_for, first)
     return tell(string.sub(first, 1, -2), '0', 1)
   end
 

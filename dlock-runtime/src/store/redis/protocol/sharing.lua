@@ -29,17 +29,22 @@ local function remember_epoch()
 end
 
 -- Removes the holders whose leases have ended: a late renewal must not bring one back beside those that are
--- granted since.
+-- granted since. Returns the error of a server that does not show them: some may be alive.
 local function remove_ended()
+  local all = redis.pcall('HGETALL', lock)
+  if all.err then
+    return all
+  end
   count, earliest = 0, math.huge
-  local all = try('HGETALL', lock) or {}
   for at = 1, #all, 2 do
     if all[at] ~= '!' then
       local ends = tonumber(string.match(all[at + 1], '^(%d+) ') or '0')
-      if ends <= now then
-        try('HDEL', lock, all[at])
-      else
-        count, earliest = count + 1, math.min(earliest, ends)
+      -- One that the server refuses to remove does not count, and the next request tries again.
+      if ends > now then
+        count = count + 1
+      end
+      if ends > now or not try('HDEL', lock, all[at]) then
+        earliest = math.min(earliest, ends)
       end
     end
   end
@@ -74,7 +79,7 @@ local function read_holders()
   state, earliest = 'shared', tonumber(earliest)
   count = redis.call('HLEN', lock) - 1
   if count == 0 or earliest <= now then
-    remove_ended()
+    return remove_ended()
   end
 end
 
@@ -154,32 +159,55 @@ local function grant_to(waiter, wants)
   return try('SET', lock, waiter .. ' ' .. number .. ' -', 'PX', grant_lease) and number
 end
 
+-- Tells those at the head of the queue that only want to be told, and that may hold the lock together: one that
+-- wants it exclusively, or all before the first of those. They keep their places, or others would come before them
+-- until their requests are here. One that has died keeps its place for one second more.
+local function tell_head()
+  local told_for = 1000
+  local has_told = false
+  for _, member in ipairs(try('ZRANGE', queue, 0, 63) or {}) do
+    local waiter, wants, notice = string.match(member, '^([^+!]*)([^!]*)(!?)$')
+    if notice == '' or has_told and wants == '' then
+      return
+    end
+    local until_ms = try('ZSCORE', living, member)
+    if until_ms and tonumber(until_ms) >= now then
+      try('ZADD', living, 'LT', now + told_for, member)
+      tell_waiter(waiter, '0')
+      has_told = true
+      if wants == '' then
+        return
+      end
+    end
+  end
+end
+
 -- Grants the waiters at the head of the queue that may hold the lock together, but none from `stop_at` on; the
 -- next request grants those beyond the first 64. Who only wants to be told is told if `tells`. Returns the
 -- waiter that is the first then.
 local function grant_waiters(stop_at, tells)
-  local has_told = false
   for _ = 1, 64 do
     local first = first_waiter()
     if not first or first == stop_at then
       return first
     end
     local waiter, wants, notice = string.match(first, '^([^+!]*)([^!]*)(!?)$')
-    local is_notice = notice == '!'
-    if not admits(wants) or is_notice and (not tells or has_told and wants == '') then
+    if not admits(wants) then
       return first
     end
-    local grant = is_notice and '0' or grant_to(waiter, wants)
+    if notice == '!' then
+      if tells then
+        tell_head()
+      end
+      return first
+    end
+    local grant = grant_to(waiter, wants)
     if not grant then
       return first
     end
     try('ZREM', queue, first)
     try('ZREM', living, first)
     tell_waiter(waiter, grant)
-    has_told = is_notice
-    if is_notice and wants == '' then
-      return nil
-    end
   end
   return first_waiter()
 end

@@ -94,9 +94,16 @@ fn a_label_is_one_word_or_none() {
 
 #[test]
 fn a_grant_lasts_as_long_as_waiters_believe() {
-    let line = format!("local grant_ttl = {}\n", GRANT_TTL.as_millis());
-    for script in [&*ACQUIRE, &*RELEASE] {
-        assert!(script.source.contains(&line), "{}", script.name);
+    let lasts = format!(" = {}", GRANT_TTL.as_millis());
+    let names = [
+        (&*ACQUIRE, "local grant_ttl"),
+        (&*ACQUIRE, "local grant_lease"),
+        (&*RELEASE, "local grant_ttl"),
+        (&*RELEASE, "local grant_lease"),
+    ];
+    for (script, name) in names {
+        let line = format!("{name}{lasts}\n");
+        assert!(script.source.contains(&line), "{}: {line}", script.name);
     }
 }
 
