@@ -95,11 +95,13 @@ pub(crate) async fn readers_that_waited_for_a_writer_are_inside_together<E: Env>
         probe.until_waiting(count).await;
     }
     soon(writer.release()).await.unwrap();
+    let since = Instant::now();
     // Each keeps what it has.
     let mut guards: Vec<LockGuard> = Vec::new();
     for reader in readers {
         guards.push(soon(reader).await.unwrap().unwrap());
     }
+    assert!(since.elapsed() <= E::PROMPT, "{:?}", since.elapsed());
     for guard in &guards {
         guard.ensure_held().unwrap();
         assert_eq!(guard.fencing_token(), guards[0].fencing_token());
