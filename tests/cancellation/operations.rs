@@ -6,7 +6,7 @@ use std::future::{Future, Ready, ready};
 use dlock::{LockError, LockManager, distributed_lock};
 use tokio::{task::yield_now, time::sleep};
 
-use crate::common::LIMIT;
+use crate::common::{LIMIT, soon};
 use crate::stage::{Scene, Stage};
 
 /// Something that awaits, and the world around it.
@@ -65,6 +65,22 @@ pub(crate) const ALL: &[Operation] = operations! {
     "several keys, one behind another process": run_all, holds_the_second, 7 awaits, 14 steps;
     "a detached function": detach, alone, 5 awaits, 4 steps;
     "a detached function behind another process": detach, behind_a_process, 6 awaits, 4 steps;
+    "a reader that nobody disturbs": read, alone, 5 awaits, 4 steps;
+    "a reader beside one of another process": read, beside_a_reader, 5 awaits, 4 steps;
+    "a reader beside another task": read, beside_a_task, 3 awaits, 2 steps;
+    "a reader behind a writer": read, behind_a_process, 6 awaits, 4 steps;
+    "a reader that is invited": read, behind_a_reader_that_waits, 3 awaits, 2 steps;
+    "several readers at once": read_by_three, behind_a_process, 6 awaits, 4 steps;
+    "a reader that is renewed": long_read, beside_a_reader, 4 awaits, 6 steps;
+    "a writer behind readers": run, behind_readers, 6 awaits, 4 steps;
+    "a writer whom readers wait behind": run, between_readers, 6 awaits, 4 steps;
+    "a permit that nobody disturbs": take_permit, alone, 5 awaits, 4 steps;
+    "a permit behind another process": take_permit, behind_permits, 6 awaits, 4 steps;
+    "a permit that is handed over": take_permit, behind_a_task_with_the_permits, 3 awaits, 2 steps;
+    "several permits at once": take_permits, behind_permits, 6 awaits, 8 steps;
+    "several keys of mixed modes": run_mixed, alone, 5 awaits, 12 steps;
+    "mixed modes, one behind another process": run_mixed, holds_the_second, 7 awaits, 14 steps;
+    "mixed modes, one behind a reader": run_mixed, reads_the_first, 6 awaits, 12 steps;
     "a shutdown that waits for a holder": shut_down, holds_for_a_shutdown, 1 awaits, 2 steps;
     "a shutdown that cuts a holder short": shut_down_at_once, holds_through_a_shutdown, 1 awaits, 2 steps;
     "several keys, the first lost meanwhile": run_all_renewed, takes_the_first_away, 8 awaits, 16 steps;
@@ -80,8 +96,13 @@ pub(crate) const OF_A_QUORUM: &[Operation] = operations! {
     "a section behind another process": run, behind_a_process, 6 awaits, 4 steps;
     "a body that is renewed": long, alone, 4 awaits, 6 steps;
     "a section of several keys": run_all, alone, 5 awaits, 12 steps;
+    "a reader beside one of another process": read, beside_a_reader, 5 awaits, 4 steps;
+    "a writer whom readers wait behind": run, between_readers, 6 awaits, 4 steps;
     "a detached function": detach, alone, 5 awaits, 4 steps;
 };
+
+/// The permits of a key.
+const PERMITS: u32 = 2;
 
 async fn body() {
     for _ in 0..2 {
@@ -153,6 +174,45 @@ async fn run_all_renewed(stage: Stage) {
     locks.run(async |_| body().await).await.ok();
 }
 
+async fn read(stage: Stage) {
+    let lock = stage.lock().shared();
+    lock.run(async |_| body().await).await.ok();
+}
+
+/// The first that begins invites the others.
+async fn read_by_three(stage: Stage) {
+    tokio::join!(
+        read(stage.clone()),
+        read(stage.clone()),
+        read(stage.clone())
+    );
+}
+
+async fn long_read(stage: Stage) {
+    let ttl = stage.scale().short;
+    let lock = stage.lock().shared().ttl(ttl);
+    lock.run(async |_| sleep(ttl).await).await.ok();
+}
+
+async fn take_permit(stage: Stage) {
+    let lock = stage.lock().permits(PERMITS);
+    lock.run(async |_| body().await).await.ok();
+}
+
+/// One more than there are.
+async fn take_permits(stage: Stage) {
+    tokio::join!(
+        take_permit(stage.clone()),
+        take_permit(stage.clone()),
+        take_permit(stage.clone())
+    );
+}
+
+async fn run_mixed(stage: Stage) {
+    let locks = stage.locks_of_mixed_modes();
+    locks.run(async |_| body().await).await.ok();
+}
+
 #[distributed_lock(key = "<key>", manager = manager, wait = "10s", on_cancel = detach)]
 async fn detached(manager: LockManager, key: String) -> Result<(), LockError> {
     body().await;
@@ -201,6 +261,88 @@ async fn behind_a_task(stage: Stage) {
     guard.release().await.ok();
 }
 
+/// A reader of another process is inside all the time.
+async fn beside_a_reader(stage: Stage) {
+    let reader = stage.other().lock(stage.key()).shared();
+    let guard = reader.acquire().await.unwrap();
+    stage.is_ready();
+    stage.until_over().await;
+    guard.release().await.unwrap();
+}
+
+/// A task whose lease the operation shares, and which goes while that still has it.
+async fn beside_a_task(stage: Stage) {
+    let guard = stage.lock().shared().acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_polled()).await;
+    guard.release().await.ok();
+}
+
+/// Another task of the process waits in front, and its lease is for both.
+async fn behind_a_reader_that_waits(stage: Stage) {
+    let writer = stage.other().lock(stage.key()).acquire().await.unwrap();
+    let first = tokio::spawn(stage.lock().shared().acquire());
+    stage.until_entered().await;
+    stage.is_ready();
+    unless_over(&stage, stage.until_polled()).await;
+    writer.release().await.unwrap();
+    // A failure is not the store's, as everywhere in that process.
+    if let Ok(Ok(guard)) = first.await {
+        guard.release().await.ok();
+    }
+}
+
+async fn behind_readers(stage: Stage) {
+    let reader = stage.other().lock(stage.key()).shared();
+    let guard = reader.acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_waiting(stage.key())).await;
+    guard.release().await.unwrap();
+}
+
+/// A reader that comes behind the operation gets in when that has gone, although the first one stays.
+async fn between_readers(stage: Stage) {
+    let reader = stage.other().lock(stage.key()).shared();
+    // Another TTL, so that the second one does not share the lease of the first.
+    let first = reader.clone().ttl(stage.scale().other);
+    let first = first.acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_waiting(stage.key())).await;
+    let second = tokio::spawn(reader.acquire());
+    tokio::select! {
+        () = sleep(stage.scale().wait) => {
+            first.release().await.unwrap();
+            soon(second).await.unwrap().unwrap().release().await.unwrap();
+        }
+        () = stage.until_over() => {
+            soon(second).await.unwrap().unwrap().release().await.unwrap();
+            first.release().await.unwrap();
+        }
+    }
+}
+
+/// All permits are taken.
+async fn behind_permits(stage: Stage) {
+    let permit = || stage.other().lock(stage.key()).permits(PERMITS);
+    let one = permit().acquire().await.unwrap();
+    let other = permit().acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_waiting(stage.key())).await;
+    one.release().await.unwrap();
+    other.release().await.unwrap();
+}
+
+/// The last permit is that of another task of the process.
+async fn behind_a_task_with_the_permits(stage: Stage) {
+    let permit = stage.other().lock(stage.key()).permits(PERMITS);
+    let elsewhere = permit.acquire().await.unwrap();
+    let guard = stage.lock().permits(PERMITS).acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_polled()).await;
+    guard.release().await.ok();
+    elsewhere.release().await.unwrap();
+}
+
 async fn holds_to_the_end(stage: Stage) {
     let guard = stage.other().lock(stage.key()).acquire().await.unwrap();
     stage.is_ready();
@@ -211,6 +353,16 @@ async fn holds_to_the_end(stage: Stage) {
 async fn holds_the_second(stage: Stage) {
     let key = &stage.keys()[1];
     let guard = stage.other().lock(key).acquire().await.unwrap();
+    stage.is_ready();
+    unless_over(&stage, stage.until_waiting(key)).await;
+    guard.release().await.unwrap();
+}
+
+/// A reader is at the key that is wanted exclusively.
+async fn reads_the_first(stage: Stage) {
+    let key = &stage.keys()[1];
+    let reader = stage.other().lock(key).shared();
+    let guard = reader.acquire().await.unwrap();
     stage.is_ready();
     unless_over(&stage, stage.until_waiting(key)).await;
     guard.release().await.unwrap();

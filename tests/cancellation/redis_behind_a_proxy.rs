@@ -1,5 +1,7 @@
 //! Connections to a real server that are cut between the deed and the answer.
 
+mod modes;
+
 use std::time::Duration;
 
 use dlock::{LockError, LockManager, Wait};

@@ -65,6 +65,8 @@ pub(crate) struct Scale {
     /// The TTL of a lease which is to be renewed during the operation; where time is paused it is more
     /// than [`LIMIT`] as well.
     pub(crate) short: Duration,
+    /// Another TTL than the usual one, and not shorter than that.
+    pub(crate) other: Duration,
     /// The TTL of a lease which is to be lost, or whose end is waited for.
     pub(crate) brief: Duration,
     /// The time of a wait in vain.
@@ -75,6 +77,7 @@ pub(crate) struct Scale {
 pub(crate) const PAUSED: Scale = Scale {
     ttl: TTL,
     short: Duration::from_secs(24),
+    other: Duration::from_secs(31),
     brief: Duration::from_secs(24),
     wait: Duration::from_millis(2500),
     is_paused: true,
@@ -85,6 +88,7 @@ pub(crate) const REAL: Scale = Scale {
     ttl: TTL,
     // Not so short that a machine which runs much else does not renew in time: it has two thirds of it.
     short: Duration::from_secs(3),
+    other: Duration::from_secs(31),
     brief: Duration::from_secs(1),
     wait: Duration::from_millis(50),
     is_paused: false,
@@ -199,6 +203,15 @@ impl Stage {
         self.0.manager.lock_all([b, c, a]).wait(PATIENCE)
     }
 
+    /// The same, some of them shared: the second is wanted exclusively.
+    pub(crate) fn locks_of_mixed_modes(&self) -> LockRequest {
+        let [a, b, c] = &self.0.keys[..] else {
+            unreachable!("there are three");
+        };
+        let locks = self.0.manager.lock(b).also_shared(c).also_shared(a);
+        locks.wait(PATIENCE)
+    }
+
     /// The world around is as the operation needs it.
     pub(crate) fn is_ready(&self) {
         self.0.ready.send_replace(true);
@@ -232,6 +245,13 @@ impl Stage {
             .wait_for(|it| *it > 0)
             .await
             .unwrap();
+    }
+
+    /// Waits until a task of the process that is interrupted has come for a lock.
+    pub(crate) async fn until_entered(&self) {
+        while self.0.manager.active_keys() == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// The operation has ended, or has been interrupted.
@@ -272,12 +292,16 @@ impl Stage {
         self.0.nodes.iter().for_each(MemoryStore::forget);
     }
 
-    /// Another process gets all keys, and nothing of the interrupted one is left.
+    /// Another process gets all keys, in every mode, and nothing of the interrupted one is left.
     pub(crate) async fn assert_clean(&self) {
         for key in self.keys() {
-            let guard = soon(self.0.other.lock(key).wait(LIMIT).acquire()).await;
-            let guard = guard.unwrap_or_else(|error| panic!("no process gets it: {error}"));
-            soon(guard.release()).await.unwrap();
+            let lock = self.0.other.lock(key).wait(LIMIT);
+            // A holder that was left would let in readers and keep out the writer; a writer, both.
+            for lock in [lock.clone().shared(), lock] {
+                let guard = soon(lock.acquire()).await;
+                let guard = guard.unwrap_or_else(|error| panic!("no process gets it: {error}"));
+                soon(guard.release()).await.unwrap();
+            }
         }
         assert_idle(&[&self.0.manager, &self.0.other]).await;
         eventually(LIMIT, "nothing is left in the store", async || {

@@ -11,9 +11,10 @@ use std::{
 };
 
 use dlock::store::{
-    AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, OwnerId, Proposal,
-    Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
-    StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+    AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore, OwnerId,
+    Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+    Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
+    renew_each,
 };
 use futures_util::FutureExt;
 use tokio::sync::watch;
@@ -235,7 +236,10 @@ impl LockStore for Stepwise {
     }
 
     fn properties(&self) -> StoreProperties<'_> {
-        StoreProperties::new().grants(true).hooks(self)
+        StoreProperties::new()
+            .grants(true)
+            .modes(LockModes::ALL)
+            .hooks(self)
     }
 }
 

@@ -1,9 +1,12 @@
 //! Callers that go away: every future is dropped at every await it has.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
-use dlock::{LockError, LockGuard, LockKey, LockManager, Wait, distributed_lock};
-use dlock_testkit::Polled;
+use dlock::{LockError, LockGuard, LockKey, LockManager, Wait, distributed_lock, store::LockStore};
+use dlock_testkit::{Polled, eventually};
 use tokio::{
     sync::Notify,
     task::yield_now,
@@ -11,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    common::{Env, OneKey, Wire, assert_idle, soon},
+    common::{Env, LIMIT, OneKey, Wire, assert_idle, soon},
     driver::{Drops, at_every_await, poll, until_the_end},
 };
 
@@ -168,6 +171,103 @@ pub(crate) async fn a_waiter_dropped_while_it_is_granted_passes_the_lock_on<E: E
     })
     .await;
     // It asked, waited and asked again.
+    assert!(parked.max(woken) >= 3, "{parked} {woken}");
+}
+
+/// Waits until somebody waits for the held key, or nobody will. No look is dropped: its place would stay.
+async fn until_waiting_or<S: LockStore>(key: &OneKey<S>, is_over: &Cell<bool>) {
+    eventually(LIMIT, "somebody waits, or nobody will", async || {
+        let probe = OneKey::<S>::owner();
+        let place = key.busy(probe).await.position;
+        key.release(probe).await;
+        is_over.get() || place == Some(1)
+    })
+    .await;
+}
+
+/// A reader is inside, the writer waits for it, and another reader behind that writer.
+pub(crate) async fn a_writer_dropped_anywhere_lets_in_the_reader_behind_it<E: Env>() {
+    let processes = Processes::<E>::start(3).await;
+    let probe = processes.env.store().await;
+    let mut probe = OneKey::new(probe, "order");
+    at_every_await(0.., async |polls, drops| {
+        let key = processes.key();
+        probe.key = LockKey::new(&key).unwrap();
+        let shared = |process: usize| processes.managers[process].lock(&key).shared();
+        let inside = soon(shared(1).acquire()).await.unwrap();
+        let (is_over, over) = (Cell::new(false), Notify::new());
+        let writer = async {
+            let lock = processes.managers[0].lock(&key).wait(E::BRIEF);
+            let outcome = soon(poll(lock.acquire(), polls, drops)).await;
+            is_over.set(true);
+            over.notify_one();
+            outcome
+        };
+        let reader = async {
+            until_waiting_or(&probe, &is_over).await;
+            let reader = tokio::spawn(shared(2).acquire());
+            soon(over.notified()).await;
+            let since = Instant::now();
+            let guard = soon(reader).await.unwrap().unwrap();
+            assert!(since.elapsed() <= E::PROMPT, "{:?}", since.elapsed());
+            guard
+        };
+        let (outcome, reader) = tokio::join!(writer, reader);
+        inside.ensure_held().unwrap();
+        soon(reader.release()).await.unwrap();
+        soon(inside.release()).await.unwrap();
+        processes.assert_free(&key).await;
+        match outcome {
+            Polled::Finished(Err(error)) => {
+                assert!(error.is_busy(), "{error}");
+                true
+            }
+            Polled::Finished(Ok(guard)) => panic!("readers were inside: {guard:?}"),
+            Polled::Dropped => false,
+        }
+    })
+    .await;
+}
+
+/// Both permits are taken, and the operation waits for one; somebody else waits behind it.
+pub(crate) async fn a_permit_dropped_while_it_is_granted_goes_to_the_next<E: Env>() {
+    let processes = Processes::<E>::start(3).await;
+    let probe = processes.env.store().await;
+    let mut probe = OneKey::new(probe, "order");
+    let [parked, woken] = at_every_await(0.., async |polls, drops| {
+        let key = processes.key();
+        probe.key = LockKey::new(&key).unwrap();
+        let permit = |process: usize| {
+            let lock = processes.managers[process].lock(&key).permits(2);
+            lock.wait(Wait::Forever)
+        };
+        let stays = soon(permit(1).acquire()).await.unwrap();
+        let leaves = soon(permit(1).acquire()).await.unwrap();
+        let is_over = Cell::new(false);
+        let waiter = async {
+            let outcome = soon(poll(permit(0).acquire(), polls, drops)).await;
+            is_over.set(true);
+            let finished = matches!(outcome, Polled::Finished(Ok(_)));
+            drop(outcome);
+            finished
+        };
+        let releaser = async {
+            until_waiting_or(&probe, &is_over).await;
+            let next = tokio::spawn(permit(2).acquire());
+            soon(leaves.release()).await.unwrap();
+            let next = soon(next).await.unwrap().unwrap();
+            stays.ensure_held().unwrap();
+            next
+        };
+        let (finished, next) = tokio::join!(waiter, releaser);
+        let third = soon(permit(0).try_acquire()).await.unwrap();
+        assert!(third.is_none(), "{third:?}");
+        soon(next.release()).await.unwrap();
+        soon(stays.release()).await.unwrap();
+        processes.assert_free(&key).await;
+        finished
+    })
+    .await;
     assert!(parked.max(woken) >= 3, "{parked} {woken}");
 }
 

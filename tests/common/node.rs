@@ -7,11 +7,12 @@ use std::{
 };
 
 use dlock::{
-    LockKey,
+    LockKey, LockMode,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, OwnerId,
-        Proposal, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch, Renewal,
-        StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore, renew_each,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
+        OwnerId, Proposal, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewBatch,
+        Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, memory::MemoryStore,
+        renew_each,
     },
 };
 use tokio::time::sleep;
@@ -48,7 +49,7 @@ struct State {
     mood: Mood,
     /// In the order of their arrival.
     asked: Vec<(Kind, OwnerId)>,
-    deferred: Vec<(LockKey, OwnerId)>,
+    deferred: Vec<(LockKey, OwnerId, LockMode)>,
 }
 
 impl Node {
@@ -75,11 +76,9 @@ impl Node {
     /// Releases that were deferred come through at last. How many there were.
     pub(crate) async fn carry_out_deferred(&self) -> usize {
         let deferred = std::mem::take(&mut self.state.lock().unwrap().deferred);
-        for (key, owner) in &deferred {
-            self.store
-                .release(ReleaseRequest::new(key, *owner))
-                .await
-                .unwrap();
+        for (key, owner, mode) in &deferred {
+            let request = ReleaseRequest::new(key, *owner).mode(*mode);
+            self.store.release(request).await.unwrap();
         }
         deferred.len()
     }
@@ -148,12 +147,14 @@ impl LockStore for Node {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let ReleaseRequest { key, owner, .. } = request;
+        let ReleaseRequest {
+            key, owner, mode, ..
+        } = request;
         {
             let mut state = self.state.lock().unwrap();
             if state.mood == Mood::DefersReleases {
                 state.asked.push((Kind::Release, owner));
-                state.deferred.push((key.clone(), owner));
+                state.deferred.push((key.clone(), owner, mode));
                 return Err(StoreError::new(
                     StoreErrorKind::Disconnected,
                     "it broke off",
@@ -165,7 +166,10 @@ impl LockStore for Node {
     }
 
     fn properties(&self) -> StoreProperties<'_> {
-        StoreProperties::new().grants(true).hooks(self)
+        StoreProperties::new()
+            .grants(true)
+            .modes(LockModes::ALL)
+            .hooks(self)
     }
 }
 

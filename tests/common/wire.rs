@@ -269,10 +269,11 @@ async fn open(mut gate: watch::Receiver<bool>) {
 impl<S: LockStore> Wire<S> {
     async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
         let (key, RenewRequest { owner, ttl, .. }) = (request.key.clone(), request);
+        let mode = request.mode;
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let work = move |store: Arc<S>| {
             let renewed = async move {
-                let request = RenewRequest::new(&key, owner, ttl);
+                let request = RenewRequest::new(&key, owner, ttl).mode(mode);
                 let request = request.label(&label).function(&function);
                 Answer::Renewed(store.renew_one(request).await.unwrap())
             };
@@ -288,12 +289,12 @@ impl<S: LockStore> Wire<S> {
 impl<S: LockStore> LockStore for Wire<S> {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         let (key, owner) = (request.key.clone(), request.owner);
-        let (ttl, queue) = (request.ttl, request.queue);
+        let (ttl, queue, mode) = (request.ttl, request.queue, request.mode);
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let work = move |store: Arc<S>| {
             let acquired = async move {
                 let request = AcquireRequest::new(&key, owner, ttl).queue(queue);
-                let request = request.label(&label).function(&function);
+                let request = request.mode(mode).label(&label).function(&function);
                 Answer::Acquired(store.acquire(request).await.unwrap())
             };
             acquired.boxed()
@@ -310,16 +311,12 @@ impl<S: LockStore> LockStore for Wire<S> {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let ReleaseRequest { key, owner, .. } = request;
-        let key = key.clone();
+        let ReleaseRequest { owner, mode, .. } = request;
+        let key = request.key.clone();
         let work = move |store: Arc<S>| {
             let released = async move {
-                Answer::Released(
-                    store
-                        .release(ReleaseRequest::new(&key, owner))
-                        .await
-                        .unwrap(),
-                )
+                let request = ReleaseRequest::new(&key, owner).mode(mode);
+                Answer::Released(store.release(request).await.unwrap())
             };
             released.boxed()
         };
@@ -331,8 +328,11 @@ impl<S: LockStore> LockStore for Wire<S> {
 
     /// A connection that hangs does not give up, and the clocks at its ends differ.
     fn properties(&self) -> StoreProperties<'_> {
-        let grants = self.store.properties().grants;
-        StoreProperties::new().grants(grants).hooks(self)
+        let StoreProperties { grants, modes, .. } = self.store.properties();
+        StoreProperties::new()
+            .grants(grants)
+            .modes(modes)
+            .hooks(self)
     }
 }
 
@@ -340,10 +340,11 @@ impl<S: QuorumNode> QuorumNode for Wire<S> {
     async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
         let (request, fence, notice) = (proposal.request, proposal.fence, proposal.notice);
         let (key, owner, ttl) = (request.key.clone(), request.owner, request.ttl);
+        let mode = request.mode;
         let (label, function) = (request.label.to_owned(), request.function.to_owned());
         let work = move |store: Arc<S>| {
             let acquired = async move {
-                let request = AcquireRequest::new(&key, owner, ttl);
+                let request = AcquireRequest::new(&key, owner, ttl).mode(mode);
                 let request = request.label(&label).function(&function);
                 let proposal = Proposal::new(request, fence).notice(notice);
                 Answer::Acquired(store.propose(proposal).await.unwrap())

@@ -15,6 +15,7 @@ mod detach;
 mod key_parts;
 mod lifecycle;
 mod modes;
+mod other_libraries;
 mod runtimes;
 mod store_bounds;
 mod traits;

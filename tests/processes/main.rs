@@ -12,3 +12,5 @@ mod ends;
 mod hogs;
 #[cfg(feature = "redis")]
 mod paused;
+#[cfg(feature = "redis")]
+mod sharing;

@@ -7,6 +7,7 @@ mod failover;
 mod fences;
 mod hints;
 mod migration;
+mod modes;
 mod nodes;
 mod raw_keys;
 mod refusals;

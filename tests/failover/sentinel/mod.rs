@@ -5,6 +5,7 @@
 #![cfg(feature = "redis")]
 
 mod fail_over;
+mod modes;
 mod odd_sentinels;
 mod replicas;
 mod split_brain;

@@ -26,7 +26,7 @@ async fn confirmed(all: &Sentinels, replicas: u32) -> LockManager {
 
 /// What the store said, of a lock that is unavailable.
 #[track_caller]
-fn too_few(error: &LockError) -> String {
+pub(crate) fn too_few(error: &LockError) -> String {
     let LockError::Unavailable { reason, .. } = error else {
         panic!("{error}");
     };

@@ -6,6 +6,7 @@ mod a_dying_server;
 mod garbage;
 mod hostile_values;
 mod keys_and_options;
+mod modes;
 mod no_server;
 mod odd_servers;
 mod passwords;

@@ -13,6 +13,7 @@ mod late_hints;
 mod load;
 mod lost_hints;
 mod many;
+mod other_libraries;
 mod outages;
 mod storms;
 mod victim;
@@ -30,5 +31,12 @@ crate::common::for_every_store! {
     many {
         ten_thousand_waiters_get_their_turn_in_order,
         twenty_thousand_keys_leave_nothing_but_fences,
+    }
+    other_libraries {
+        one_to_three_are_inside_with_three_permits,
+        as_many_as_there_are_permits_are_inside_at_once,
+        readers_that_waited_for_a_writer_are_inside_together,
+        a_permit_is_renewed_while_its_body_runs,
+        nobody_sleeps_on_when_it_is_their_turn,
     }
 }

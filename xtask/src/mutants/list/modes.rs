@@ -69,8 +69,8 @@ pub(super) const ALL: &[Mutant] = &[
         "joins-without-number",
         "A grant beside other holders has no number of its own",
         SHARING,
-        "local number = «count_fence()»",
-        "state == 'shared' and epoch or count_fence()",
+        "local number = «count_fence(try)»",
+        "state == 'shared' and epoch or count_fence(try)",
         SERVER,
     ),
     Mutant::new(

@@ -18,7 +18,8 @@ if ARGV[2] then
   if type(left) == 'table' then
     return type(redis.pcall('GETEX', lock)) ~= 'table' and 0 or redis.call('HDEL', lock, owner)
   end
-  if redis.call('HLEN', lock) == 1 then
+  -- Somebody's hash may have one field too.
+  if left == 1 and redis.call('HLEN', lock) == 1 then
     redis.call('DEL', lock)
   end
   return left

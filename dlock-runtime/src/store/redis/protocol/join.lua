@@ -32,9 +32,10 @@ if not is_next and string.sub(foremost, -1) == '!' then
   is_next = not kept_out
 end
 
+-- A refusal of the server is the answer: "held" would be taken for the truth by who does not wait.
 local number
 if is_next and admits(wants) then
-  number = state == 'shared' and epoch or count_fence()
+  number = state == 'shared' and epoch or count_fence(redis.call)
 end
 if number then
   redis.call('ZREM', queue, place_of_owner)

@@ -9,7 +9,7 @@ if wants then
     if ends and redis.call('HDEL', lock, owner) == 1 and tonumber(ends) > now then
       was_held = 1
     end
-  elseif type(redis.pcall('GET', lock)) == 'table' then
+  elseif type(redis.pcall('GETEX', lock)) == 'table' then
     redis.call('HDEL', lock, ' ')
   end
 elseif not is_shared then

@@ -93,9 +93,9 @@ local function admits(wants)
 end
 
 -- Counts the next fence: greater than the last one and the epoch, and than those a server has forgotten that
--- lost its data. Nil if it cannot be told or kept.
-local function count_fence()
-  local last = try('GET', fence)
+-- lost its data. Nil if it cannot be told or kept. `run` sends commands.
+local function count_fence(run)
+  local last = run('GET', fence)
   if last == nil then
     return nil
   end
@@ -108,7 +108,7 @@ local function count_fence()
   local held = tonumber(epoch or '0')
   local next_fence = math.max(last, held < 2 ^ 52 and held or 0) + 1
   local counted = string.format('%.0f', math.max(next_fence, floor))
-  return try('SET', fence, counted) and counted
+  return run('SET', fence, counted) and counted
 end
 
 -- Adds a holder by `run`, which sends commands. The first one brings its fence as the epoch.
@@ -148,7 +148,7 @@ end
 local function grant_to(waiter, wants)
   local grant_lease = 3000
   -- Each grant to a waiter has a number of its own, by which the waiter dates it.
-  local number = count_fence()
+  local number = count_fence(try)
   if not number then
     return nil
   end
