@@ -1,4 +1,4 @@
-//! Cases that the tests of other libraries, and what users reported to them, have made known: DistributedLock
+//! Cases that the tests of other libraries, and what users reported to them, have made known: `DistributedLock`
 //! for .NET, Redisson, and Curator. They are told here in our terms; the numbers are those of Redisson's reports.
 //!
 //! A manager stands for a process. Those of one test share nothing but the store.
@@ -47,7 +47,7 @@ async fn settled() {
     }
 }
 
-// DistributedLock
+// `DistributedLock`
 
 #[tokio::test(start_paused = true)]
 async fn readers_keep_out_a_writer_and_a_writer_keeps_out_both() {
@@ -112,25 +112,25 @@ async fn readers_come_in_again_when_a_writer_has_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_reader_keeps_out_a_writer_of_several_keys_over_a_quorum() {
     let nodes = [(); 3].map(|()| Node::new());
-    let [reads, writes] = [(); 2].map(|()| {
+    let [here, there] = [(); 2].map(|()| {
         let seen = nodes.each_ref().map(Node::seen_by_another);
         let quorum = Quorum::of(seen).unwrap();
         LockManager::builder().build_with_store(quorum).unwrap()
     });
-    let reader = reads.lock("shelf:1").shared().also_shared(KEY);
+    let reader = here.lock("shelf:1").shared().also_shared(KEY);
     let reader = soon(reader.acquire()).await.unwrap();
-    let writer = || writes.lock_all([KEY, "shelf:2"]);
+    let both = || there.lock_all([KEY, "shelf:2"]);
     for _ in 0..3 {
-        assert!(soon(writer().try_acquire()).await.unwrap().is_none());
-        assert!(is_refused(writer()).await);
+        assert!(soon(both().try_acquire()).await.unwrap().is_none());
+        assert!(is_refused(both()).await);
     }
     reader.ensure_held().unwrap();
     soon(reader.release()).await.unwrap();
-    let writer = soon(writer().wait(WHILE).acquire()).await.unwrap();
-    let shared = reads.lock(KEY).shared();
+    let writer = soon(both().wait(WHILE).acquire()).await.unwrap();
+    let shared = here.lock(KEY).shared();
     assert!(soon(shared.try_acquire()).await.unwrap().is_none());
     soon(writer.release()).await.unwrap();
-    assert_idle(&[&reads, &writes]).await;
+    assert_idle(&[&here, &there]).await;
 }
 
 /// Report 5379, whose answer was that no order is kept: here all are served as they came.
@@ -175,7 +175,7 @@ async fn readers_and_writers_are_served_in_the_order_of_their_arrival() {
 /// Report 2144: a reader with a short lease shortened that of the others.
 #[tokio::test(start_paused = true)]
 async fn a_reader_with_a_short_lease_shortens_no_other() {
-    let (store, [long, short, writes]) = processes();
+    let (store, [long, short, third]) = processes();
     let stays = long.lock(KEY).shared().ttl(Duration::from_secs(60));
     let stays = stays.renew(false).acquire().await.unwrap();
     let leaves = short.lock(KEY).shared().ttl(Duration::from_secs(3));
@@ -183,12 +183,12 @@ async fn a_reader_with_a_short_lease_shortens_no_other() {
     sleep(Duration::from_secs(4)).await;
     assert!(leaves.ensure_held().is_err());
     stays.ensure_held().unwrap();
-    let writer = writes.lock(KEY);
+    let writer = third.lock(KEY);
     assert!(writer.try_acquire().await.unwrap().is_none());
     drop(leaves);
     soon(stays.release()).await.unwrap();
-    drop(soon(writes.lock(KEY).acquire()).await.unwrap());
-    assert_idle(&[&long, &short, &writes]).await;
+    drop(soon(third.lock(KEY).acquire()).await.unwrap());
+    assert_idle(&[&long, &short, &third]).await;
     assert!(store.is_empty());
 }
 

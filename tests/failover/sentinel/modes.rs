@@ -39,14 +39,14 @@ async fn ends(server: &RedisServer, lock: &str) -> Vec<(String, u64)> {
 async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
     let all = Sentinels::start().await;
     let managers = [manager(&all).await, manager(&all).await];
-    let writes = manager(&all).await;
+    let other = manager(&all).await;
     let first = all.master().await;
     let (mut readers, mut permits): (Vec<LockGuard>, Vec<LockGuard>) = Default::default();
     for manager in &managers {
         readers.push(soon(reader(manager).acquire()).await.unwrap());
         permits.push(soon(permit(manager).acquire()).await.unwrap());
     }
-    let waiting = tokio::spawn(writes.lock("catalog:7").acquire());
+    let waiting = tokio::spawn(other.lock("catalog:7").acquire());
     eventually(LONG, "the writer waits", async || {
         first.keys("dlock:{catalog:7}:q").await.len() == 1
     })
@@ -72,9 +72,9 @@ async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
     assert_eq!(token, readers[1].fencing_token());
     assert!(!waiting.is_finished(), "readers are inside");
     // As many as before: the writer keeps out new readers, and there is no third permit.
-    let third = permit(&writes).try_acquire();
+    let third = permit(&other).try_acquire();
     assert!(soon(third).await.unwrap().is_none());
-    let late = writes.lock("catalog:7").shared().try_acquire();
+    let late = other.lock("catalog:7").shared().try_acquire();
     assert!(soon(late).await.unwrap().is_none());
 
     for guard in readers.into_iter().chain(permits) {

@@ -1,5 +1,5 @@
 //! Cases that the tests of other libraries, and what users reported to them, have made known, in our terms:
-//! DistributedLock for .NET, and Redisson, by the numbers of its reports. Those that need no server are in
+//! `DistributedLock` for .NET, and Redisson, by the numbers of its reports. Those that need no server are in
 //! `in_process/other_libraries.rs`.
 
 use std::{
@@ -30,7 +30,7 @@ async fn processes<E: Env, const COUNT: usize>(env: &E) -> [LockManager; COUNT] 
     managers.try_into().expect("there are so many")
 }
 
-/// DistributedLock: ten tasks with 25 sections each, and the three permits are made use of, but no fourth.
+/// `DistributedLock`: ten tasks with 25 sections each, and the three permits are made use of, but no fourth.
 pub(crate) async fn one_to_three_are_inside_with_three_permits<E: Env>() {
     let env = E::start().await;
     let managers = processes::<E, 5>(&env).await;
@@ -61,7 +61,7 @@ pub(crate) async fn one_to_three_are_inside_with_three_permits<E: Env>() {
         .await;
 }
 
-/// DistributedLock: a permit for each, and nobody leaves before all of them are inside.
+/// `DistributedLock`: a permit for each, and nobody leaves before all of them are inside.
 pub(crate) async fn as_many_as_there_are_permits_are_inside_at_once<E: Env>() {
     const PERMITS: u32 = 10;
     let env = E::start().await;
