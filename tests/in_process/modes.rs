@@ -22,10 +22,16 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::common::assert_idle;
+use crate::common::{TestClock, assert_idle};
 
 const KEY: &str = "catalog:7";
 const TURN: Duration = Duration::from_millis(10);
+
+/// A manager whose turns last as long as the paused clock says, however slow the machine is.
+fn process(store: impl LockStore) -> LockManager {
+    let builder = LockManager::builder().clock(TestClock::new());
+    builder.build_with_store(store).unwrap()
+}
 
 /// Lets all tasks run until each of them waits for an event.
 async fn settled() {
@@ -43,9 +49,7 @@ struct Counted {
 
 impl Counted {
     fn manager(&self) -> LockManager {
-        LockManager::builder()
-            .build_with_store(self.clone())
-            .unwrap()
+        process(self.clone())
     }
 
     fn requests(&self) -> usize {
@@ -142,11 +146,7 @@ async fn readers_of_one_process_share_a_lease() {
 async fn a_writer_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_readers() {
     const SECTION: Duration = Duration::from_millis(2);
     let store = MemoryStore::new();
-    let [readers, writers] = [(); 2].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let [readers, writers] = [(); 2].map(|()| process(store.clone()));
     let room = Arc::new(Room::default());
     let mut crowd = JoinSet::new();
     for _ in 0..16 {
@@ -188,11 +188,7 @@ async fn a_writer_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_readers()
 async fn a_reader_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_writers() {
     const SECTION: Duration = Duration::from_millis(2);
     let store = MemoryStore::new();
-    let [readers, writers] = [(); 2].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let [readers, writers] = [(); 2].map(|()| process(store.clone()));
     let room = Arc::new(Room::default());
     let mut crowd = JoinSet::new();
     for _ in 0..16 {
@@ -257,9 +253,7 @@ async fn no_more_than_n_of_several_processes_are_inside() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_ends_every_body_that_shares_the_lease() {
     let store = MemoryStore::new();
-    let manager = LockManager::builder()
-        .build_with_store(store.clone())
-        .unwrap();
+    let manager = process(store.clone());
     let inside = Arc::new(Barrier::new(4));
     let readers = (0..3).map(|_| {
         let (manager, inside) = (manager.clone(), inside.clone());
@@ -294,11 +288,7 @@ async fn a_loss_ends_every_body_that_shares_the_lease() {
 #[tokio::test(start_paused = true)]
 async fn who_leaves_first_does_not_take_the_lease_along() {
     let store = MemoryStore::new();
-    let [manager, other] = [(); 2].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let [manager, other] = [(); 2].map(|()| process(store.clone()));
     let mut guards = Vec::new();
     for _ in 0..3 {
         guards.push(manager.lock(KEY).shared().acquire().await.unwrap());
@@ -321,7 +311,7 @@ async fn who_leaves_first_does_not_take_the_lease_along() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_bodies_that_share_a_lease_one_by_one() {
-    let manager = LockManager::memory();
+    let manager = process(MemoryStore::new());
     let (inside, last) = (Arc::new(Barrier::new(4)), Arc::new(Notify::new()));
     let readers = (0..3).map(|_| {
         let (manager, inside, last) = (manager.clone(), inside.clone(), last.clone());
@@ -359,7 +349,7 @@ async fn a_shutdown_ends_bodies_that_share_a_lease_one_by_one() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_cannot_take_its_own_key_in_any_mode() {
-    let manager = LockManager::memory();
+    let manager = process(MemoryStore::new());
     let shared = || manager.lock(KEY).shared();
     for (outer, inner) in [
         (manager.lock(KEY), shared()),
@@ -380,11 +370,7 @@ async fn a_body_cannot_take_its_own_key_in_any_mode() {
 #[tokio::test(start_paused = true)]
 async fn calls_for_several_keys_of_mixed_modes_never_wait_for_each_other() {
     let store = MemoryStore::new();
-    let managers = [(); 3].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let managers = [(); 3].map(|()| process(store.clone()));
     let sections = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
     for task in 0..30 {
@@ -416,11 +402,7 @@ async fn calls_for_several_keys_of_mixed_modes_never_wait_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_holder_costs_its_own_place_until_its_ttl() {
     let store = MemoryStore::new();
-    let [dead, manager] = [(); 2].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let [dead, manager] = [(); 2].map(|()| process(store.clone()));
     let ttl = Duration::from_secs(5);
     // It stops to renew, like a process that was killed.
     let killed = dead
@@ -451,9 +433,7 @@ async fn a_dead_holder_costs_its_own_place_until_its_ttl() {
 #[tokio::test(start_paused = true)]
 async fn options_of_one_holder_are_its_own() {
     let store = MemoryStore::new();
-    let manager = LockManager::builder()
-        .build_with_store(store.clone())
-        .unwrap();
+    let manager = process(store.clone());
     let shared = || manager.lock(KEY).shared();
     let kept = shared().acquire().await.unwrap();
     let brief = shared().max_hold(Duration::from_secs(1));
@@ -493,11 +473,7 @@ async fn options_of_one_holder_are_its_own() {
 #[tokio::test(start_paused = true)]
 async fn callers_that_do_not_wait_ask_for_themselves() {
     let store = MemoryStore::new();
-    let [manager, other] = [(); 2].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let [manager, other] = [(); 2].map(|()| process(store.clone()));
     let tried = (0..8).map(|_| manager.lock(KEY).shared().try_acquire());
     let tried = join_all(tried).await;
     assert!(
@@ -527,11 +503,7 @@ async fn callers_that_do_not_wait_ask_for_themselves() {
 #[tokio::test(start_paused = true)]
 async fn tokens_of_readers_lie_between_those_of_writers() {
     let store = MemoryStore::new();
-    let managers = [(); 3].map(|()| {
-        LockManager::builder()
-            .build_with_store(store.clone())
-            .unwrap()
-    });
+    let managers = [(); 3].map(|()| process(store.clone()));
     let mut last: Option<FencingToken> = None;
     for round in 0..20 {
         let writer = managers[round % 3].lock(KEY).acquire().await.unwrap();

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::common::{Node, assert_idle, soon};
+use crate::common::{Node, TestClock, assert_idle, soon};
 
 const KEY: &str = "catalog:7";
 
@@ -26,7 +26,8 @@ const WHILE: Duration = Duration::from_millis(500);
 fn processes<const COUNT: usize>() -> (MemoryStore, [LockManager; COUNT]) {
     let store = MemoryStore::new();
     let managers = [(); COUNT].map(|()| {
-        let builder = LockManager::builder().wait(Wait::Forever);
+        let builder = LockManager::builder().clock(TestClock::new());
+        let builder = builder.wait(Wait::Forever);
         builder.build_with_store(store.clone()).unwrap()
     });
     (store, managers)
@@ -115,7 +116,8 @@ async fn a_reader_keeps_out_a_writer_of_several_keys_over_a_quorum() {
     let [here, there] = [(); 2].map(|()| {
         let seen = nodes.each_ref().map(Node::seen_by_another);
         let quorum = Quorum::of(seen).unwrap();
-        LockManager::builder().build_with_store(quorum).unwrap()
+        let builder = LockManager::builder().clock(TestClock::new());
+        builder.build_with_store(quorum).unwrap()
     });
     let reader = here.lock("shelf:1").shared().also_shared(KEY);
     let reader = soon(reader.acquire()).await.unwrap();
