@@ -125,8 +125,8 @@ pub(super) const ALL: &[Mutant] = &[
         "joins-in-doubt",
         "A task joins a lease that is in doubt until the answer is here",
         "dlock-runtime/src/state/attempt/hold.rs",
-        "!self.is_raised «&& !self.is_checked»",
-        "",
+        "!self.is_raised && «!self.is_checked»",
+        "true",
         STATE,
     ),
     Mutant::new(
