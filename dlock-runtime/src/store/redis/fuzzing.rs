@@ -10,6 +10,8 @@ use std::{
 
 use redis::{PushInfo, PushKind, Value};
 
+#[cfg(feature = "admin")]
+use super::admin::inspect;
 use super::{
     RedisConfig,
     config::url::{Address, Layout, Location},
@@ -181,6 +183,8 @@ pub fn replies(data: &[u8]) {
     };
     check_answers(data, &value);
     check_descriptions(&value);
+    #[cfg(feature = "admin")]
+    check_snapshot(&value);
     if let Value::Push { kind, data } = &value {
         let heard = hear(false, |hints| {
             hints.take(&PushInfo {
@@ -217,13 +221,16 @@ pub fn replies(data: &[u8]) {
 /// Nothing but a whole number is a grant, nothing but 1 a renewal.
 fn check_answers(wire: &[u8], value: &Value) {
     let number = number_on(wire);
+    let shape = shape_of(value);
     match answers::read_acquisition(value) {
-        Ok(AcquireOutcome::Granted { fence, .. }) => assert_eq!(number, i64::try_from(fence).ok()),
+        Ok(AcquireOutcome::Granted { fence, .. }) => {
+            assert!(is_number_with_messages(&shape), "{shape}");
+            assert_eq!(first_number(value), i64::try_from(fence).ok());
+        }
         Ok(AcquireOutcome::Busy(holder)) => {
-            assert!(
-                wire.starts_with(b"*5") || wire.starts_with(b"* "),
-                "{holder:?}"
-            );
+            let rest = shape.strip_prefix("(nnntn").expect("all its fields");
+            let rest = rest.strip_prefix('n').unwrap_or(rest);
+            assert!(are_messages(rest), "{shape}");
             let shown = holder.to_string();
             assert!(!shown.contains(char::is_control), "{shown:?}");
             assert!(shown.len() < LONGEST_MESSAGE, "{}", shown.len());
@@ -240,10 +247,77 @@ fn check_answers(wire: &[u8], value: &Value) {
         Ok(Raised::NotOwner) => assert_eq!(number, Some(0)),
         Err(error) => check_text(&error),
     }
+    let outcome = first_number(value).filter(|_| is_number_with_messages(&shape));
     match answers::read_release(value) {
-        Ok(Released::WasHeld) => assert!(matches!(number, Some(1 | 2))),
-        Ok(Released::WasGone) => assert_eq!(number, Some(0)),
+        Ok(Released::WasHeld) => assert!(matches!(outcome, Some(1..=3))),
+        Ok(Released::WasGone) => assert_eq!(outcome, Some(0)),
         Err(error) => check_text(&error),
+    }
+    for wake_up in answers::unsent_wake_ups(value) {
+        let sent = [wake_up.channel, wake_up.message];
+        let is_in = |text: &[u8]| wire.windows(text.len().max(1)).any(|it| it == text);
+        assert!(sent.iter().all(|text| text.is_empty() || is_in(text)));
+    }
+}
+
+/// The kinds of what an answer consists of: numbers, texts and others, in brackets if there are any number of them.
+fn shape_of(value: &Value) -> String {
+    let kind = |value: &Value| match value {
+        Value::Int(_) => 'n',
+        Value::BulkString(_) => 't',
+        _ => '?',
+    };
+    match value {
+        Value::Array(items) => std::iter::once('(').chain(items.iter().map(kind)).collect(),
+        other => kind(other).to_string(),
+    }
+}
+
+/// A number alone, or with messages behind it.
+fn is_number_with_messages(shape: &str) -> bool {
+    shape == "n" || shape.strip_prefix("(n").is_some_and(are_messages)
+}
+
+/// Pairs of texts.
+fn are_messages(shape: &str) -> bool {
+    shape.len().is_multiple_of(2) && shape.chars().all(|kind| kind == 't')
+}
+
+fn first_number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::Array(items) => items.first().and_then(first_number),
+        _ => None,
+    }
+}
+
+/// All that a snapshot shows is in the answer, and each of those who share a lock is there once.
+#[cfg(feature = "admin")]
+fn check_snapshot(value: &Value) {
+    let seen = match inspect::read_snapshot(value) {
+        Ok(seen) => seen,
+        Err(error) => return check_text(&error),
+    };
+    let Value::Array(fields) = value else {
+        panic!("it was read as a snapshot: {value:?}");
+    };
+    let length = |at: usize| match &fields[at] {
+        Value::Array(items) => items.len(),
+        other => panic!("not a list: {other:?}"),
+    };
+    let (queue, sharing) = (length(6), length(8));
+    assert!(seen.waiters.len() <= queue / 3, "{seen:?}");
+    if sharing == 0 {
+        assert!(seen.occupants.len() <= 1 && seen.unlisted == 0, "{seen:?}");
+        assert!(seen.occupants.iter().all(|it| !it.is_shared), "{seen:?}");
+    } else {
+        assert!(seen.occupants.len() <= (sharing - 2) / 2, "{seen:?}");
+        assert!(seen.occupants.iter().all(|it| it.is_shared), "{seen:?}");
+    }
+    for holder in &seen.occupants {
+        for text in [&holder.label, &holder.function].into_iter().flatten() {
+            assert!(!text.contains(char::is_control), "{text:?}");
+        }
     }
 }
 
@@ -309,28 +383,44 @@ pub fn hints(data: &[u8]) {
     }
 }
 
-/// `owner fence key`, where the owner is an attempt of ours.
-fn expected_hint(message: &[u8], must_ask: bool) -> Option<(String, u64, String)> {
+/// The owner, the fence, the number of the grant and the key.
+type Heard = (String, u64, u64, String);
+
+/// `owner fence key` or `owner fence+number key`, where the owner is an attempt of ours.
+fn expected_hint(message: &[u8], must_ask: bool) -> Option<Heard> {
     let text = str::from_utf8(message).ok()?;
-    let [owner, fence, key] = text.splitn(3, ' ').collect::<Vec<_>>().try_into().ok()?;
+    let [owner, grant, key] = text.splitn(3, ' ').collect::<Vec<_>>().try_into().ok()?;
     let attempt = owner.strip_prefix(&format!("{}.", client()))?;
-    let number: u64 = attempt.parse().ok()?;
-    let is_ours = attempt == number.to_string();
-    let digits = !fence.is_empty() && fence.chars().all(|c| c.is_ascii_digit());
-    let fence = fence.parse().ok().filter(|_| digits)?;
-    let fence = if must_ask { 0 } else { fence };
-    (is_ours && !key.is_empty()).then(|| (owner.to_owned(), fence, key.to_owned()))
+    let id: u64 = attempt.parse().ok()?;
+    let is_ours = attempt == id.to_string();
+    let numbers: Vec<_> = grant.split('+').collect();
+    let are_digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let (fence, number) = match numbers.as_slice() {
+        [fence] if are_digits(fence) => (*fence, *fence),
+        [fence, number] if are_digits(fence) && are_digits(number) => (*fence, *number),
+        _ => return None,
+    };
+    let (mut fence, mut number) = (fence.parse().ok()?, number.parse().ok()?);
+    if must_ask {
+        (fence, number) = (0, 0);
+    }
+    (is_ours && !key.is_empty()).then(|| (owner.to_owned(), fence, number, key.to_owned()))
 }
 
 /// The hints that a manager receives while something `happens`.
-fn hear(must_ask: bool, happens: impl FnOnce(&hints::Hints)) -> Vec<(String, u64, String)> {
+fn hear(must_ask: bool, happens: impl FnOnce(&hints::Hints)) -> Vec<Heard> {
     #[derive(Default)]
-    struct Ear(Mutex<Vec<(String, u64, String)>>);
+    struct Ear(Mutex<Vec<Heard>>);
 
     impl HintReceiver for Ear {
         fn hint(&self, hint: &Hint<'_>) -> bool {
             let mut heard = self.0.lock().expect("nothing panics under it");
-            heard.push((hint.owner.to_string(), hint.fence, hint.key.to_owned()));
+            heard.push((
+                hint.owner.to_string(),
+                hint.fence,
+                hint.number,
+                hint.key.to_owned(),
+            ));
             true
         }
 

@@ -10,11 +10,12 @@ use redis::Value;
 use tokio::time::Instant;
 
 pub(crate) use self::scan::escaped;
+pub(in crate::store::redis) use self::snapshot::read_snapshot;
 pub(crate) use self::{
     pace::Pace,
     snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot},
 };
-use self::{pace::run_timed, scan::Scan, snapshot::read_snapshot};
+use self::{pace::run_timed, scan::Scan};
 use crate::{
     error::ConnectError,
     key::LockKey,

@@ -80,7 +80,7 @@ pub(crate) struct WaiterSnapshot {
     pub(crate) alive_until: Duration,
 }
 
-pub(super) fn read_snapshot(answer: &Value) -> Result<LockSnapshot, StoreError> {
+pub(in crate::store::redis) fn read_snapshot(answer: &Value) -> Result<LockSnapshot, StoreError> {
     snapshot(answer).ok_or_else(|| answers::misshapen("inspect", answer))
 }
 
@@ -103,7 +103,8 @@ fn snapshot(answer: &Value) -> Option<LockSnapshot> {
         return None;
     };
     let (value, digest) = (bytes(value)?, bytes(digest)?);
-    let now = Duration::from_secs(number(seconds)?) + Duration::from_micros(number(micros)?);
+    let micros = Duration::from_micros(number(micros)?);
+    let now = Duration::from_secs(number(seconds)?).checked_add(micros)?;
     let (occupants, unlisted) = match sharing.as_slice() {
         [] => {
             let ttl = u64::try_from(*ttl).ok().map(Duration::from_millis);
