@@ -13,7 +13,7 @@ use dlock_testkit::{Worker, machine_time};
 use crate::{
     follow::Follow,
     random::Random,
-    worker::{Cheat, Settings, over},
+    worker::{Cheat, Settings, Store, over},
 };
 
 /// How many processes there are at a time.
@@ -26,6 +26,7 @@ const END: Duration = Duration::from_secs(90);
 pub(crate) struct Crowd {
     directory: PathBuf,
     urls: Vec<String>,
+    store: Store,
     cheat: Option<Cheat>,
     seed: u64,
     places: Vec<Option<Member>>,
@@ -62,6 +63,7 @@ impl Crowd {
     pub(crate) fn start(
         directory: &Path,
         urls: Vec<String>,
+        store: Store,
         cheat: Option<Cheat>,
         seed: u64,
     ) -> Self {
@@ -69,6 +71,7 @@ impl Crowd {
             directory: directory.to_owned(),
             places: urls.iter().map(|_| None).collect(),
             urls,
+            store,
             cheat,
             seed,
             processes: 0,
@@ -92,6 +95,7 @@ impl Crowd {
             let settings = Settings {
                 process,
                 url: self.urls[place].clone(),
+                store: self.store,
                 directory: self.directory.clone(),
                 seed: self.seed,
                 tasks: TASKS,
@@ -257,13 +261,14 @@ mod tests {
 
     /// Processes that are each in a section of their own.
     fn crowd_of(directory: &TempDir, scripts: &[&str]) -> Crowd {
-        let mut crowd = Crowd::start(directory.path(), Vec::new(), None, 0);
+        let mut crowd = Crowd::start(directory.path(), Vec::new(), Store::One, None, 0);
         for (process, script) in (1..).zip(scripts) {
             crowd.follow.add(process);
             let notes = Notes::new(directory.path(), process).unwrap();
             notes.note(&Note::In {
                 section: notes.section(),
                 key: KEYS[0].to_owned(),
+                mode: dlock_history::Mode::Exclusive,
                 task: 0,
                 token: process.into(),
                 asked: machine_time(),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock_history::{End, Mode, Section};
+use dlock_history::{End, Section};
 
 use crate::notes::{self, Note};
 
@@ -104,6 +104,7 @@ impl Follow {
             Note::In {
                 section,
                 key,
+                mode,
                 task,
                 token,
                 asked,
@@ -115,7 +116,7 @@ impl Follow {
                 *entered = at.max(*entered);
                 let begun = Section {
                     key,
-                    mode: Mode::Exclusive,
+                    mode,
                     process,
                     task,
                     token,
@@ -140,13 +141,14 @@ impl Follow {
             }
             Note::Late {
                 key,
+                mode,
                 task,
                 token,
                 asked,
                 at,
             } => self.late.push(Section {
                 key,
-                mode: Mode::Exclusive,
+                mode,
                 process,
                 task,
                 token,
@@ -205,6 +207,7 @@ impl Follow {
 mod tests {
     use std::io::Write as _;
 
+    use dlock_history::Mode;
     use tempfile::TempDir;
 
     use super::*;
@@ -222,6 +225,7 @@ mod tests {
             notes.note(&Note::In {
                 section,
                 key: key.to_owned(),
+                mode: Mode::Shared,
                 task: 1,
                 token: 9,
                 asked: at(1),
@@ -269,6 +273,7 @@ mod tests {
         let entered = Note::In {
             section: 0,
             key: "a".to_owned(),
+            mode: Mode::Exclusive,
             task: 0,
             token: 1,
             asked: at(1),
@@ -285,6 +290,7 @@ mod tests {
         assert_eq!(after(Note::Answered { task: 1 }), (false, false));
         let late = Note::Late {
             key: "a".to_owned(),
+            mode: Mode::Exclusive,
             task: 1,
             token: 2,
             asked: at(2),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock_history::End;
+use dlock_history::{End, Mode};
 use serde::{Deserialize, Serialize};
 
 /// Times are the machine's.
@@ -22,6 +22,7 @@ pub(crate) enum Note {
     In {
         section: u64,
         key: String,
+        mode: Mode,
         task: u32,
         token: i64,
         asked: Duration,
@@ -40,6 +41,7 @@ pub(crate) enum Note {
     /// A body began when its lease was lost already, so that it was never inside.
     Late {
         key: String,
+        mode: Mode,
         task: u32,
         token: i64,
         asked: Duration,

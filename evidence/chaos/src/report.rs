@@ -11,6 +11,8 @@ pub(crate) struct Report {
     pub(crate) topology: Topology,
     pub(crate) seconds: u64,
     pub(crate) sections: usize,
+    /// Of these, those that may be there together with others.
+    pub(crate) shared: usize,
     /// Of these, those that must not overlap.
     pub(crate) exclusive: usize,
     /// Bodies that began without a lease, as their process had stood still just before.
@@ -48,6 +50,7 @@ impl Report {
             topology,
             seconds: 0,
             sections: 0,
+            shared: 0,
             exclusive: 0,
             held_up: 0,
             writes: 0,
@@ -92,6 +95,7 @@ impl Report {
     pub(crate) fn add(&mut self, other: Self) {
         self.seconds += other.seconds;
         self.sections += other.sections;
+        self.shared += other.shared;
         self.exclusive += other.exclusive;
         self.held_up += other.held_up;
         self.writes += other.writes;
@@ -119,11 +123,12 @@ impl fmt::Display for Report {
         let faults: u32 = self.faults.values().map(|it| it.count).sum();
         writeln!(
             f,
-            "\n{}: {} s, {} faults, {} sections, {:.1} % of them judged for exclusion, {} writes",
+            "\n{}: {} s, {} faults, {} sections, {} of them shared, {:.1} % of all judged for exclusion, {} writes",
             self.topology,
             self.seconds,
             faults,
             self.sections,
+            self.shared,
             self.share(),
             self.writes
         )?;
@@ -197,6 +202,6 @@ mod tests {
             text.contains("lost 2") && text.contains("WRONG: it broke"),
             "{text}"
         );
-        assert!(text.contains(" 75.0 % of them judged"), "{text}");
+        assert!(text.contains(" 75.0 % of all judged"), "{text}");
     }
 }

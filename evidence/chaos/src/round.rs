@@ -18,7 +18,7 @@ use crate::{
     nemesis::Nemesis,
     random::Random,
     report::Report,
-    worker::{Cheat, KEYS, TTL},
+    worker::{Cheat, KEYS, Store, TTL},
     world::World,
 };
 
@@ -48,7 +48,11 @@ impl Round {
         let world = World::start(self.topology).await;
         let mut random = Random::new(self.seed);
         let seed = random.next();
-        let mut crowd = Crowd::start(directory, world.urls(), self.cheat, seed);
+        let store = match self.topology {
+            Topology::Quorum => Store::Quorum,
+            _ => Store::One,
+        };
+        let mut crowd = Crowd::start(directory, world.urls(), store, self.cheat, seed);
         let began = machine_time();
         let mut nemesis = Nemesis::new(&world, &mut crowd, random).await;
         let mut wrong = Vec::new();
@@ -138,6 +142,11 @@ fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     let all = strict.iter().filter(is_overlap).count();
     let mut report = Report {
         sections: history.sections.len(),
+        shared: history
+            .sections
+            .iter()
+            .filter(|it| it.mode.is_shared())
+            .count(),
         exclusive,
         writes: history.writes.len(),
         refused: history.refused(),

@@ -14,6 +14,7 @@ use std::{
 
 use clap::ValueEnum;
 use dlock::LockManager;
+use dlock_history::Mode;
 use serde::{Deserialize, Serialize};
 use tokio::{runtime, task::JoinSet, time::sleep};
 
@@ -24,9 +25,13 @@ use crate::{
 };
 use cheats::Delete;
 use inside::Caller;
+pub(crate) use inside::Store;
 
 /// The keys of all workers.
 pub(crate) const KEYS: [&str; 3] = ["chaos:0", "chaos:1", "chaos:2"];
+
+/// How many may hold a key together that want a permit.
+const PERMITS: u32 = 2;
 
 /// Of all leases.
 pub(crate) const TTL: Duration = Duration::from_millis(1500);
@@ -43,6 +48,10 @@ pub(crate) enum Cheat {
     BlindDelete,
     /// The same, but a section deletes only its own lock: a run has nothing to find.
     OwnDelete,
+    /// Readers enter without a lock, beside writers that have one.
+    ReadersWithoutLock,
+    /// There is one permit more than there should be.
+    OnePermitMore,
     /// The locks are real, but what they protect does not look at tokens.
     NoFence,
     /// The locks are real, but some processes panic after a while, where no task waits for it.
@@ -52,7 +61,7 @@ pub(crate) enum Cheat {
 impl Cheat {
     /// Whether it takes those locks that are promised to hold.
     pub(crate) fn takes_locks(self) -> bool {
-        matches!(self, Self::NoFence | Self::Panic)
+        matches!(self, Self::NoFence | Self::Panic | Self::OnePermitMore)
     }
 }
 
@@ -60,6 +69,7 @@ impl Cheat {
 pub(crate) struct Settings {
     pub(crate) process: u32,
     pub(crate) url: String,
+    pub(crate) store: Store,
     pub(crate) directory: PathBuf,
     pub(crate) seed: u64,
     pub(crate) tasks: u32,
@@ -115,7 +125,8 @@ async fn play(settings: Settings) {
     let mut tasks = JoinSet::new();
     let process = settings.process;
     for task in 0..settings.tasks {
-        let caller = Caller::new(notes.clone(), log.clone(), [process, task]);
+        let who = [process, task];
+        let caller = Caller::new(notes.clone(), log.clone(), who, settings.store);
         let place = u64::from(process) << 32 | u64::from(task);
         let mut random = Random::new(settings.seed ^ place);
         let (over, cheat, url) = (over.clone(), settings.cheat, settings.url.clone());
@@ -125,7 +136,16 @@ async fn play(settings: Settings) {
                 let caller = caller.asks();
                 calls += 1;
                 match cheat {
-                    Some(Cheat::NoLock) => cheats::no_lock(&caller, &mut random).await,
+                    Some(Cheat::NoLock) => {
+                        cheats::no_lock(&caller, Mode::Exclusive, &mut random).await;
+                    }
+                    Some(Cheat::ReadersWithoutLock) if task == 0 => {
+                        cheats::no_lock(&caller, Mode::Shared, &mut random).await;
+                    }
+                    Some(Cheat::OnePermitMore) => {
+                        let answer = shapes::permitted(PERMITS + 1, &caller, &mut random).await;
+                        answer.unwrap_or_else(|error| notes_failure(&caller, &error));
+                    }
                     Some(Cheat::BlindDelete) => {
                         cheats::by_hand(&caller, &url, &mut random, Delete::Any).await;
                     }
@@ -135,7 +155,7 @@ async fn play(settings: Settings) {
                     Some(Cheat::Panic) if process > 1 && task == 0 && calls == 3 => {
                         cheats::panic_unseen().await;
                     }
-                    None | Some(Cheat::NoFence | Cheat::Panic) => {
+                    None | Some(Cheat::ReadersWithoutLock | Cheat::NoFence | Cheat::Panic) => {
                         if let Err(error) = shapes::any(&caller, &mut random).await {
                             notes_failure(&caller, &error);
                         }

@@ -26,6 +26,7 @@ const SOON: Duration = Duration::from_secs(20);
 struct Report {
     topology: String,
     sections: u64,
+    shared: u64,
     exclusive: u64,
     held_up: u64,
     writes: u64,
@@ -124,6 +125,7 @@ impl Report {
         }
         // Each fault ends with a section of each key.
         assert!(self.sections >= 3 * self.faults.len() as u64);
+        assert!(self.shared >= self.sections / 10 && self.shared <= self.sections * 9 / 10);
         assert!(self.writes >= self.sections);
         assert!(self.exclusive >= self.sections / 10 && self.exclusive <= self.sections);
         assert!(self.held_up <= self.stopped);
@@ -245,6 +247,19 @@ async fn the_same_lock_that_only_its_owner_deletes_is_well() {
     assert_eq!(report.wrong, [""; 0]);
     assert_eq!((report.overlaps, report.violations), (0, 0));
     assert!(report.sections >= 3 && report.exclusive == report.sections);
+}
+
+#[tokio::test]
+async fn readers_without_a_lock_are_found_out() {
+    assert!(of_cheats("readers-without-lock").await.overlaps > 0);
+}
+
+#[tokio::test]
+async fn one_permit_too_many_is_found_out() {
+    let report = of_cheats("one-permit-more").await;
+    let first = report.wrong.first().map_or("nothing", String::as_str);
+    assert!(first.starts_with("too many at once"), "{first}");
+    assert_eq!((report.overlaps, report.shared), (0, report.sections));
 }
 
 /// A stopped process may have had nothing more to write.

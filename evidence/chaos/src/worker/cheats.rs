@@ -2,6 +2,7 @@
 
 use std::{future::pending, time::Duration};
 
+use dlock_history::Mode;
 use dlock_testkit::machine_time;
 use redis::{Client, Script, aio::MultiplexedConnection};
 use tokio::time::sleep;
@@ -35,8 +36,14 @@ struct Taken {
     until: Duration,
 }
 
-async fn body(caller: &Caller, key: &str, token: i64, until: Duration, random: &mut Random) {
-    let mut inside = caller.pretend(key, token, until);
+async fn body(
+    caller: &Caller,
+    (key, mode): (&str, Mode),
+    token: i64,
+    until: Duration,
+    random: &mut Random,
+) {
+    let mut inside = caller.pretend(key, mode, token, until);
     for _ in 0..3 {
         inside.write();
         sleep(random.millis(20)).await;
@@ -45,11 +52,11 @@ async fn body(caller: &Caller, key: &str, token: i64, until: Duration, random: &
     inside.finish();
 }
 
-/// Enters at once, with a token that grows.
-pub(super) async fn no_lock(caller: &Caller, random: &mut Random) {
+/// Enters at once, in this mode and with a token that grows.
+pub(super) async fn no_lock(caller: &Caller, mode: Mode, random: &mut Random) {
     let key = KEYS[random.below(KEYS.len())];
     let token = i64::try_from(machine_time().as_nanos()).expect("it fits for centuries");
-    body(caller, key, token, Duration::MAX, random).await;
+    body(caller, (key, mode), token, Duration::MAX, random).await;
 }
 
 /// Takes a lock with `SET NX PX`, and deletes it in the end, though it may have ended by then.
@@ -64,7 +71,8 @@ pub(super) async fn by_hand(caller: &Caller, url: &str, random: &mut Random, del
     let Some(taken) = take(&mut connection, key, owner).await else {
         return;
     };
-    body(caller, key, taken.token, taken.until, random).await;
+    let mode = Mode::Exclusive;
+    body(caller, (key, mode), taken.token, taken.until, random).await;
     let deleted = match delete {
         Delete::Any => {
             let mut order = redis::cmd("DEL");

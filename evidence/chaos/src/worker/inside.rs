@@ -6,8 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock::Lease;
-use dlock_history::End;
+use dlock_history::{End, Mode};
 use dlock_testkit::machine_time;
+use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::{
@@ -26,18 +27,43 @@ pub(crate) struct Caller {
     log: Arc<Fenced>,
     /// The process and its task.
     who: [u32; 2],
+    store: Store,
     asked: Duration,
 }
 
+/// What a store can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Store {
+    /// All that dlock has.
+    One,
+    /// No permits, and those that share a lock may have different tokens.
+    Quorum,
+}
+
+impl Store {
+    /// A section in shared mode.
+    pub(crate) fn shared(self) -> Mode {
+        match self {
+            Self::One => Mode::Shared,
+            Self::Quorum => Mode::SharedApart,
+        }
+    }
+}
+
 impl Caller {
-    pub(crate) fn new(notes: Arc<Notes>, log: Arc<Fenced>, who: [u32; 2]) -> Self {
+    pub(crate) fn new(notes: Arc<Notes>, log: Arc<Fenced>, who: [u32; 2], store: Store) -> Self {
         let asked = Duration::ZERO;
         Self {
             notes,
             log,
             who,
+            store,
             asked,
         }
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.store
     }
 
     /// The same for an attempt that begins now.
@@ -59,17 +85,22 @@ impl Caller {
     }
 
     pub(crate) fn enter<'a>(&'a self, lease: &'a Lease) -> Inside<'a> {
-        Inside::begin(self, lease, false)
+        self.enter_in(lease, &[Mode::Exclusive; 2])
+    }
+
+    /// Enters with the modes of the keys, in their order.
+    pub(crate) fn enter_in<'a>(&'a self, lease: &'a Lease, modes: &[Mode]) -> Inside<'a> {
+        Inside::begin(self, lease, modes, false)
     }
 
     /// For a body that will not ask whether it still holds the lock.
     pub(crate) fn enter_blind<'a>(&'a self, lease: &'a Lease) -> Inside<'a> {
-        Inside::begin(self, lease, true)
+        Inside::begin(self, lease, &[Mode::Exclusive], true)
     }
 
     /// For a task without a lease that behaves like a holder until then.
-    pub(crate) fn pretend(&self, key: &str, token: i64, until: Duration) -> Inside<'_> {
-        let keys = vec![(key.to_owned(), token)];
+    pub(crate) fn pretend(&self, key: &str, mode: Mode, token: i64, until: Duration) -> Inside<'_> {
+        let keys = vec![(key.to_owned(), mode, token)];
         Inside::noted(self, Belief::Until(until), keys, false)
     }
 }
@@ -106,27 +137,29 @@ pub(crate) struct Inside<'a> {
 }
 
 impl<'a> Inside<'a> {
-    fn begin(caller: &'a Caller, lease: &'a Lease, is_blind: bool) -> Self {
-        let keys = lease.fencing_tokens();
-        let keys = keys.map(|(key, token)| (key.as_str().to_owned(), token.to_i64()));
+    fn begin(caller: &'a Caller, lease: &'a Lease, modes: &[Mode], is_blind: bool) -> Self {
+        let keys = lease.fencing_tokens().zip(modes);
+        let keys =
+            keys.map(|((key, token), mode)| (key.as_str().to_owned(), *mode, token.to_i64()));
         Self::noted(caller, Belief::Lease(lease), keys.collect(), is_blind)
     }
 
     fn noted(
         caller: &'a Caller,
         belief: Belief<'a>,
-        keys: Vec<(String, i64)>,
+        keys: Vec<(String, Mode, i64)>,
         is_blind: bool,
     ) -> Self {
         let at = machine_time();
         let until = belief.deadline(at);
-        let note = |(key, token): (String, i64)| {
+        let note = |(key, mode, token): (String, Mode, i64)| {
             let section = until.map(|_| caller.notes.section());
             let (task, asked) = (caller.who[1], caller.asked);
             caller.note(&match section {
                 Some(section) => Note::In {
                     section,
                     key: key.clone(),
+                    mode,
                     task,
                     token,
                     asked,
@@ -135,6 +168,7 @@ impl<'a> Inside<'a> {
                 },
                 None => Note::Late {
                     key: key.clone(),
+                    mode,
                     task,
                     token,
                     asked,

@@ -3,11 +3,12 @@
 use std::{future::Future, panic::panic_any, pin::Pin, thread, time::Duration};
 
 use dlock::{LockError, distributed_lock};
+use dlock_history::Mode;
 use tokio::time::timeout;
 
 use super::{
-    KEYS, OnPurpose, TTL, WAIT,
-    inside::{Caller, Inside},
+    KEYS, OnPurpose, PERMITS, TTL, WAIT,
+    inside::{Caller, Inside, Store},
 };
 use crate::random::Random;
 
@@ -19,8 +20,16 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
     let key = random.below(KEYS.len());
     let pace = random.millis(6);
     match random.below(100) {
-        0..30 => plain(key, caller, pace).await,
-        30..45 => {
+        0..20 => plain(key, caller, pace).await,
+        20..35 => reading(key, caller, pace).await,
+        35..40 => {
+            let limit = random.millis(60);
+            timeout(limit, reading(key, caller, 3 * pace))
+                .await
+                .unwrap_or(Ok(()))
+        }
+        40..50 => permitted(PERMITS, caller, random).await,
+        50..60 => {
             // Some last for several renewals, some for longer than a TTL.
             let pace = match random.below(60) {
                 0 => TTL / 3,
@@ -29,24 +38,30 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
             };
             nested(key, caller, pace).await
         }
-        45..58 => finishing(key, caller, 3 * pace).await,
-        58..68 => blind(key, caller, pace).await,
-        68..78 => {
+        60..68 => finishing(key, caller, 3 * pace).await,
+        68..75 => blind(key, caller, pace).await,
+        75..81 => {
             let limit = random.millis(60);
             // Dropped while it waits, and while it holds.
             timeout(limit, plain(key, caller, 3 * pace))
                 .await
                 .unwrap_or(Ok(()))
         }
-        78..84 => {
+        81..85 => {
             let limit = random.millis(60);
             let detached = detached(key, caller.clone(), 2 * pace);
             timeout(limit, detached).await.unwrap_or(Ok(()))
         }
-        84..88 => holding_on(key, caller, pace).await,
-        88..93 => {
-            let caller = caller.clone();
-            let call = tokio::spawn(async move { panicking(key, &caller, pace).await });
+        85..88 => holding_on(key, caller, pace).await,
+        88..92 => {
+            let (caller, is_shared) = (caller.clone(), random.below(2) == 0);
+            let call = tokio::spawn(async move {
+                if is_shared {
+                    panicking_reader(key, &caller, pace).await
+                } else {
+                    panicking(key, &caller, pace).await
+                }
+            });
             match call.await {
                 Ok(answer) => answer,
                 Err(error) => {
@@ -56,10 +71,27 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
                 }
             }
         }
-        _ => {
+        share => {
             let other = (key + 1 + random.below(KEYS.len() - 1)) % KEYS.len();
-            both(key, other, caller, pace).await
+            if share < 96 {
+                both(key, other, caller, pace).await
+            } else {
+                mixed(key, other, caller, pace).await
+            }
         }
+    }
+}
+
+/// Takes one of so many permits, and notes that there are [`PERMITS`]. A quorum has none: there it reads.
+pub(super) async fn permitted(
+    permits: u32,
+    caller: &Caller,
+    random: &mut Random,
+) -> Result<(), LockError> {
+    let (key, pace) = (random.below(KEYS.len()), random.millis(6));
+    match caller.store() {
+        Store::One => limited(key, permits, caller, pace).await,
+        Store::Quorum => reading(key, caller, pace).await,
     }
 }
 
@@ -164,6 +196,44 @@ async fn panicking(key: usize, caller: &Caller, pace: Duration) -> Result<(), Lo
 )]
 async fn both(key: usize, other: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
     let mut inside = caller.enter(lease);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(key = "chaos:<key>", mode = shared, ttl = TTL, wait = WAIT, lease = lease)]
+async fn reading(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter_in(lease, &[caller.store().shared()]);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(key = "chaos:<key>", mode = shared, ttl = TTL, wait = WAIT, lease = lease)]
+async fn panicking_reader(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter_in(lease, &[caller.store().shared()]);
+    steps(&mut inside, pace).await;
+    panic_any(OnPurpose)
+}
+
+#[distributed_lock(key = "chaos:<key>", permits = permits, ttl = TTL, wait = WAIT, lease = lease)]
+async fn limited(
+    key: usize,
+    permits: u32,
+    caller: &Caller,
+    pace: Duration,
+) -> Result<(), LockError> {
+    let mut inside = caller.enter_in(lease, &[Mode::Permits(PERMITS)]);
+    steps(&mut inside, pace).await;
+    inside.finish();
+    Ok(())
+}
+
+#[distributed_lock(
+    key = ["chaos:<key>", shared("chaos:<other>")], ttl = TTL, wait = WAIT, lease = lease
+)]
+async fn mixed(key: usize, other: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter_in(lease, &[Mode::Exclusive, caller.store().shared()]);
     steps(&mut inside, pace).await;
     inside.finish();
     Ok(())
