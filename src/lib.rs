@@ -18,8 +18,8 @@
 //!
 //! Across all processes that use the same server, one call of `settle(42)` runs at a time. Other calls wait their turn, first
 //! come, first served. dlock renews the lease while the body runs. If the lease is lost, dlock drops the body's future at
-//! its next await and returns [`LockError::Lost`]. Each holder gets a [`FencingToken`] that is greater than every earlier one
-//! for its key.
+//! its next await and returns [`LockError::Lost`]. Each exclusive holder gets a [`FencingToken`] that is greater than every
+//! earlier one for its key.
 //!
 //! # Where to find what
 //!

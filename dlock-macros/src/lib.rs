@@ -210,8 +210,8 @@ use proc_macro::TokenStream;
 /// to three calls hold it. In a list of keys, `shared(..)` marks the keys that are held in shared mode; `mode` and
 /// `permits` apply to the others. `mode` and `permits` cannot be combined.
 ///
-/// Functions with one key can have different modes. All wait in one queue, first come, first served. Those that
-/// hold the lock together have the same fencing token. If a body calls for its own key again, in the same mode
+/// Functions with one key can have different modes. All wait in one queue, first come, first served. Calls
+/// that hold the lock together have the same fencing token, except in a quorum. If a body calls for its own key again, in the same mode
 /// or in another, that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
 /// refuses the call with `LockError::InvalidOption`.
 ///

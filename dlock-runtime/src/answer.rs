@@ -24,8 +24,8 @@ pub enum AcquireOutcome {
     /// The owner holds the key for the requested TTL. Create it with [`granted`](Self::granted).
     #[non_exhaustive]
     Granted {
-        /// The fence: at least 1, less than 2<sup>51</sup>, and strictly greater than the fence of every
-        /// earlier holder of this key. The manager treats a grant with any other value as an error, because
+        /// The fence: at least 1, less than 2<sup>51</sup>, and greater than the fence of every earlier
+        /// holder of this key; an owner that joins others gets their fence. The manager treats a grant with any other value as an error, because
         /// no [`FencingToken`](crate::FencingToken::from_fence) can be made of it.
         ///
         /// The recommended value is `max(last + 1, clock)`, see
@@ -150,8 +150,9 @@ pub struct Holder {
     /// A waiter uses it to find out whether a [`Hint`](crate::store::Hint) reports a grant after its request.
     /// If the value were too small, the waiter could take an old grant, which has expired, for a new one.
     pub last_fence: u64,
-    /// The number of other holders, if the lock is shared. The label, the function and the TTL are those of one
-    /// of them.
+    /// The number of other holders, if the lock is shared. The label and the function are those of the holder
+    /// whose lease ends last; with many holders they may be missing. The TTL is the time until that lease ends,
+    /// or until the first lease ends if the request is for a permit.
     pub others: u64,
 }
 
@@ -259,7 +260,7 @@ impl fmt::Display for Holder {
             Some(label) if self.is_here => {
                 write!(f, "held by this process (`{label}`")?;
                 function(f)?;
-                f.write_str("): by another task, a kept guard or a `min_hold`")?;
+                f.write_str(")")?;
             }
             Some(label) => {
                 write!(f, "held by `{label}`")?;
@@ -272,7 +273,16 @@ impl fmt::Display for Holder {
             1 => f.write_str(" and 1 other")?,
             others => write!(f, " and {others} others")?,
         }
+        if self.is_here && self.label.is_some() {
+            f.write_str(": by another task, a kept guard or a `min_hold`")?;
+        }
         match self.ttl {
+            Some(ttl) if self.others > 0 => {
+                write!(
+                    f,
+                    "; free for this call in {ttl:.0?} unless leases are renewed"
+                )
+            }
             Some(ttl) => write!(f, ", whose lease ends in {ttl:.0?} unless it is renewed"),
             None if self.never_ends && !self.is_here => {
                 f.write_str(" without a TTL; delete the key if its writer no longer runs")

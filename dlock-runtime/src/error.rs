@@ -74,7 +74,7 @@ pub enum LockError {
     /// The calling task or thread already holds this lock and would wait for itself.
     #[error(
         "lock `{key}` is already held by the calling code, which would wait for itself; \
-         pass the `&Lease` on instead of acquiring the lock again"
+         pass the `&Lease` on instead of acquiring the lock again; to change the mode, release the lock first"
     )]
     WouldDeadlock {
         /// The lock.

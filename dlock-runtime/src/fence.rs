@@ -38,7 +38,10 @@ pub(crate) fn fence_at(time_of_day: SystemTime) -> u64 {
     u64::try_from(since_epoch.as_micros() / 10).unwrap_or(0)
 }
 
-/// A fencing token: strictly greater than every earlier token of the same key.
+/// A fencing token: for an exclusive lease, strictly greater than every earlier token of the same key.
+///
+/// Shared leases have a token between those of the exclusive leases before and after them. Permit holders that
+/// hold a key together have one token.
 ///
 /// Pass it to the resource that the lock protects, and let the resource refuse smaller tokens, for example
 /// with `UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1`. Check whether a row was changed. A holder

@@ -32,7 +32,8 @@ pub enum LockMode {
     Exclusive,
     /// Any number of holders, but none beside an exclusive one.
     Shared,
-    /// At most this number of holders, which is at least 1, and none beside an exclusive one.
+    /// One of this many permits, at least 1. The lease is granted while fewer holders than this exist and none of
+    /// them is exclusive.
     Permits(u32),
 }
 

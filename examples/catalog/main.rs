@@ -38,7 +38,8 @@ const FRAME: Duration = Duration::from_millis(50);
 /// The output of a process that is connected.
 const READY: &str = "ready";
 
-/// Reads and writes a catalog for three seconds. Exits with 1 if the writer and a reader were inside together.
+/// Reads and writes a catalog for three seconds. Exits with 1 if a reader and the writer
+/// overlapped, a read was mixed, a token was out of order, or one side never ran.
 ///
 /// The readers and the writer are threads of this process, or processes if `DLOCK_URL` is set.
 #[derive(Debug, Parser)]
@@ -238,7 +239,9 @@ fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
         println!("each reader saw whole editions only");
         Ok(ExitCode::SUCCESS)
     } else {
-        println!("WRONG: a reader and the writer were inside at the same time");
+        println!(
+            "WRONG: see the counts above. The last three must be 0, and there must be reads and writes"
+        );
         Ok(ExitCode::FAILURE)
     }
 }

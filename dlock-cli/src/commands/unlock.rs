@@ -24,11 +24,13 @@ use crate::{
 
 /// Force-releases a lock
 ///
-/// It shows the holder, asks for confirmation, and releases only the lease that it has shown.
+/// It shows the holders, asks for confirmation, and releases only a lease that it has shown.
 /// Of a shared lock, it releases the lease of one holder with `--holder`, or of all with
-/// `--all`. While others share the lock, fencing tokens do not stop the writes of a released
-/// holder, because all holders have the same token. The exit code is 1 if the lock is free, if
-/// it has another holder by then, or if the answer is no.
+/// `--all`, including holders that joined later.
+///
+/// While others share the lock, fencing tokens do not stop the writes of a released holder,
+/// because all holders have the same token. The exit code is 1 if the lock is free, if it has
+/// another holder by then, or if the answer is no.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UnlockArgs {
@@ -146,7 +148,9 @@ fn tell(
             "changed" => {
                 format!("`{key}` was not released: it has another holder by now, or is free.")
             }
-            "handed-on" => format!("Released `{key}`: the first waiter holds it now."),
+            "handed-on" => format!(
+                "Released `{key}`: it was granted to the next waiter, or to all that may share it."
+            ),
             "still-shared" => {
                 format!(
                     "Released the lease of {} for `{key}`: others share it.",
@@ -183,7 +187,8 @@ fn consequences(lock: &LockView, wanted: &[HolderView]) -> String {
         )
     } else if lock.holder_count > 1 {
         format!(
-            "All {} holders are notified and lose their leases, also those that joined meanwhile. Work that\n\
+            "All {} holders are notified and lose their leases, including holders that join before the\n\
+             release. Work that\n\
              they have already started can still complete after another client acquired the lock, unless the\n\
              resource checks fencing tokens.",
             lock.holder_count
@@ -205,7 +210,9 @@ fn consequences(lock: &LockView, wanted: &[HolderView]) -> String {
         },
         0 => "There are no waiters: the lock will be free.".to_owned(),
         1 => "1 waiter: it will hold the lock.".to_owned(),
-        count => format!("{count} waiters: the first one will hold the lock."),
+        count => format!(
+            "{count} waiters: the first one, or all at the front that may share the lock, will hold it."
+        ),
     };
     format!("{to_holder}\n{to_waiters}")
 }

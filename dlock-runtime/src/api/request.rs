@@ -59,7 +59,8 @@ impl LockRequest {
     /// Sets shared mode: any number of holders at the same time, but none beside an exclusive one.
     ///
     /// All callers wait in one queue, first come, first served: a shared request that comes after an exclusive
-    /// one waits for it. All who hold a key together have the same [fencing token](crate::FencingToken).
+    /// one waits for it. Calls that hold a key together have the same
+    /// [fencing token](crate::FencingToken), except in a quorum.
     ///
     /// For several keys, it applies to each key without a mode of its own.
     ///
@@ -343,7 +344,8 @@ impl LockRequest {
         }
     }
 
-    /// Acquires the lock if it is free, without waiting. Returns `None` if another holder has it.
+    /// Acquires the lock without waiting. Returns `None` if a holder or an earlier waiter keeps the call out: a
+    /// shared request also fails while an exclusive one waits.
     ///
     /// # Errors
     ///

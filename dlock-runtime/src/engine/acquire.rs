@@ -133,10 +133,13 @@ pub(super) async fn one(
                     .map_err(|loss| acquisition.lost_error(loss))?;
                 let waited = entered.elapsed(now);
                 acquisition.stops_waiting();
-                acquisition.events().acquired(held.token, origin, waited);
                 if let Some(renew_at) = renew_at {
                     renewer::note(&acquisition, renew_at, now);
+                } else {
+                    // The renewer knows the lease already: another task has had it.
+                    origin = LeaseOrigin::HandedOver;
                 }
+                acquisition.events().acquired(held.token, origin, waited);
                 let taken = Taken {
                     place,
                     token: held.token,

@@ -83,7 +83,8 @@ impl LockKeys {
                         key: next.key,
                         option: "shared",
                         reason:
-                            "the call lists this key with shared mode and without; list it once"
+                            "the call lists this key twice: in shared mode, and in the mode of the call; list it \
+                             once"
                                 .into(),
                     });
                 }

@@ -24,8 +24,8 @@ use super::{
 /// cannot keep with [`StoreErrorKind::Unsupported`], and does not shorten it. Managers request only TTLs within
 /// the bounds in its [properties](StoreProperties::ttls).
 ///
-/// Fences are numbers from 1 to 2<sup>51</sup> − 1, see [`AcquireOutcome::Granted`]. The fences of a key always
-/// increase: they survive a restart of the store and the end of every lease and queue. Fences of different keys
+/// Fences are numbers from 1 to 2<sup>51</sup> − 1, see [`AcquireOutcome::Granted`]. The fences of exclusive
+/// leases of a key always increase: they survive a restart of the store and the end of every lease and queue. Fences of different keys
 /// are not compared; [`last_fence`](super::Holder::last_fence) is the last fence of its key.
 ///
 /// Two keys are the same lock only if all their bytes are equal.
@@ -107,7 +107,9 @@ pub trait LockStore: Send + Sync + 'static {
     ///   fence greater than every earlier one.
     /// - The key is free, but other owners wait: the first of them becomes the holder for
     ///   [`GRANT_TTL`](super::GRANT_TTL) and is notified.
-    /// - The key is held: the owner enters the queue or renews its place in it, depending on
+    /// - The key is shared, [`mode`](AcquireRequest::mode) admits another holder, and no living waiter is ahead: the
+    ///   owner joins the holders, with their fence. A mode that is not in [`StoreProperties::modes`] is refused.
+    /// - Otherwise the owner enters the queue or renews its place in it, depending on
     ///   [`AcquireRequest::queue`].
     ///
     /// Errors and cancel safety are those of [the trait](LockStore#errors).

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dlock_runtime::LockMode;
 use dlock_runtime::store::{
     ALIVE, AcquireOutcome, LockStore, Proposal, QuorumNode, ReleaseRequest, Released, RenewBatch,
     Renewal, StoreErrorKind,
@@ -252,28 +253,33 @@ pub(crate) async fn a_release_grants_nothing_to_its_own_owner(make: Make) {
 
 pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_second(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
-    let (lock, holder, waiter) = (key("k"), owner(), owner());
-    take(&store, &lock, holder).await;
-    let notice = Proposal::new(request(&lock, waiter), 0).notice(true);
-    let busy = store.propose(notice).await.unwrap();
-    assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
-    let released = store.release(ReleaseRequest::new(&lock, holder)).await;
-    assert_eq!(released, Ok(Released::WasHeld));
-    assert_eq!(left_of_queue(&mut behind).await, 2);
-    let mut alive = redis::cmd("ZSCORE");
-    alive.arg("dlock:{k}:a").arg(format!("{waiter}!"));
-    let until: u64 = alive.query_async(&mut behind).await.unwrap();
-    let now: (u64, u64) = redis::cmd("TIME").query_async(&mut behind).await.unwrap();
-    assert!(
-        until <= now.0 * 1000 + now.1 / 1000 + 1000,
-        "{until} {now:?}"
-    );
-    let answer = store.propose(notice).await.unwrap();
-    assert!(
-        matches!(answer, AcquireOutcome::Granted { .. }),
-        "{answer:?}"
-    );
-    assert_eq!(left_of_queue(&mut behind).await, 0);
+    let lock = key("k");
+    for (mode, mark) in [(LockMode::Exclusive, "!"), (LockMode::Shared, "+!")] {
+        let (holder, waiter) = (owner(), owner());
+        take(&store, &lock, holder).await;
+        let notice = Proposal::new(request(&lock, waiter).mode(mode), 0).notice(true);
+        let busy = store.propose(notice).await.unwrap();
+        assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
+        let released = store.release(ReleaseRequest::new(&lock, holder)).await;
+        assert_eq!(released, Ok(Released::WasHeld));
+        assert_eq!(left_of_queue(&mut behind).await, 2);
+        let mut alive = redis::cmd("ZSCORE");
+        alive.arg("dlock:{k}:a").arg(format!("{waiter}{mark}"));
+        let until: u64 = alive.query_async(&mut behind).await.unwrap();
+        let now: (u64, u64) = redis::cmd("TIME").query_async(&mut behind).await.unwrap();
+        assert!(
+            until <= now.0 * 1000 + now.1 / 1000 + 1000,
+            "{until} {now:?}"
+        );
+        let answer = store.propose(notice).await.unwrap();
+        assert!(
+            matches!(answer, AcquireOutcome::Granted { .. }),
+            "{answer:?}"
+        );
+        assert_eq!(left_of_queue(&mut behind).await, 0);
+        let released = store.release(ReleaseRequest::new(&lock, waiter).mode(mode));
+        assert_eq!(released.await, Ok(Released::WasHeld));
+    }
 }
 
 /// How many of the two sets of waiters there are.

@@ -34,8 +34,9 @@ pub(crate) struct RunArgs {
     /// run together, but none beside an exclusive holder
     #[arg(long, verbatim_doc_comment, conflicts_with = "permits")]
     pub(super) shared: bool,
-    /// Takes one of so many permits: fewer than this number of
-    /// others hold the lock while the command runs
+    /// Limits how many commands hold the lock at the same time:
+    /// this command starts only while fewer than this number hold
+    /// it. Use the same number everywhere
     #[arg(long, verbatim_doc_comment, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) permits: Option<u32>,
     /// Keeps the lock for at least this time, even if the command

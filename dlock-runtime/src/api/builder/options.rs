@@ -111,8 +111,8 @@ impl LockManagerBuilder {
     /// Sets whether a fresh lease passes from one task of this process to the next without a request. The
     /// default is `true`.
     ///
-    /// A series of hand-overs lasts at most 10 ms and 4095 bodies. Every body has its own fencing token
-    /// either way. Without hand-overs, each call sends two requests, and processes take turns after every
+    /// A series of hand-overs lasts at most 10 ms and 4095 bodies. Every body under an exclusive
+    /// lock has its own fencing token either way. `false` also gives each reader a lease of its own. Without hand-overs, each call sends two requests, and processes take turns after every
     /// call.
     ///
     /// ```
