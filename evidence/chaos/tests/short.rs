@@ -17,7 +17,7 @@ use tokio::sync::OnceCell;
 /// Only a run that hangs takes that long, however loaded the machine is.
 const LIMIT: Duration = Duration::from_secs(400);
 
-/// A mistake of a resource without fences is found only if a late writer has more to write.
+/// Some mistakes show only if somebody else is inside at the right moment.
 const TRIES: usize = 10;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -235,9 +235,15 @@ async fn a_crowd_without_locks_is_found_out() {
     );
 }
 
+/// Nobody may have been inside when a lock was deleted.
 #[tokio::test]
 async fn a_lock_that_anybody_deletes_is_found_out() {
-    assert!(of_cheats("blind-delete").await.overlaps > 0);
+    for _ in 0..TRIES {
+        if of_cheats("blind-delete").await.overlaps > 0 {
+            return;
+        }
+    }
+    panic!("nothing was found in {TRIES} runs");
 }
 
 /// The mistake that was found above is the deletion and nothing else.

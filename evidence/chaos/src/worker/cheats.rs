@@ -10,11 +10,17 @@ use tokio::time::sleep;
 use super::{KEYS, inside::Caller};
 use crate::random::Random;
 
-/// It is not renewed. Most sections are shorter, some are longer.
-const SHORT_TTL: Duration = Duration::from_millis(40);
+/// It is not renewed. Most sections are much shorter, also on a busy machine; some are longer.
+const SHORT_TTL: Duration = Duration::from_millis(400);
 
 /// For how long its holder believes in it.
-const BELIEVED: Duration = Duration::from_millis(37);
+const BELIEVED: Duration = Duration::from_millis(370);
+
+/// The longest step of most sections, in ms.
+const STEP: u64 = 20;
+
+/// The longest step of the others, which may outlive their lock.
+const LONG_STEP: u64 = 500;
 
 const DELETE_OWN: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
@@ -41,12 +47,12 @@ async fn body(
     (key, mode): (&str, Mode),
     token: i64,
     until: Duration,
-    random: &mut Random,
+    (step, random): (u64, &mut Random),
 ) {
     let mut inside = caller.pretend(key, mode, token, until);
     for _ in 0..3 {
         inside.write();
-        sleep(random.millis(20)).await;
+        sleep(random.millis(step)).await;
         inside.sign();
     }
     inside.finish();
@@ -56,7 +62,7 @@ async fn body(
 pub(super) async fn no_lock(caller: &Caller, mode: Mode, random: &mut Random) {
     let key = KEYS[random.below(KEYS.len())];
     let token = i64::try_from(machine_time().as_nanos()).expect("it fits for centuries");
-    body(caller, (key, mode), token, Duration::MAX, random).await;
+    body(caller, (key, mode), token, Duration::MAX, (STEP, random)).await;
 }
 
 /// Takes a lock with `SET NX PX`, and deletes it in the end, though it may have ended by then.
@@ -71,16 +77,17 @@ pub(super) async fn by_hand(caller: &Caller, url: &str, random: &mut Random, del
     let Some(taken) = take(&mut connection, key, owner).await else {
         return;
     };
-    let mode = Mode::Exclusive;
-    body(caller, (key, mode), taken.token, taken.until, random).await;
+    let step = if random.one_in(8) { LONG_STEP } else { STEP };
+    let lock = (key, Mode::Exclusive);
+    body(caller, lock, taken.token, taken.until, (step, random)).await;
     let deleted = match delete {
         Delete::Any => {
             let mut order = redis::cmd("DEL");
-            order.arg(lock(key)).exec_async(&mut connection).await
+            order.arg(lock_of(key)).exec_async(&mut connection).await
         }
         Delete::Own => {
             let script = Script::new(DELETE_OWN);
-            let mut call = script.key(lock(key));
+            let mut call = script.key(lock_of(key));
             call.arg(taken.owner).invoke_async(&mut connection).await
         }
     };
@@ -89,7 +96,7 @@ pub(super) async fn by_hand(caller: &Caller, url: &str, random: &mut Random, del
 
 async fn take(connection: &mut MultiplexedConnection, key: &str, owner: String) -> Option<Taken> {
     let mut set = redis::cmd("SET");
-    set.arg(lock(key)).arg(&owner).arg("NX").arg("PX");
+    set.arg(lock_of(key)).arg(&owner).arg("NX").arg("PX");
     set.arg(u64::try_from(SHORT_TTL.as_millis()).expect("it is short"));
     let until = loop {
         let from = machine_time();
@@ -109,7 +116,7 @@ async fn take(connection: &mut MultiplexedConnection, key: &str, owner: String) 
     })
 }
 
-fn lock(key: &str) -> String {
+fn lock_of(key: &str) -> String {
     format!("dlock:{{{key}}}")
 }
 
