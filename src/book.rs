@@ -44,6 +44,7 @@ macro_rules! links {
          [errors#unavailable]: crate::book::errors#unavailable\n\
          [errors#unsupported]: crate::book::errors#unsupported\n\
          [errors#would-deadlock]: crate::book::errors#would-deadlock\n\
+         [errors#wrong-type]: crate::book::errors#wrong-type\n\
          [fencing]: crate::book::fencing\n\
          [fencing#readers-and-permit-holders]: crate::book::fencing#readers-and-permit-holders\n\
          [fencing-column]: crate::book::fencing_column\n\
@@ -62,6 +63,7 @@ macro_rules! links {
          [permissions]: crate::book::permissions\n\
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
+         [permissions#services]: crate::book::permissions#services\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\

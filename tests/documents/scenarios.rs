@@ -17,7 +17,7 @@ const SECTIONS: [(char, usize); 9] = [
     ('F', 12),
     ('G', 20),
     ('H', 16),
-    ('I', 15),
+    ('I', 18),
 ];
 
 /// A reason is a sentence.
