@@ -111,7 +111,7 @@ pub(super) const ALL: &[Mutant] = &[
         SHARING,
         "«try('ZADD', living, 'LT', now + told_for, member)» tell_waiter(waiter, '0')",
         "try('ZREM', queue, member)",
-        SERVER,
+        &[Tests(STORE, &["keeps_its_place"])],
     ),
     Mutant::new(
         "unseen-holders-are-none",
