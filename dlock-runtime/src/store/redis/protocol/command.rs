@@ -281,7 +281,7 @@ impl Command {
             return self.cmd.clone();
         };
         let mut cmd = redis::cmd("EVAL");
-        cmd.arg(script.source);
+        cmd.arg(&script.source);
         for argument in self.arguments().skip(2) {
             cmd.arg(argument);
         }

@@ -40,19 +40,24 @@ pub(crate) static UNLOCK: LazyLock<Script> = LazyLock::new(|| {
 
 /// Returns the source of every script that a lock usually needs, to be loaded on a new connection.
 pub(crate) fn sources() -> [&'static str; 3] {
-    [ACQUIRE.source, RENEW.source, RELEASE.source]
+    [&ACQUIRE, &RENEW, &RELEASE].map(|script| &*script.source)
 }
 
 pub(crate) struct Script {
     pub(crate) name: &'static str,
-    pub(crate) source: &'static str,
+    /// Without comments and indents. A client that has not logged in may send 16 KiB at once: the server answers
+    /// a longer text by closing the connection, and the reason is lost.
+    pub(crate) source: String,
     pub(crate) hash: String,
     pub(crate) key_count: usize,
 }
 
 impl Script {
-    fn new(name: &'static str, source: &'static str, key_count: usize) -> Self {
-        let hash = redis::Script::new(source).get_hash().to_owned();
+    fn new(name: &'static str, text: &str, key_count: usize) -> Self {
+        let lines = text.lines().map(str::trim_start);
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+        let source = lines.collect::<Vec<_>>().join("\n");
+        let hash = redis::Script::new(&source).get_hash().to_owned();
         Self {
             name,
             source,
@@ -62,10 +67,24 @@ impl Script {
     }
 
     /// Returns the command that is called in a line.
-    pub(crate) fn command(&self, line: usize) -> Option<&'static str> {
+    pub(crate) fn command(&self, line: usize) -> Option<&str> {
         let line = self.source.lines().nth(line.checked_sub(1)?)?;
         line.split('\'')
             .nth(1)
             .filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_without_a_login_may_send_every_script() {
+        for script in [&*ACQUIRE, &*RENEW, &*RELEASE, &*RAISE, &*DROP] {
+            let (name, length) = (script.name, script.source.len());
+            assert!(length <= 16 * 1024, "{name}: {length} bytes");
+            assert!(!script.source.contains("\n--"), "{name}");
+        }
     }
 }
