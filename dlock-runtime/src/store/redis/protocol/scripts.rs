@@ -53,10 +53,8 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(name: &'static str, text: &str, key_count: usize) -> Self {
-        let lines = text.lines().map(str::trim_start);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
-        let source = lines.collect::<Vec<_>>().join("\n");
+    fn new(name: &'static str, source: &'static str, key_count: usize) -> Self {
+        let source = without_comments(source);
         let hash = redis::Script::new(&source).get_hash().to_owned();
         Self {
             name,
@@ -73,6 +71,12 @@ impl Script {
             .nth(1)
             .filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()))
     }
+}
+
+fn without_comments(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
