@@ -12,6 +12,7 @@ pub mod memory;
 mod node;
 mod properties;
 pub mod quorum;
+mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod request;
@@ -24,6 +25,7 @@ pub use contract::{LockStore, renew_each};
 pub use hint::{Hint, HintReceiver, HintSink};
 pub use node::QuorumNode;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
+pub use record::LeaseRecord;
 pub use request::{
     AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch, RenewRequest,
 };

@@ -20,7 +20,7 @@ use crate::{
     engine::{
         acquire::Taken,
         acquisition::Acquisition,
-        release::{Occupied, release},
+        release::{Occupied, abandon, release},
     },
     error::LockError,
     exclusive::Exclusive,
@@ -114,6 +114,31 @@ impl LockGuard {
     /// ```
     pub fn run_while_held<F: Future>(&self, body: F) -> RunWhileHeld<'_, F> {
         RunWhileHeld::new(&self.lease, body)
+    }
+
+    /// Ends the guard without a release: the lease ends at its TTL, unless its store ends it in another way, such as
+    /// with a transaction.
+    ///
+    /// For code that has taken the lease over in the store itself. Everywhere else, use [`release`](Self::release).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// guard.leave();
+    /// assert!(manager.lock("order:42").try_acquire().await?.is_none(), "until its TTL is over");
+    /// # Ok(()) }
+    /// ```
+    pub fn leave(self) {
+        let Lease { place, others, .. } = self.lease;
+        // Another task of this process would take the lease over with the place.
+        place.acquisition.bind().ok();
+        abandon(place);
+        for lease in others.into_iter().flat_map(|others| others.0) {
+            lease.place.acquisition.bind().ok();
+            abandon(lease.place);
+        }
     }
 
     /// Releases the lock and waits until the store has confirmed the release.

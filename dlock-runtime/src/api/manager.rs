@@ -128,6 +128,22 @@ impl LockManager {
         outcome
     }
 
+    /// Returns the store of this manager, if it is a `T`: the type that the store names as its
+    /// [extension](crate::store::StoreProperties::extension).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{LockManager, store::memory::MemoryStore};
+    ///
+    /// let manager = LockManager::memory();
+    /// let store = manager.store::<MemoryStore>().expect("it was made over one");
+    /// assert!(store.is_empty());
+    /// ```
+    #[must_use]
+    pub fn store<T: 'static>(&self) -> Option<&T> {
+        self.0.store.extension()
+    }
+
     pub(crate) fn new(core: Arc<Engine>) -> Self {
         Self(core)
     }

@@ -252,6 +252,18 @@ impl Acquisition {
         held.map(drop).map_err(|loss| self.lost_error(loss))
     }
 
+    /// Keeps the lease from being handed over, and returns the owner under which the store knows it.
+    pub(crate) fn bind(&self) -> Result<OwnerId, LockError> {
+        self.ensure_at(self.now())?;
+        let owner = self.entry.state().bind(self.id);
+        owner.ok_or_else(|| {
+            self.lost_error(Loss {
+                cause: LostCause::Expired,
+                held_for: Duration::ZERO,
+            })
+        })
+    }
+
     /// Waits until the lease is lost.
     pub(crate) async fn lost(&self) -> LockError {
         loop {

@@ -84,6 +84,21 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
     end_of_lost(&acquisition, loss)
 }
 
+/// Ends the attempt without a request: what the store keeps of the lease ends by itself.
+pub(crate) fn abandon(mut place: Occupied) {
+    let acquisition = place.acquisition.clone();
+    place.left = true;
+    acquisition.stops_waiting();
+    let now = acquisition.now();
+    if !acquisition.core.store.is_ours(now) {
+        return;
+    }
+    if begin(&acquisition, now).is_some() {
+        acquisition.event(Event::Abandoned);
+    }
+    acquisition.events().left(now);
+}
+
 fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
     let error = acquisition.lost_error(loss);
     match acquisition.timing.on_lost {

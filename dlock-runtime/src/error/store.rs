@@ -34,7 +34,6 @@ enum RequestFate {
     /// The request had no effect, because it was never sent.
     Unsent,
     /// The request had no effect, because the store refused all of it.
-    #[cfg(feature = "redis")]
     Refused,
     /// The request may have had an effect.
     Possible,
@@ -61,7 +60,17 @@ impl StoreError {
     }
 
     /// Returns the same error without the advice of its kind. The message contains its own advice.
-    pub(crate) fn with_advice(mut self) -> Self {
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// let text = "the table is missing; run `migrate`";
+    /// let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
+    /// assert_eq!(error.to_string(), text);
+    /// ```
+    #[must_use]
+    pub fn with_advice(mut self) -> Self {
         self.is_advice = true;
         self
     }
@@ -92,8 +101,17 @@ impl StoreError {
 
     /// Returns the same error for a request that the store refused before its first write, whatever the kind
     /// says.
-    #[cfg(feature = "redis")]
-    pub(crate) fn without_effect(mut self) -> Self {
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// // The transaction was rolled back, so dlock releases nothing.
+    /// let error = StoreError::new(StoreErrorKind::Refused, "a deadlock was detected").without_effect();
+    /// assert_eq!(error.kind(), StoreErrorKind::Refused);
+    /// ```
+    #[must_use]
+    pub fn without_effect(mut self) -> Self {
         self.effect = RequestFate::Refused;
         self
     }
@@ -226,9 +244,7 @@ impl StoreError {
         );
         match self.effect {
             RequestFate::ByKind => refused_whole,
-            RequestFate::Unsent => true,
-            #[cfg(feature = "redis")]
-            RequestFate::Refused => true,
+            RequestFate::Unsent | RequestFate::Refused => true,
             RequestFate::Possible => false,
         }
     }

@@ -25,6 +25,7 @@ use crate::{
     clock::Moment,
     error::{LostCause, StoreError, StoreErrorKind},
     options::Wait,
+    owner::OwnerId,
     random::jittered,
 };
 
@@ -128,6 +129,16 @@ impl<T> Attempt<T> {
             since: hold.since,
             deadline: hold.deadline(),
         })
+    }
+
+    /// Keeps the lease from other tasks of this process, because something outside depends on it. Returns the owner
+    /// under which the store knows it.
+    pub(super) fn bind(&mut self) -> Option<OwnerId> {
+        let Phase::Holding(hold) = &mut self.phase else {
+            return None;
+        };
+        hold.is_bound = true;
+        Some(self.claim.owner)
     }
 
     /// Returns the remaining validity of the lease, if it is held.

@@ -110,6 +110,13 @@ impl<T: Clone> KeyState<T> {
         None
     }
 
+    /// Keeps the lease of attempt `id` from being handed over: something outside this process depends on it, and
+    /// perhaps for longer than the body. Returns its owner, or `None` if there is no lease.
+    pub(crate) fn bind(&mut self, id: AttemptId) -> Option<OwnerId> {
+        let mut holding = self.front.iter_mut().chain(&mut self.pool);
+        holding.find(|it| it.is_used_by(id))?.bind()
+    }
+
     /// Returns the task that holds the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())

@@ -124,6 +124,11 @@ impl OwnStore {
         }
     }
 
+    /// Returns the store's extension, if it has this type.
+    pub(crate) fn extension<T: 'static>(&self) -> Option<&T> {
+        self.store.properties().extension?.downcast_ref()
+    }
+
     pub(crate) fn gives_up_after(&self) -> Option<Duration> {
         self.properties.gives_up_after
     }

@@ -166,6 +166,7 @@ impl LockStore for MemoryStore {
         properties
             .ttls(Duration::from_millis(1), MAX_TTL)
             .hooks(self)
+            .extension(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The properties of a store that its managers need, and the hooks by which managers register.
 
-use std::{fmt, future::Future, pin::Pin, time::Duration};
+use std::{any::Any, fmt, future::Future, pin::Pin, time::Duration};
 
 use super::{HintSink, ReleaseRequest};
 use crate::{
@@ -64,6 +64,9 @@ pub struct StoreProperties<'a> {
     /// The hooks by which managers register, with the last resort of a release. If not set, the store has
     /// neither.
     pub hooks: Option<&'a dyn StoreHooks>,
+    /// The value by which code that knows the store's type finds it behind a manager or a lease, see
+    /// [`LockManager::store`](crate::LockManager::store). If not set, the store is not found.
+    pub extension: Option<&'a (dyn Any + Send + Sync)>,
 }
 
 impl<'a> StoreProperties<'a> {
@@ -79,6 +82,7 @@ impl<'a> StoreProperties<'a> {
             longest_ttl: MAX_TTL,
             modes: LockModes::EXCLUSIVE,
             hooks: None,
+            extension: None,
         }
     }
 
@@ -132,6 +136,13 @@ impl<'a> StoreProperties<'a> {
         self
     }
 
+    /// Sets the value by which code that knows the store's type finds it: usually the store itself.
+    #[must_use]
+    pub const fn extension(mut self, extension: &'a (dyn Any + Send + Sync)) -> Self {
+        self.extension = Some(extension);
+        self
+    }
+
     /// Returns the option that the store cannot support, and the reason.
     pub(crate) fn fault(&self, timing: &Timing) -> Option<(&'static str, String)> {
         match timing.mode {
@@ -153,8 +164,8 @@ impl<'a> StoreProperties<'a> {
         })
     }
 
-    /// Returns the same properties without hooks and without their lifetime. Managers then do not register, so
-    /// waiters are not notified of grants and poll.
+    /// Returns the same properties without hooks, without the extension and without their lifetime. Managers then
+    /// do not register, so waiters are not notified of grants and poll.
     #[must_use]
     pub const fn without_hooks(self) -> StoreProperties<'static> {
         StoreProperties {
@@ -165,6 +176,7 @@ impl<'a> StoreProperties<'a> {
             longest_ttl: self.longest_ttl,
             modes: self.modes,
             hooks: None,
+            extension: None,
         }
     }
 }
@@ -185,6 +197,7 @@ impl fmt::Debug for StoreProperties<'_> {
             .field("longest_ttl", &self.longest_ttl)
             .field("modes", &self.modes)
             .field("has_hooks", &self.hooks.is_some())
+            .field("has_extension", &self.extension.is_some())
             .finish()
     }
 }

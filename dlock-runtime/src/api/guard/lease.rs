@@ -9,6 +9,7 @@ use crate::{
     error::LockError,
     fence::FencingToken,
     key::LockKey,
+    store::LeaseRecord,
 };
 
 /// The right to hold a key, or several keys, until a deadline.
@@ -128,6 +129,60 @@ impl Lease {
         let key = key.as_ref();
         let mut tokens = self.fencing_tokens();
         tokens.find_map(|(held, token)| (held.as_str() == key).then_some(token))
+    }
+
+    /// Returns the leases as the store knows them, one for each key in the order of the call, for code that checks
+    /// them in the store itself, such as in a transaction.
+    ///
+    /// From then on the lease is not handed over to another task of this process: what was checked may depend on
+    /// it for longer than the body.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`LockError::Lost`] if the lease is lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let records = guard.records()?;
+    /// assert_eq!(records[0].key, guard.key());
+    /// assert_eq!(records[0].fence, guard.fencing_token().fence());
+    /// guard.release().await
+    /// # }
+    /// ```
+    pub fn records(&self) -> Result<Vec<LeaseRecord<'_>>, LockError> {
+        let records = self.each().map(|lease| {
+            Ok(LeaseRecord {
+                key: lease.key(),
+                owner: lease.place.acquisition.bind()?,
+                fence: lease.token.fence(),
+            })
+        });
+        records.collect()
+    }
+
+    /// Returns the store that granted the lease, if it is a `T`, like
+    /// [`LockManager::store`](crate::LockManager::store).
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// use dlock::store::memory::MemoryStore;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// let guard = manager.lock("order:42").acquire().await?;
+    /// let store = guard.store::<MemoryStore>().expect("the manager was made over one");
+    /// assert_eq!(store.len(), 1);
+    /// guard.release().await
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn store<T: 'static>(&self) -> Option<&T> {
+        self.place.acquisition.core.store.extension()
     }
 
     /// Returns how long the lease is valid without another renewal, or zero once it is lost.

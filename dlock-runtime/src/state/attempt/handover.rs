@@ -49,6 +49,7 @@ impl<T> Attempt<T> {
 
     fn is_fresh(&self, hold: &Hold, now: Moment) -> bool {
         hold.failure.is_none()
+            && !hold.is_bound
             && hold.granted_at.elapsed(now) <= LONGEST_TURN
             && hold.remaining(now) >= self.claim.least()
             && self.claim.next_token(hold.token.fence()).is_some()

@@ -18,6 +18,10 @@ pub(super) const BETWEEN_DOUBTS: Duration = Duration::from_millis(250);
 const GRANT_STEP: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "four facts that do not depend on each other"
+)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
     /// When the body received the lease, which may expire before that.
@@ -35,6 +39,9 @@ pub(super) struct Hold {
     pub(super) entered: bool,
     /// `true` if the renewer would not check, or not early enough.
     pub(super) unnoted: bool,
+    /// `true` if something outside this process, such as a transaction, depends on this lease of this owner, and
+    /// perhaps for longer than the body.
+    pub(super) is_bound: bool,
 }
 
 /// Messages that cast doubt on the lease.
@@ -79,6 +86,7 @@ impl Hold {
             },
             entered: false,
             unnoted: true,
+            is_bound: false,
         }
     }
 
