@@ -1,7 +1,8 @@
 //! Starts and breaks real servers, connections and processes for the tests of dlock.
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
-//! master, [`Cluster`] several that share slots. [`Proxy`] makes the network in front of one
+//! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
+//! before one. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets.
@@ -22,6 +23,7 @@ mod machine_time;
 mod poll;
 mod pool;
 mod port;
+mod postgres;
 mod process;
 mod program;
 mod proxy;
@@ -38,6 +40,7 @@ pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use pool::Pooled;
+pub use postgres::{PgBouncer, PostgresOptions, PostgresServer};
 pub use process::{Worker, example_path};
 pub use program::{Make, python};
 pub use proxy::Proxy;

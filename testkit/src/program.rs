@@ -60,6 +60,35 @@ impl Make {
     }
 }
 
+/// The directory with the programs of PostgreSQL: `DLOCK_POSTGRES`, or what `cargo xtask test` gets.
+pub(crate) fn postgres() -> PathBuf {
+    let ours = || Some(tool_at("postgresql/bin/postgres")?.parent()?.to_path_buf());
+    named("DLOCK_POSTGRES").or_else(ours).unwrap_or_else(|| {
+        panic!(
+            "these tests need PostgreSQL: `cargo xtask test server` gets it, or name the directory with its \
+             programs in DLOCK_POSTGRES"
+        )
+    })
+}
+
+/// `DLOCK_PGBOUNCER`, or the one that `cargo xtask test` gets.
+pub(crate) fn pgbouncer() -> PathBuf {
+    let ours = || tool_at("postgresql/usr/sbin/pgbouncer");
+    named("DLOCK_PGBOUNCER").or_else(ours).unwrap_or_else(|| {
+        panic!(
+            "these tests need PgBouncer: `cargo xtask test server` gets it, or name its program in \
+             DLOCK_PGBOUNCER"
+        )
+    })
+}
+
+/// The libraries that were unpacked beside PostgreSQL, because this machine has none of its own.
+pub(crate) fn postgres_libraries() -> OsString {
+    let lists = tool_at("postgresql/libraries");
+    let read = lists.and_then(|list| std::fs::read_to_string(list).ok());
+    read.unwrap_or_default().trim().into()
+}
+
 /// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
 /// `cargo xtask test` gets for it.
 #[must_use]

@@ -14,7 +14,7 @@ use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{api, book, cargo, editor, links, server, supply, tools, words};
+use crate::{api, book, cargo, editor, links, postgres, server, supply, tools, words};
 
 /// The steps that mostly compile, and the examples of the documentation.
 const BESIDE: [Step; 5] = [
@@ -180,6 +180,7 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
         Step::Server => {
             server::provide()?;
             tools::provide()?;
+            postgres::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,

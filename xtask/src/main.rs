@@ -20,6 +20,7 @@ mod msrv;
 mod mutants;
 mod package;
 mod packages;
+mod postgres;
 mod server;
 mod steps;
 mod supply;

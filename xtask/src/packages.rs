@@ -56,6 +56,13 @@ impl Facts {
     }
 }
 
+/// Gets the lists of packages anew, where that is allowed.
+pub(crate) fn update() {
+    if let Ok(sudo) = Facts::gather().plan() {
+        apt_get(sudo, &["update"]);
+    }
+}
+
 /// Installs packages; whether that succeeded.
 pub(crate) fn install(sudo: bool, packages: &[&str]) -> bool {
     // A mirror that is down need not be the one that has the package.

@@ -1,0 +1,312 @@
+//! The URL of a store, and the two ways to the server that it names.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use dlock_runtime::{ConnectError, store::StoreOptions};
+use tokio_postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+use url::form_urlencoded;
+
+use crate::{schema::Schema, tls};
+
+/// The longest name of a connection in PostgreSQL.
+const LONGEST_NAME: usize = 63;
+
+/// What a store needs to know of its server.
+#[derive(Clone)]
+pub(crate) struct Config {
+    /// The way of all requests.
+    pub(crate) requests: Route,
+    /// The way of renewals and messages.
+    pub(crate) messages: Route,
+    /// Whether messages are to be had on that way, as far as the URL says.
+    pub(crate) listen: Listen,
+    pub(crate) schema: Schema,
+    pub(crate) response_limit: Duration,
+    pub(crate) connect_limit: Duration,
+    /// The URL without its password.
+    pub(crate) shown: String,
+}
+
+/// Whether a manager listens for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// Unless a pooler is found on the way.
+    Direct,
+    /// The URL names a server for it.
+    Always,
+    /// `listen=off`.
+    Never,
+}
+
+/// The way to a server.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) config: tokio_postgres::Config,
+    /// `None` for a connection without TLS.
+    pub(crate) tls: Option<MakeRustlsConnect>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &self.shown)
+            .field("schema", &self.schema)
+            .field("listen", &self.listen)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The options of the URL that are dlock's, or that tokio-postgres does not know.
+#[derive(Default)]
+struct Own {
+    schema: Option<String>,
+    listen: Option<String>,
+    ssl_mode: Option<String>,
+    files: tls::Files,
+}
+
+impl Config {
+    /// Reads the URL.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidUrl`] with the reason, without the password.
+    pub(crate) fn parse(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
+        let shown = shown(url);
+        let refused = |reason: String| ConnectError::InvalidUrl {
+            url: shown.clone(),
+            reason,
+        };
+        let (rest, own) = split(url).map_err(refused)?;
+        let mut config = tokio_postgres::Config::from_str(&rest).map_err(|error| {
+            // The text of the source names the option, and no value of it.
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            refused(source.unwrap_or_else(|| error.to_string()))
+        })?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(refused(
+                "it names no host; write `postgres://user@host/database`".to_owned(),
+            ));
+        }
+        if config.get_user().is_none() {
+            return Err(refused(
+                "it names no user; write `postgres://user@host/database`".to_owned(),
+            ));
+        }
+        let schema = own.schema.unwrap_or_else(|| options.namespace.clone());
+        let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
+        if config.get_application_name().is_none() && !options.label.is_empty() {
+            let name: String = options.label.chars().take(LONGEST_NAME).collect();
+            config.application_name(name);
+        }
+        config
+            .connect_timeout(options.connect_timeout)
+            .keepalives_idle(Duration::from_secs(15))
+            .keepalives_interval(Duration::from_secs(5))
+            .keepalives_retries(3);
+        let tls = match own.ssl_mode.as_deref() {
+            // An unverified connection would look like a safe one.
+            None | Some("disable" | "allow" | "prefer") => None,
+            Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(&own.files)?),
+            Some(_) => {
+                return Err(refused(
+                    "`sslmode` is `disable` or `require`, which verifies the server's certificate"
+                        .to_owned(),
+                ));
+            }
+        };
+        config.ssl_mode(if tls.is_some() {
+            SslMode::Require
+        } else {
+            SslMode::Disable
+        });
+        let requests = Route { config, tls };
+        let (listen, messages) = match own.listen.as_deref() {
+            None => (Listen::Direct, requests.clone()),
+            Some("off") => (Listen::Never, requests.clone()),
+            Some(address) => (Listen::Always, requests.to(address).map_err(refused)?),
+        };
+        Ok(Self {
+            requests,
+            messages,
+            listen,
+            schema,
+            response_limit: options.response_timeout,
+            connect_limit: options.connect_timeout,
+            shown: shown.clone(),
+        })
+    }
+}
+
+impl Route {
+    /// The same login on another host, `host` or `host:port`.
+    fn to(&self, address: &str) -> Result<Self, String> {
+        let (host, port) = match address.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                let port = port
+                    .parse()
+                    .map_err(|_| format!("`listen`: `{port}` is not a port"))?;
+                (host, port)
+            }
+            _ => (address, 5432),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(
+                "`listen` names no host; write `listen=host:5432`, or `listen=off`".to_owned(),
+            );
+        }
+        let from = &self.config;
+        let mut config = tokio_postgres::Config::new();
+        config.host(host).port(port).ssl_mode(from.get_ssl_mode());
+        config
+            .keepalives_idle(from.get_keepalives_idle())
+            .channel_binding(from.get_channel_binding());
+        if let Some(user) = from.get_user() {
+            config.user(user);
+        }
+        if let Some(password) = from.get_password() {
+            config.password(password);
+        }
+        if let Some(name) = from.get_dbname() {
+            config.dbname(name);
+        }
+        if let Some(name) = from.get_application_name() {
+            config.application_name(name);
+        }
+        if let Some(limit) = from.get_connect_timeout() {
+            config.connect_timeout(*limit);
+        }
+        Ok(Self {
+            config,
+            tls: self.tls.clone(),
+        })
+    }
+}
+
+/// Takes dlock's own options from the URL.
+fn split(url: &str) -> Result<(String, Own), String> {
+    let mut own = Own::default();
+    let Some((base, query)) = url.split_once('?') else {
+        return Ok((url.to_owned(), own));
+    };
+    let mut rest = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let slot = match &*name {
+            "schema" => &mut own.schema,
+            "listen" => &mut own.listen,
+            "sslmode" => &mut own.ssl_mode,
+            "sslrootcert" => &mut own.files.root,
+            "sslcert" => &mut own.files.cert,
+            "sslkey" => &mut own.files.key,
+            _ => {
+                rest.append_pair(&name, &value);
+                continue;
+            }
+        };
+        if slot.replace(value.into_owned()).is_some() {
+            return Err(format!("`{name}` is there twice; remove one"));
+        }
+    }
+    if own.files.cert.is_some() != own.files.key.is_some() {
+        return Err("`sslcert` and `sslkey` belong together; write both".to_owned());
+    }
+    // tokio-postgres reads `%20` and not `+`.
+    let rest = rest.finish().replace('+', "%20");
+    let all = if rest.is_empty() {
+        base.to_owned()
+    } else {
+        format!("{base}?{rest}")
+    };
+    Ok((all, own))
+}
+
+/// The URL with its scheme, hosts and database only, or less where it is not certain that a part is no password.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "postgres://…".to_owned();
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let hosts = place.split('/').next().unwrap_or_default();
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let mut ports = hosts.split(',').filter(|host| !host.ends_with(']'));
+    let are_ports = ports.all(|host| host.rsplit_once(':').is_none_or(|(_, port)| is_port(port)));
+    if query.contains('@') || !are_ports {
+        return format!("{scheme}://…");
+    }
+    format!("{scheme}://{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> Result<Config, ConnectError> {
+        Config::parse(url, &StoreOptions::default())
+    }
+
+    #[test]
+    fn the_namespace_is_the_schema_unless_the_url_names_another() {
+        let usual = parsed("postgres://shop:pass@db:5433/shop").unwrap();
+        assert_eq!(
+            (usual.schema.name(), usual.listen),
+            ("dlock", Listen::Direct)
+        );
+        assert_eq!(usual.shown, "postgres://db:5433/shop");
+        let other = parsed("postgres://shop@db/shop?schema=locks%202&connect_timeout=3").unwrap();
+        assert_eq!(other.schema.name(), "locks 2");
+    }
+
+    #[test]
+    fn messages_may_take_another_way() {
+        let found = parsed("postgres://shop:pass@pooler:6432/shop?listen=db:5433").unwrap();
+        assert_eq!(found.listen, Listen::Always);
+        assert_eq!(found.requests.config.get_ports(), [6432]);
+        assert_eq!(found.messages.config.get_ports(), [5433]);
+        assert_eq!(found.messages.config.get_password(), Some(&b"pass"[..]));
+        let off = parsed("postgres://shop@pooler/shop?listen=off").unwrap();
+        assert_eq!(off.listen, Listen::Never);
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
+        for (url, why) in [
+            ("postgres:///shop", "no host"),
+            ("postgres://db/shop", "no user"),
+            (
+                "postgres://shop:hush@db/shop?schema=a&schema=b",
+                "`schema` is there twice",
+            ),
+            (
+                "postgres://shop:hush@db/shop?schema=",
+                "between 1 and 63 bytes",
+            ),
+            (
+                "postgres://shop:hush@db/shop?listen=db:x",
+                "`x` is not a port",
+            ),
+            (
+                "postgres://shop:hush@db/shop?sslmode=sometimes",
+                "`sslmode`",
+            ),
+            (
+                "postgres://shop:hush@db/shop?sslcert=a.pem",
+                "belong together",
+            ),
+            ("postgres://shop:hush@db/shop?colour=red", "colour"),
+            ("postgres://shop:hush@db:port/shop", "port"),
+            ("postgres://shop:hush/shop", "port"),
+            ("postgres://shop:a?hush@db/shop", "port"),
+        ] {
+            let error = parsed(url).expect_err(url).to_string();
+            assert!(
+                error.contains(why) && !error.contains("hush"),
+                "{url}: {error}"
+            );
+        }
+        let error = parsed("postgres://shop@db/shop?sslmode=require&sslrootcert=/none.pem");
+        assert!(error.unwrap_err().to_string().contains("`sslrootcert`"));
+    }
+}

@@ -1,0 +1,330 @@
+-- Locks of dlock, version 1. `{schema}` stands for the name of the schema.
+--
+-- The row of `lock` is the mutex of a key: whoever changes holders or waiters locks it FOR NO KEY UPDATE first, in a
+-- transaction of one statement. A row of `holder` is a lease. What changes leases without the mutex locks only that
+-- row: a renewal FOR NO KEY UPDATE, a user's transaction that depends on the lease FOR KEY SHARE. A lease is removed
+-- only by who gets its row FOR UPDATE without waiting, so nobody ever waits for a user's transaction.
+--
+-- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
+
+CREATE TABLE {schema}.lock (
+    key text COLLATE "C" PRIMARY KEY,
+    -- The last number that was given: a fence, or the number of a grant.
+    last_fence bigint NOT NULL DEFAULT 0,
+    -- The fence of the holders.
+    epoch bigint NOT NULL DEFAULT 0,
+    is_shared boolean NOT NULL DEFAULT false,
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 70);
+
+CREATE TABLE {schema}.holder (
+    key text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    fence bigint NOT NULL,
+    ends timestamptz NOT NULL,
+    label text,
+    function text,
+    PRIMARY KEY (key, owner)
+) WITH (fillfactor = 70);
+
+-- Not logged: after a crash the waiters ask again.
+CREATE UNLOGGED TABLE {schema}.waiter (
+    key text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY,
+    -- 0 for exclusive, -1 for shared, otherwise the number of permits.
+    most integer NOT NULL,
+    alive timestamptz NOT NULL,
+    PRIMARY KEY (key, owner)
+) WITH (fillfactor = 70);
+
+CREATE FUNCTION {schema}.version() RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
+
+-- The next number for a key: the clock in units of 10 microseconds since 2024, or one more than the last.
+CREATE FUNCTION {schema}.next_fence(_last bigint, _now timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT greatest(_last + 1, floor((extract(epoch FROM _now) - 1704067200) * 100000)::bigint)
+$$;
+
+-- Whether a key with this many holders lets in one more.
+CREATE FUNCTION {schema}.admits(_most integer, _holders bigint, _is_shared boolean) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN _most = 0 THEN _holders = 0
+                WHEN _most < 0 THEN _holders = 0 OR _is_shared
+                ELSE (_holders = 0 OR _is_shared) AND _holders < _most END
+$$;
+
+-- A commit that a crash may undo would give a lease to two.
+CREATE FUNCTION {schema}.commit_durably() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+END $$;
+
+-- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
+CREATE FUNCTION {schema}.remove_ended(_key text, _now timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.ends <= _now) THEN
+        DELETE FROM {schema}.holder h
+        USING (SELECT e.owner FROM {schema}.holder e WHERE e.key = _key AND e.ends <= _now FOR UPDATE SKIP LOCKED) ended
+        WHERE h.key = _key AND h.owner = ended.owner;
+    END IF;
+END $$;
+
+-- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
+-- notifies them; 64 at most, and none behind `_before`. The mutex is locked. Returns how many.
+CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _lock {schema}.lock;
+    _next {schema}.waiter;
+    _holders bigint;
+    _granted integer := 0;
+BEGIN
+    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.alive <= _now;
+    SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+    IF NOT FOUND OR _next.owner = _before THEN
+        RETURN 0;
+    END IF;
+    SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
+    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key;
+    WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _lock.is_shared) LOOP
+        _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
+        IF _holders = 0 THEN
+            _lock.epoch := _lock.last_fence;
+            _lock.is_shared := _next.most <> 0;
+        END IF;
+        INSERT INTO {schema}.holder (key, owner, fence, ends)
+            VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
+        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner;
+        PERFORM pg_notify('dlock_' || split_part(_next.owner, '.', 1),
+            concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
+        _granted := _granted + 1;
+        _holders := _holders + 1;
+        SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+        EXIT WHEN NOT FOUND OR _next.owner = _before;
+    END LOOP;
+    IF _granted > 0 THEN
+        UPDATE {schema}.lock l
+            SET last_fence = _lock.last_fence, epoch = _lock.epoch, is_shared = _lock.is_shared, used_at = _now
+            WHERE l.key = _key;
+    END IF;
+    RETURN _granted;
+END $$;
+
+-- Requests a lease. `_most` as in `waiter`. The place counts from 0 and is null for who does not wait.
+CREATE FUNCTION {schema}.acquire(
+    _key text, _owner text, _ttl_ms bigint, _most integer, _queue boolean, _label text, _function text,
+    OUT is_granted boolean, OUT fence bigint, OUT last_fence bigint, OUT place bigint,
+    OUT label text, OUT function text, OUT rest_ms bigint, OUT others bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    _now timestamptz;
+    _lock {schema}.lock;
+    _own {schema}.holder;
+    _first text;
+    _gave boolean;
+    _holders bigint;
+    _earliest timestamptz;
+BEGIN
+    LOOP
+        SELECT * INTO _lock FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO {schema}.lock (key) VALUES (_key) ON CONFLICT DO NOTHING;
+    END LOOP;
+    _now := clock_timestamp();
+    PERFORM {schema}.remove_ended(_key, _now);
+    -- Not one that a transaction has adopted: this would wait for its end.
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE {schema}.holder h
+        SET ends = _now + _ttl_ms * interval '1 millisecond',
+            label = coalesce(nullif(_label, ''), h.label),
+            function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
+        WHERE h.key = _key AND h.owner = _owner
+        RETURNING * INTO _own;
+        PERFORM {schema}.commit_durably();
+        is_granted := true;
+        fence := _own.fence;
+        RETURN;
+    END IF;
+    _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
+    IF _gave THEN
+        SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
+    END IF;
+    SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
+    SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+    IF (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
+        IF _holders = 0 THEN
+            _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
+            _lock.epoch := _lock.last_fence;
+            _lock.is_shared := _most <> 0;
+        END IF;
+        UPDATE {schema}.lock l
+            SET last_fence = _lock.last_fence, epoch = _lock.epoch, is_shared = _lock.is_shared, used_at = _now
+            WHERE l.key = _key;
+        INSERT INTO {schema}.holder (key, owner, fence, ends, label, function)
+            VALUES (_key, _owner, _lock.epoch, _now + _ttl_ms * interval '1 millisecond',
+                    nullif(_label, ''), nullif(_function, ''));
+        IF _first IS NOT NULL THEN
+            DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
+            IF _most <> 0 THEN
+                PERFORM {schema}.grant_waiters(_key, _now, NULL);
+            END IF;
+        END IF;
+        PERFORM {schema}.commit_durably();
+        is_granted := true;
+        fence := _lock.epoch;
+        RETURN;
+    END IF;
+    IF _queue THEN
+        INSERT INTO {schema}.waiter (key, owner, most, alive)
+            VALUES (_key, _owner, _most, _now + interval '3 seconds')
+            ON CONFLICT (key, owner) DO UPDATE SET alive = excluded.alive, most = excluded.most;
+    END IF;
+    SELECT (SELECT count(*) FROM {schema}.waiter w WHERE w.key = _key AND w.place < own.place)
+        INTO place FROM {schema}.waiter own WHERE own.key = _key AND own.owner = _owner;
+    SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key ORDER BY h.ends DESC LIMIT 1;
+    is_granted := false;
+    fence := _own.fence;
+    last_fence := _lock.last_fence;
+    label := _own.label;
+    function := _own.function;
+    IF _most > 0 THEN
+        _own.ends := _earliest;
+    END IF;
+    -- A lease that ended and is still held by a transaction: for how long is not known.
+    IF _own.ends > _now THEN
+        rest_ms := ceil(extract(epoch FROM _own.ends - _now) * 1000);
+    END IF;
+    others := greatest(_holders - 1, 0);
+    IF _gave THEN
+        PERFORM {schema}.commit_durably();
+    ELSE
+        -- A crash may undo the place in the queue.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+END $$;
+
+-- Releases a lease, or leaves the queue. Refused with 55P03 while somebody's transaction depends on the lease.
+CREATE FUNCTION {schema}.release(_key text, _owner text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz;
+    _own {schema}.holder;
+    _was_held boolean;
+BEGIN
+    PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+    _now := clock_timestamp();
+    _was_held := FOUND AND _own.ends > _now;
+    DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
+    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
+    PERFORM {schema}.remove_ended(_key, _now);
+    IF {schema}.grant_waiters(_key, _now, NULL) > 0 THEN
+        PERFORM {schema}.commit_durably();
+    ELSE
+        -- If a crash undoes it, the lease lasts until its end.
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    RETURN _was_held;
+END $$;
+
+-- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
+CREATE FUNCTION {schema}.renew(
+    _keys text[], _owners text[], _ttls_ms bigint[], _labels text[], _functions text[]) RETURNS SETOF bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM {schema}.commit_durably();
+    -- In one order, so that a late copy of this batch and this one do not wait for each other.
+    PERFORM FROM {schema}.holder h JOIN unnest(_keys, _owners) AS due (key, owner) USING (key, owner)
+        ORDER BY h.key, h.owner FOR NO KEY UPDATE OF h;
+    RETURN QUERY
+        UPDATE {schema}.holder h
+        SET ends = clock_timestamp() + due.ttl_ms * interval '1 millisecond',
+            label = coalesce(nullif(due.label, ''), h.label),
+            function = CASE WHEN due.label = '' THEN h.function ELSE nullif(due.function, '') END
+        FROM unnest(_keys, _owners, _ttls_ms, _labels, _functions) WITH ORDINALITY
+            AS due (key, owner, ttl_ms, label, function, index)
+        WHERE h.key = due.key AND h.owner = due.owner AND h.ends > clock_timestamp()
+        RETURNING due.index;
+END $$;
+
+-- Checks leases in the caller's transaction, and keeps anybody else from getting their keys before it ends. Returns the
+-- first key that is not held, or null.
+CREATE FUNCTION {schema}.fence(_keys text[], _owners text[], _fences bigint[]) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _due record;
+BEGIN
+    FOR _due IN SELECT * FROM unnest(_keys, _owners, _fences) AS due (key, owner, fence) ORDER BY 1, 2 LOOP
+        -- Not by the time: as long as the row is there, nobody else has got the key.
+        PERFORM FROM {schema}.holder h
+            WHERE h.key = _due.key AND h.owner = _due.owner AND h.fence = _due.fence FOR KEY SHARE;
+        IF NOT FOUND THEN
+            RETURN _due.key;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END $$;
+
+-- Makes a lease part of the caller's transaction: it is held until the transaction ends, and ends with its commit.
+CREATE FUNCTION {schema}.adopt(_key text, _owner text, _fence bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence;
+    RETURN FOUND;
+END $$;
+
+-- An operator's release of the lease that was seen. Returns whether it was there; the old holder is notified.
+CREATE FUNCTION {schema}.unlock(_key text, _owner text, _fence bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _now timestamptz;
+BEGIN
+    PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence FOR UPDATE NOWAIT;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    _now := clock_timestamp();
+    DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
+    PERFORM pg_notify('dlock_' || split_part(_owner, '.', 1), concat_ws(' ', _owner, 0, 0, _key));
+    PERFORM {schema}.remove_ended(_key, _now);
+    PERFORM {schema}.grant_waiters(_key, _now, NULL);
+    PERFORM {schema}.commit_durably();
+    RETURN true;
+END $$;
+
+-- Removes what has not been used for an hour. A fence that is forgotten is replaced by the clock.
+CREATE FUNCTION {schema}.sweep() RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    _removed bigint;
+BEGIN
+    DELETE FROM {schema}.holder h
+    USING (SELECT e.key, e.owner FROM {schema}.holder e
+           WHERE e.ends < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
+    WHERE h.key = ended.key AND h.owner = ended.owner;
+    DELETE FROM {schema}.waiter w WHERE w.alive < clock_timestamp() - interval '1 hour';
+    DELETE FROM {schema}.lock l
+    USING (SELECT o.key FROM {schema}.lock o
+           WHERE o.used_at < clock_timestamp() - interval '1 hour'
+             AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)
+             AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = o.key)
+           LIMIT 1000 FOR UPDATE SKIP LOCKED) old
+    WHERE l.key = old.key;
+    GET DIAGNOSTICS _removed = ROW_COUNT;
+    RETURN _removed;
+END $$;

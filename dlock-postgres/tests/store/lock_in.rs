@@ -1,0 +1,101 @@
+//! Locks that end with a transaction.
+
+use std::time::Duration;
+
+use dlock_postgres::{FenceError, lock_in};
+use dlock_testkit::eventually;
+
+use crate::database::{DEADLINE, Database, LEVELS, begin, begin_without_snapshot};
+
+#[tokio::test]
+async fn a_commit_ends_the_lock_at_once() {
+    for level in LEVELS {
+        let database = Database::new().await;
+        let (one, other) = (database.manager().await, database.manager().await);
+        let mut client = database.client().await;
+        let tx = begin_without_snapshot(&mut client, level).await;
+        lock_in(one.lock("account:7"), &tx).await.unwrap();
+        assert!(
+            other
+                .lock("account:7")
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none()
+        );
+        // Longer than its lease: the transaction holds it.
+        let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
+        eventually(DEADLINE, "the lease ends", async || {
+            database.number(over).await == 1
+        })
+        .await;
+        assert!(
+            other
+                .lock("account:7")
+                .try_acquire()
+                .await
+                .unwrap()
+                .is_none(),
+            "{level:?}"
+        );
+        tx.commit().await.unwrap();
+        let next = other.lock("account:7").try_acquire().await.unwrap();
+        next.expect("the transaction has ended")
+            .release()
+            .await
+            .unwrap();
+        assert_eq!(one.active_keys(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_roll_back_ends_the_lock_with_its_lease() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let mut client = database.client().await;
+    let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
+    lock_in(one.lock("account:7"), &tx).await.unwrap();
+    tx.rollback().await.unwrap();
+    let next = other
+        .lock("account:7")
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_and_a_transaction_exclude_each_other() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let guard = one.lock("account:7").acquire().await.unwrap();
+    let mut client = database.client().await;
+    let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
+    let busy = lock_in(other.lock("account:7").wait(Duration::ZERO), &tx).await;
+    assert!(matches!(busy, Err(FenceError::Lock(_))), "{busy:?}");
+    guard.release().await.unwrap();
+    let first = lock_in(other.lock("account:7"), &tx).await.unwrap();
+    tx.commit().await.unwrap();
+    let guard = one.lock("account:7").acquire().await.unwrap();
+    assert!(guard.fencing_token() > first);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_older_snapshot_is_refused() {
+    for level in LEVELS {
+        let database = Database::new().await;
+        let manager = database.manager().await;
+        let mut client = database.client().await;
+        let tx = begin(&mut client, level).await;
+        let locked = lock_in(manager.lock("account:7"), &tx).await;
+        match level {
+            tokio_postgres::IsolationLevel::ReadCommitted => drop(locked.unwrap()),
+            _ => assert!(
+                matches!(locked, Err(FenceError::NotHeld { .. })),
+                "{locked:?}"
+            ),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The store over a real server: its contract, and what transactions may rely on.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod contract;
+mod database;
+mod fence;
+mod lock_in;
+mod schema;

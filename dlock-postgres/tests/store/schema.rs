@@ -1,0 +1,119 @@
+//! The tables: their versions, their privileges, and what a program says that does not find them.
+
+use dlock_postgres::{Fence, Postgres, Schema};
+use dlock_runtime::{ConnectError, LockManager};
+use dlock_testkit::PostgresServer;
+
+use crate::database::{Database, LEVELS, begin};
+
+async fn refusal(url: &str) -> String {
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    let refused = builder.connect(url).await;
+    assert!(
+        matches!(refused, Err(ConnectError::Unavailable { .. })),
+        "{refused:?}"
+    );
+    refused.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_schema_that_is_missing_or_of_another_version_is_refused_by_name() {
+    let server = PostgresServer::shared().await;
+    let name = server.database().await;
+    let url = server.url_of("postgres", &name);
+    let text = refusal(&url).await;
+    assert!(
+        text.contains("`dlock`") && text.contains("`Schema::migration`"),
+        "{text}"
+    );
+
+    let database = Database::new().await;
+    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'";
+    database.client().await.batch_execute(other).await.unwrap();
+    let text = refusal(&database.url()).await;
+    assert!(
+        text.contains("version 2") && text.contains("update the program"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_granted_is_enough_and_no_more() {
+    let database = Database::new().await;
+    let admin = database.client().await;
+    let role = format!("app_{}", database.name);
+    let grants = Schema::new("dlock").unwrap().grants(&role).unwrap();
+    let set_up = format!("CREATE ROLE {role} LOGIN; GRANT ALL ON account TO {role}");
+    admin.batch_execute(&set_up).await.unwrap();
+    let url = database.server.url_of(&role, &database.name);
+
+    let text = refusal(&url).await;
+    assert!(
+        text.contains("permission denied") && text.contains("`Schema::grants`"),
+        "{text}"
+    );
+
+    admin.batch_execute(&grants).await.unwrap();
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    let manager = builder.connect(&url).await.unwrap();
+    let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let guard = manager.lock("account:7").acquire().await.unwrap();
+    let tx = begin(&mut client, LEVELS[0]).await;
+    guard.fence(&tx).await.unwrap();
+    tx.commit().await.unwrap();
+    guard.release().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    dlock_postgres::lock_in(manager.lock("account:7"), &tx)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    client.batch_execute("SELECT dlock.sweep()").await.unwrap();
+
+    for forbidden in [
+        "SELECT * FROM dlock.holder",
+        "DELETE FROM dlock.holder",
+        "SELECT dlock.unlock('a', 'b', 1)",
+        "SELECT dlock.grant_waiters('a', now(), NULL)",
+        "CREATE TABLE dlock.mine ()",
+    ] {
+        let refused = client.batch_execute(forbidden).await.unwrap_err();
+        assert_eq!(refused.code().unwrap().code(), "42501", "{forbidden}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_reads_and_unlocks_and_no_more() {
+    let database = Database::new().await;
+    let admin = database.client().await;
+    let role = format!("operator_{}", database.name);
+    admin
+        .batch_execute(&format!("CREATE ROLE {role} LOGIN"))
+        .await
+        .unwrap();
+    let grants = Schema::new("dlock")
+        .unwrap()
+        .operator_grants(&role)
+        .unwrap();
+    admin.batch_execute(&grants).await.unwrap();
+    let url = database.server.url_of(&role, &database.name);
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    for allowed in [
+        "SELECT * FROM dlock.holder",
+        "SELECT dlock.unlock('a', 'b.1', 1)",
+    ] {
+        client.batch_execute(allowed).await.unwrap();
+    }
+    for forbidden in [
+        "DELETE FROM dlock.holder",
+        "SELECT dlock.release('a', 'b.1')",
+    ] {
+        let refused = client.batch_execute(forbidden).await.unwrap_err();
+        assert_eq!(refused.code().unwrap().code(), "42501", "{forbidden}");
+    }
+}

@@ -1,0 +1,136 @@
+//! A pooler in front of a PostgreSQL server.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::TempDir;
+use tokio::time::sleep;
+use tokio_postgres::NoTls;
+
+use super::group::OwnedGroup;
+use super::{ADMIN, PAUSE, PORTS_TO_TRY, PostgresServer, START_DEADLINE, launch};
+use crate::port;
+use crate::within::within;
+
+/// A running PgBouncer in transaction mode, with up to three connections to a server for each user and database. It
+/// knows the users `postgres` and `app`.
+///
+/// Dropping it kills it.
+pub struct PgBouncer {
+    port: u16,
+    server: u16,
+    process: Mutex<OwnedGroup>,
+    directory: TempDir,
+}
+
+impl PgBouncer {
+    /// Starts a pooler in front of a server and waits until it answers.
+    pub async fn start(server: &PostgresServer) -> Self {
+        for _ in 0..PORTS_TO_TRY {
+            let directory = launch::directory();
+            let port = port::free();
+            let process = launch::pgbouncer(
+                directory.path(),
+                &configuration(port, server.port(), directory.path()),
+            );
+            let started = Self {
+                port,
+                server: server.port(),
+                process: Mutex::new(process),
+                directory,
+            };
+            if started.is_up().await {
+                return started;
+            }
+        }
+        panic!("PgBouncer does not start: other processes take its ports");
+    }
+
+    async fn is_up(&self) -> bool {
+        let up = within(START_DEADLINE, async {
+            loop {
+                if self.connects().await {
+                    return true;
+                }
+                if self.process().has_ended() {
+                    let log = launch::log(self.directory.path());
+                    assert!(
+                        log.contains("ddress already in use"),
+                        "PgBouncer ended:\n{log}"
+                    );
+                    return false;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        up.await.unwrap_or_else(|| {
+            panic!(
+                "PgBouncer does not answer:\n{}",
+                launch::log(self.directory.path())
+            )
+        })
+    }
+
+    async fn connects(&self) -> bool {
+        let connected = tokio_postgres::connect(&self.url_of(ADMIN, ADMIN), NoTls).await;
+        let Ok((client, connection)) = connected else {
+            return false;
+        };
+        tokio::spawn(connection);
+        client.simple_query("SELECT 1").await.is_ok()
+    }
+
+    /// The URL of a database through the pooler, for a user.
+    #[must_use]
+    pub fn url_of(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Kills the pooler.
+    pub fn kill(&self) {
+        self.process().kill();
+    }
+
+    /// Kills the pooler if it runs, and starts it again on the same port.
+    pub async fn restart(&self) {
+        self.kill();
+        let started = within(START_DEADLINE, async {
+            loop {
+                launch::forget_log(self.directory.path());
+                let configuration = configuration(self.port, self.server, self.directory.path());
+                *self.process() = launch::pgbouncer(self.directory.path(), &configuration);
+                if self.is_up().await {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        assert!(started.await.is_some(), "PgBouncer does not start again");
+    }
+
+    fn process(&self) -> MutexGuard<'_, OwnedGroup> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn configuration(port: u16, server: u16, directory: &Path) -> String {
+    let users = directory.join("users");
+    fs::write(&users, "\"postgres\" \"\"\n\"app\" \"\"\n")
+        .expect("the directory can be written to");
+    let users = users.display();
+    format!(
+        "[databases]\n\
+         * = host=127.0.0.1 port={server}\n\
+         [pgbouncer]\n\
+         listen_addr = 127.0.0.1\n\
+         listen_port = {port}\n\
+         unix_socket_dir =\n\
+         auth_type = trust\n\
+         auth_file = {users}\n\
+         pool_mode = transaction\n\
+         default_pool_size = 3\n\
+         max_client_conn = 500\n\
+         server_login_retry = 1\n"
+    )
+}
