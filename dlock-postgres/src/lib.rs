@@ -40,3 +40,7 @@ pub use fence::{Fence, FenceError, lock_in};
 pub use schema::{InvalidSchema, Schema};
 pub use scheme::Postgres;
 pub use store::PostgresStore;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

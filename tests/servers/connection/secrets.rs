@@ -432,6 +432,7 @@ const OTHERS: &[&str] = &[
     "ProblemsBuilder",
     "ProblemsError",
     "ProcessInfo",
+    "LeaseRecord",
     "Proposal",
     "Queue",
     "RaiseRequest",
