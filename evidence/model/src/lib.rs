@@ -61,6 +61,32 @@
 //! | a retake never outlives the release | [`quorum::Rule::RetakeIsGivenBack`] | 10 |
 //! | proposals follow a clock | [`quorum::Rule::ProposedByTheClock`] | 9 |
 //! | a node that has forgotten stays out for a TTL | [`quorum::Rule::ForgetfulStaysOut`] | 7 |
+//! | the lock of the key's row excludes others of its kind. `FOR KEY SHARE` does not | [`rows::Rule::MutexExcludes`] | 6 |
+//! | the key's row is locked as strongly as will be needed, at once, and not `FOR SHARE` first | [`rows::Rule::LockedAtOnce`] | 4 |
+//! | the holders are read by a statement that begins when the mutex is there | [`rows::Rule::SnapshotAfterTheLock`] | 6 |
+//! | acquire reads the clock when the mutex is there | [`rows::Rule::ClockAfterTheLock`] | 12 |
+//! | a renewal reads the clock, `clock_timestamp()`, and not the begin of its transaction, `now()` | [`rows::Rule::RenewalReadsTheClock`] | 15 |
+//! | a take-over does not wait for a lease that ended and is locked: `SKIP LOCKED` | [`rows::Rule::TakeOverSkipsLocked`] | 8 |
+//! | a lease that ended and is locked keeps others out | [`rows::Rule::LockedCountsAsHeld`] | 9 |
+//! | a take-over deletes, which `FOR KEY SHARE` keeps out. An `UPDATE` of the owner in place is not kept out | [`rows::Rule::TakeOverDeletes`] | 9 |
+//! | the owner's repeated acquire does not wait for its own lease, if that is locked | [`rows::Rule::RepeatSkipsLocked`] | 7, 13 |
+//! | a fence locks the row that it has found | [`rows::Rule::FenceLocks`] | 10 |
+//! | it finds the row by owner and fence | [`rows::Rule::FenceCompares`] | 18 |
+//! | a renewal inserts no row that was removed | [`rows::Rule::RenewalRevivesNothing`] | 12 |
+//! | a renewal of several leases locks them in one order | [`rows::Rule::RowsInOneOrder`] | 10 |
+//! | a release deletes the row of its own owner | [`rows::Rule::ReleaseCompares`] | 12 |
+//! | a release takes the mutex | [`rows::Rule::ReleaseTakesTheMutex`] | 9 |
+//! | a release does not wait for a row that is locked: `NOWAIT` | [`rows::Rule::ReleaseWaitsForNobody`] | 6, 12, 6 |
+//! | a busy acquire takes its place in the queue under the mutex | [`rows::Rule::QueuesUnderTheMutex`] | 10 |
+//! | `lock_in` deletes its lease, and does not only lock it `FOR UPDATE` | [`rows::Rule::LockInDeletes`] | 5 |
+//! | `lock_in` is refused if its lease is not there any more | [`rows::Rule::LockInFindsItsLease`] | 9, 12 |
+//! | each `lock_in` has an owner of its own | [`rows::Rule::LockInHasItsOwner`] | 7 |
+//! | the lease of a `lock_in` is not renewed | [`rows::Rule::LockInIsNotRenewed`] | 5 |
+//! | a fence is greater than the last of its key | [`rows::Rule::FenceExceedsTheLast`] | 8 |
+//! | and not below the clock | [`rows::Rule::FenceFollowsTheClock`] | 13 |
+//! | the row of a key is swept only when the clock is beyond its last fence | [`rows::Rule::SweptLater`] | 11 |
+//! | a request that has waited for a row which was swept then starts over | [`rows::Rule::StartsOverWhenSwept`] | 16 |
+//! | that a lease has ended is seen under the lock, and a renewal refuses it | [`rows::Rule::EndIsSeenUnderTheLock`], [`rows::Rule::RenewalRefusesTheEnded`]: other rules stand in for each | never |
 //!
 //! What is asserted is computed from what the server and the processes do, not by the code of the rules. Some
 //! things are so by construction: connections keep their order, a hint names who got the lock, the other
@@ -78,6 +104,7 @@ pub mod lease;
 mod list;
 pub mod modes;
 pub mod quorum;
+pub mod rows;
 
 use check::Check;
 
@@ -89,5 +116,6 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     checks.extend(handover::checks(is_large));
     checks.extend(modes::checks(is_large));
     checks.extend(quorum::checks(is_large));
+    checks.extend(rows::checks(is_large));
     checks
 }

@@ -49,6 +49,7 @@ tests_of! {
     handover: [Rule::HandsOverInTime];
     modes: [];
     quorum: [];
+    rows: [Rule::EndIsSeenUnderTheLock, Rule::RenewalRefusesTheEnded];
 }
 
 /// Runs those of the checks that are meant. What they find is in the log.
