@@ -129,6 +129,7 @@ DECLARE
     _own {schema}.holder;
     _first text;
     _gave boolean;
+    _is_bound boolean;
     _holders bigint;
     _earliest timestamptz;
 BEGIN
@@ -137,29 +138,34 @@ BEGIN
         EXIT WHEN FOUND;
         INSERT INTO {schema}.lock (key) VALUES (_key) ON CONFLICT DO NOTHING;
     END LOOP;
-    _now := clock_timestamp();
-    PERFORM {schema}.remove_ended(_key, _now);
-    -- Not one that a transaction has adopted: this would wait for its end.
+    -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
+    -- renewal may have this one, and wait for those.
     PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
     IF FOUND THEN
         UPDATE {schema}.holder h
-        SET ends = _now + _ttl_ms * interval '1 millisecond',
+        SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
             label = coalesce(nullif(_label, ''), h.label),
             function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
-        WHERE h.key = _key AND h.owner = _owner
+        WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
         RETURNING * INTO _own;
-        PERFORM {schema}.commit_durably();
-        is_granted := true;
-        fence := _own.fence;
-        RETURN;
+        IF FOUND THEN
+            PERFORM {schema}.commit_durably();
+            is_granted := true;
+            fence := _own.fence;
+            RETURN;
+        END IF;
     END IF;
+    _now := clock_timestamp();
+    PERFORM {schema}.remove_ended(_key, _now);
+    -- The owner's last lease has ended, and a transaction still depends on it.
+    _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
     _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
     IF _gave THEN
         SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
     END IF;
     SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
     SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
-    IF (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
+    IF NOT _is_bound AND (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
         IF _holders = 0 THEN
             _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
             _lock.epoch := _lock.last_fence;
@@ -182,7 +188,7 @@ BEGIN
         fence := _lock.epoch;
         RETURN;
     END IF;
-    IF _queue THEN
+    IF _queue AND NOT _is_bound THEN
         INSERT INTO {schema}.waiter (key, owner, most, alive)
             VALUES (_key, _owner, _most, _now + interval '3 seconds')
             ON CONFLICT (key, owner) DO UPDATE SET alive = excluded.alive, most = excluded.most;

@@ -294,3 +294,35 @@ async fn a_lease_that_is_lost_or_kept_elsewhere_is_refused_without_a_question() 
         "{refused:?}"
     );
 }
+
+#[tokio::test]
+async fn an_owner_whose_ended_lease_is_in_a_transaction_waits_for_it_and_hinders_nobody() {
+    let database = Database::new().await;
+    let manager = database.manager().await;
+    let client = database.client().await;
+    let acquire =
+        "SELECT is_granted FROM dlock.acquire('catalog', 'late.1', 30000, -1, true, '', '')";
+    let is_granted = async || {
+        client
+            .query_one(acquire, &[])
+            .await
+            .unwrap()
+            .get::<_, bool>(0)
+    };
+    assert!(is_granted().await);
+    let mut user = database.client().await;
+    let tx = begin(&mut user, LEVELS[0]).await;
+    let fenced = "SELECT dlock.fence(ARRAY['catalog'], ARRAY['late.1'], ARRAY[(SELECT fence FROM dlock.holder)])";
+    tx.query_one(fenced, &[]).await.unwrap();
+    database.end_lease("catalog").await;
+    assert!(!is_granted().await, "its transaction is open");
+    // Another one that shares the key is let in, and its release grants nothing to the first.
+    manager
+        .lock("catalog")
+        .shared()
+        .run(async |_| ())
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    assert!(is_granted().await);
+}
