@@ -6,6 +6,7 @@
 
 mod contract;
 mod database;
+mod faults;
 mod fence;
 mod lock_in;
 mod schema;

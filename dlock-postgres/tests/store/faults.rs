@@ -1,0 +1,149 @@
+//! Servers that are away, refuse, or are the wrong ones: what callers are told, and that locks go on afterwards.
+
+use std::time::Duration;
+
+use dlock_postgres::{Postgres, Schema};
+use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
+use dlock_testkit::{Authority, PgBouncer, PostgresOptions, PostgresServer, eventually};
+
+use crate::database::DEADLINE;
+
+fn builder() -> LockManagerBuilder {
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    builder
+        .response_timeout(Duration::from_millis(1400))
+        .connect_timeout(DEADLINE)
+}
+
+async fn server(options: PostgresOptions) -> PostgresServer {
+    let server = PostgresServer::start_with(options).await;
+    let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
+    server.execute(&migration).await;
+    server
+}
+
+async fn refusal(url: &str) -> String {
+    let refused = builder().connect(url).await;
+    assert!(
+        matches!(refused, Err(ConnectError::Unavailable { .. })),
+        "{refused:?}"
+    );
+    refused.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_certificate_is_verified() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let identity = authority.issue(&["127.0.0.1"]);
+    let server = server(PostgresOptions::new().tls(&identity, None)).await;
+    let url = |ca: &Authority| {
+        format!(
+            "{}?sslmode=require&sslrootcert={}",
+            server.url(),
+            ca.ca_file().display()
+        )
+    };
+    let manager = builder().connect(url(&authority)).await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    let encrypted = "SELECT 1 FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE ssl AND application_name LIKE '%/%'";
+    let client = server.client("postgres").await;
+    assert_eq!(client.query(encrypted, &[]).await.unwrap().len(), 2);
+    let text = refusal(&url(&other)).await;
+    assert!(text.contains("certificate"), "{text}");
+}
+
+#[tokio::test]
+async fn a_login_that_is_refused_says_why() {
+    let access = "host all guest 127.0.0.1/32 scram-sha-256";
+    let server = server(PostgresOptions::new().access(access)).await;
+    server.execute("CREATE USER guest PASSWORD 'right'").await;
+    let text = refusal(&server.url_of("guest:wrong", "postgres")).await;
+    assert!(
+        text.contains("check the user and the password") && !text.contains("wrong"),
+        "{text}"
+    );
+    let text = refusal(&server.url_of("guest:right", "nowhere")).await;
+    assert!(text.contains("\"nowhere\" does not exist"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_without_a_connection_left_says_so() {
+    let options = PostgresOptions::new().set("max_connections", "5");
+    let server = server(options.set("superuser_reserved_connections", "0")).await;
+    let mut others = Vec::new();
+    for _ in 0..5 {
+        others.push(server.client("postgres").await);
+    }
+    let text = refusal(&server.url()).await;
+    assert!(text.contains("raise `max_connections`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_standby_is_refused_until_it_is_promoted() {
+    let server = server(PostgresOptions::new()).await;
+    let standby = server.start_standby().await;
+    let text = refusal(&standby.url()).await;
+    assert!(text.contains("is a standby"), "{text}");
+    server.kill();
+    standby.promote().await;
+    let manager = builder().connect(standby.url()).await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_outlives_a_server_that_is_killed_and_comes_back() {
+    let server = server(PostgresOptions::new()).await;
+    let manager = builder().connect(server.url()).await.unwrap();
+    let other = builder().connect(server.url()).await.unwrap();
+    let guard = manager
+        .lock("order:42")
+        .ttl(DEADLINE)
+        .acquire()
+        .await
+        .unwrap();
+    server.restart().await;
+    eventually(
+        DEADLINE,
+        "the other manager is told that the key is held",
+        async || matches!(other.lock("order:42").try_acquire().await, Ok(None)),
+    )
+    .await;
+    guard.ensure_held().unwrap();
+    guard.release().await.unwrap();
+    other
+        .lock("order:42")
+        .wait(DEADLINE)
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn behind_a_pooler_waiters_poll_and_its_restart_loses_nothing() {
+    let server = server(PostgresOptions::new()).await;
+    let pooler = PgBouncer::start(&server).await;
+    let url = pooler.url_of("postgres", "postgres");
+    let (one, other) = (
+        builder().connect(&url).await.unwrap(),
+        builder().connect(&url).await.unwrap(),
+    );
+    let guard = one.lock("order:42").ttl(DEADLINE).acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    pooler.restart().await;
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    // With a server for messages beside it, there is no need to poll.
+    let direct = format!("{url}?listen=127.0.0.1:{}", server.port());
+    let (one, other) = (
+        builder().connect(&direct).await.unwrap(),
+        builder().connect(&direct).await.unwrap(),
+    );
+    let guard = one.lock("order:43").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:43").wait(DEADLINE).acquire());
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
