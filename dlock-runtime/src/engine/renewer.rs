@@ -56,16 +56,20 @@ pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Momen
     }
 }
 
-/// Ensures that a task renews the leases, before a body relies on that.
-pub(crate) fn ensure(acquisition: &Arc<Acquisition>) {
-    let runs = acquisition
-        .core
-        .renewer
-        .schedule()
-        .runs_until(Instant::now())
-        .is_some();
+/// Ensures that a task renews the leases, before a body relies on that at `now`.
+///
+/// The machine may have been suspended since the task looked at the clocks. Its timers are then late until it
+/// looks again, which is now instead of within a second.
+pub(crate) fn ensure(acquisition: &Arc<Acquisition>, now: Moment) {
+    let renewer = &acquisition.core.renewer;
+    let schedule = renewer.schedule();
+    let runs = schedule.runs_until(now.monotonic).is_some();
+    let is_late = schedule.looked().is_some_and(|looked| slept(looked, now));
+    drop(schedule);
     if !runs {
         start(acquisition);
+    } else if is_late {
+        renewer.wake();
     }
 }
 
@@ -165,20 +169,11 @@ impl Running {
     /// Renews leases until there are none.
     async fn run(mut self) {
         let (core, renewer) = (&self.core, &self.core.renewer);
-        // The machine may have been suspended since the lease for which this task was started was acquired.
-        let mut last = None;
         let mut days = None;
         let mut idle = false;
         loop {
             let sooner = renewer.sooner.notified();
             let now = core.clock.now();
-            // After a suspension, deadlines by the boot clock are nearer than the timers show.
-            let horizon = if last.is_none_or(|last| slept(last, now)) {
-                now.plus(Duration::MAX).monotonic
-            } else {
-                now.monotonic
-            };
-            last = Some(now);
             if renewer.is_on_lane()
                 && let Some(ahead) = jump(&mut days, core.clock.time_of_day(), now)
             {
@@ -191,6 +186,13 @@ impl Running {
                     // Another thread assumed that this task had died, and has started a successor.
                     return;
                 }
+                // After a suspension, deadlines by the boot clock are nearer than the timers show. The machine may
+                // also have been suspended before the first look.
+                let horizon = if schedule.look(now).is_none_or(|last| slept(last, now)) {
+                    now.plus(Duration::MAX).monotonic
+                } else {
+                    now.monotonic
+                };
                 schedule.take_due(horizon)
             };
             let renewals = due

@@ -205,3 +205,26 @@ async fn a_sleep_of_the_machine_is_noticed_by_a_keeper_that_has_long_been_runnin
     guard.release().await.unwrap();
     assert_idle(&[&manager]).await;
 }
+
+/// The lease has waited for another key while the machine slept, so its timers are late when the body begins.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_begins_after_a_suspension_is_cancelled_at_its_deadline() {
+    let (store, clock, manager) = sleepy();
+    let lock = manager.lock("order:42").ttl(TTL).renew(false);
+    let guard = lock.acquire().await.unwrap();
+    // The renewer has looked at the clocks, and looks again after a second.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let remaining = Duration::from_millis(300);
+    clock.suspend(guard.remaining() - remaining);
+    let before = Instant::now();
+    let outcome = guard.run_while_held(std::future::pending::<()>()).await;
+    assert!(
+        is_lost(&outcome, |cause| *cause == LostCause::RenewalDisabled),
+        "{outcome:?}"
+    );
+    // tokio's timers are rounded up to a millisecond.
+    let late = before.elapsed().saturating_sub(remaining);
+    assert!(late <= Duration::from_millis(1), "late by {late:?}");
+    drop(guard);
+    assert_clean(&store, &manager).await;
+}

@@ -90,7 +90,7 @@ impl BlockingGuard {
         let guard = self.guard();
         let acquisition = guard.acquisition();
         guard.lease().ensure_held()?;
-        renewer::ensure(acquisition);
+        renewer::ensure(acquisition, acquisition.now());
         let _span = acquisition.trail.span().enter();
         let _held = reentrancy::enter(acquisition.core.id(), guard.lease().keys());
         Ok(body())

@@ -137,7 +137,7 @@ impl<'a> Watching<'a> {
             }
             if !*this.started {
                 // The guard may have moved here from a runtime that has shut down, and the renewal with it.
-                renewer::ensure(acquisition);
+                renewer::ensure(acquisition, now);
                 *this.started = true;
             }
         }

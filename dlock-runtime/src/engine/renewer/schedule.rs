@@ -52,6 +52,8 @@ pub(super) struct Schedule<A> {
 pub(super) struct RenewerTask {
     pub(super) generation: u64,
     pub(super) wakes_at: Instant,
+    /// When the task last read the clocks.
+    pub(super) looked: Option<Moment>,
     /// `true` once its runtime has accepted it.
     pub(super) accepted: bool,
 }
@@ -63,6 +65,16 @@ impl<A> Schedule<A> {
         let task = self.task.as_ref().filter(|task| task.accepted)?;
         let overdue = now.saturating_duration_since(task.wakes_at);
         (overdue <= LONGEST_SLEEP).then_some(task.wakes_at)
+    }
+
+    /// Records that the task has read the clocks. Returns when it read them before.
+    pub(super) fn look(&mut self, now: Moment) -> Option<Moment> {
+        self.task.as_mut()?.looked.replace(now)
+    }
+
+    /// Returns when the task last read the clocks, or `None` if it looks at every lease when it starts.
+    pub(super) fn looked(&self) -> Option<Moment> {
+        self.task.as_ref()?.looked
     }
 
     pub(super) fn remove(&mut self, owner: OwnerId) -> Option<Arc<A>> {
@@ -162,6 +174,7 @@ impl<A> Renewer<A> {
         schedule.task = Some(RenewerTask {
             generation,
             wakes_at,
+            looked: None,
             accepted: false,
         });
         Some(generation)

@@ -230,7 +230,7 @@ pub(super) const ALL: &[Mutant] = &[
         "unnoted-guard-watched",
         "A guard that comes from a runtime that has ended is not looked after",
         WATCH,
-        "«renewer::ensure(acquisition);»",
+        "«renewer::ensure(acquisition, now);»",
         "",
         LIFE,
     ),
@@ -577,4 +577,12 @@ impl Drop for Leak {
         LIFE,
     )
     .breaks("compares the clocks, and looks at every lease if the machine slept"),
+    Mutant::new(
+        "sleep-not-told-of",
+        "A body that begins after the machine has slept does not make the renewer look at the clocks",
+        RENEWER,
+        "} else if «is_late» {",
+        "false && is_late",
+        LIFE,
+    ),
 ];
