@@ -58,8 +58,8 @@ pub(crate) fn note(acquisition: &Arc<Acquisition>, renew_at: RenewAt, now: Momen
 
 /// Ensures that a task renews the leases, before a body relies on that at `now`.
 ///
-/// The machine may have been suspended since the task looked at the clocks. Its timers are then late until it
-/// looks again, which is now instead of within a second.
+/// The machine may have been suspended since the task has read the clocks. Its timers are then late, and it is
+/// woken to read them now instead of within a second.
 pub(crate) fn ensure(acquisition: &Arc<Acquisition>, now: Moment) {
     let renewer = &acquisition.core.renewer;
     let schedule = renewer.schedule();
