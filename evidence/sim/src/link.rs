@@ -27,7 +27,7 @@ use dlock::{
 use futures_util::future::{Either, select};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until},
 };
 
 use self::{
@@ -262,6 +262,8 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
     let broken = Arc::default();
     let (world, host) = (world.clone(), host.clone());
     tokio::spawn(async move {
+        // How long its messages are late at the most, once the line is broken.
+        let mut latest = None;
         while let Some(message) = sent.recv().await {
             sleep_until(message.at).await;
             if sent.is_closed() {
@@ -270,7 +272,9 @@ fn connect(world: &Arc<World>, host: &Arc<Host>, node: usize) -> Line {
                     world.count(|counts| counts.request("lost with its connection"));
                     continue;
                 }
-                sleep(world.dice.time(LONGEST_WAY / 4)).await;
+                let now = Instant::now();
+                let latest = *latest.get_or_insert(now + LONGEST_WAY / 4);
+                sleep_until(latest.min(now + world.dice.time(LONGEST_WAY / 4))).await;
             }
             arrive(&world, &host, node, message);
         }
