@@ -215,7 +215,7 @@ async fn a_body_that_begins_after_a_suspension_is_cancelled_at_its_deadline() {
     // The renewer has looked at the clocks, and looks again after a second.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let remaining = Duration::from_millis(300);
-    clock.suspend(guard.remaining() - remaining);
+    clock.suspend(guard.remaining().saturating_sub(remaining));
     let before = Instant::now();
     let outcome = guard.run_while_held(std::future::pending::<()>()).await;
     assert!(
