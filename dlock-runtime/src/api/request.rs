@@ -107,9 +107,10 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// The call fails with [`LockError::InvalidKey`] if the key is invalid, and with
-    /// [`LockError::InvalidOption`] if the call already lists the key without a mode of its own, even if the call
-    /// is [`shared`](Self::shared).
+    /// These are errors of the call:
+    /// - [`LockError::InvalidKey`]: the key is invalid.
+    /// - [`LockError::InvalidOption`]: the call already lists the key without a mode of its own, even if the call is
+    ///   [`shared`](Self::shared).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
