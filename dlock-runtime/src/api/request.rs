@@ -59,10 +59,11 @@ impl LockRequest {
     /// Sets shared mode: any number of holders at the same time, but none beside an exclusive one.
     ///
     /// All callers wait in one queue, first come, first served: a shared request that comes after an exclusive
-    /// one waits for it. Calls that hold a key together have the same
-    /// [fencing token](crate::FencingToken), except in a quorum.
+    /// one waits for it. Calls that hold a key together have the same [fencing token](crate::FencingToken),
+    /// except in a quorum.
     ///
-    /// For several keys, it applies to each key without a mode of its own.
+    /// For several keys, it applies to each key without a mode of its own. It replaces an earlier
+    /// [`permits`](Self::permits).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -84,7 +85,8 @@ impl LockRequest {
     /// All callers of a key should set the same number, because each request counts the holders against its
     /// own. Zero is [`LockError::InvalidOption`].
     ///
-    /// For several keys, it applies to each key without a mode of its own.
+    /// For several keys, it applies to each key without a mode of its own. It replaces an earlier
+    /// [`shared`](Self::shared).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -105,7 +107,10 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// An invalid key, and a key that the call lists in another mode, are errors of the call.
+    /// These are errors of the call:
+    /// - [`LockError::InvalidKey`]: the key is invalid.
+    /// - [`LockError::InvalidOption`]: the call already lists the key without a mode of its own, even if the call is
+    ///   [`shared`](Self::shared).
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
