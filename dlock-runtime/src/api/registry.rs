@@ -34,13 +34,14 @@ pub fn lock_sites() -> Vec<&'static LockSite> {
 
 /// Checks that functions with the same key template have the same lock options. Call it in a test.
 ///
-/// If two such functions have different TTLs or different `on_lost`, one of them is probably a mistake.
+/// If two such functions differ in `ttl`, `wait`, `on_lost` or another option of the lock, one of them is probably a
+/// mistake.
 /// Templates that differ only in names, such as `order:<id>` and `order:<order.id>`, are the same lock. A
 /// function with several keys must agree with the other functions of each key. Options that are computed at
 /// each call are not compared.
 ///
-/// Functions may lock a key in different modes: those that read in shared mode, and those that write
-/// exclusively. The functions that set `permits` for a key must set the same number.
+/// The mode may differ: a reader locks a key in shared mode, a writer exclusively. Their other options must agree. The
+/// functions that set `permits` for a key must set the same number.
 ///
 /// # Panics
 ///
