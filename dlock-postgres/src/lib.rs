@@ -13,7 +13,7 @@
 //!
 //! let guard = manager.lock("account:7").acquire().await?;
 //! let tx = client.transaction().await?;
-//! // From here on, nobody else gets `account:7` before this transaction has ended.
+//! // From here on, no other holder gets `account:7` before this transaction has ended.
 //! guard.fence(&tx).await?;
 //! tx.execute("UPDATE account SET cents = cents - 100 WHERE id = 7", &[]).await?;
 //! tx.commit().await?;
@@ -25,6 +25,7 @@
 //!
 //! A manager uses two connections, whatever the number of its locks, on a thread of its own.
 
+mod check;
 mod config;
 mod errors;
 mod fence;
@@ -36,7 +37,8 @@ mod store;
 mod tls;
 mod worker;
 
-pub use fence::{Fence, FenceError, lock_in};
+pub use check::{Adoption, FenceError, LeaseStatement};
+pub use fence::{Fence, lock_in};
 pub use schema::{InvalidSchema, Schema};
 pub use scheme::Postgres;
 pub use store::PostgresStore;

@@ -21,7 +21,7 @@ use tokio_postgres::{Row, types::Type};
 
 use crate::{config::Config, hints::Hints, schema::Schema, session::Session, worker::Worker};
 
-/// The pause between two sweeps of rows that nobody has used for an hour.
+/// The pause between two sweeps of rows without a use for an hour.
 const SWEEP: Duration = Duration::from_secs(600);
 
 /// Locks in a schema of a PostgreSQL database.

@@ -1,20 +1,32 @@
 //! Builds the published packages with the oldest Rust that they promise to work with.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
-use crate::{cargo, machine, package};
+use crate::package::{self, Package};
+use crate::{cargo, machine};
 
-/// Checks the packages with the toolchain of `rust-version`, which rustup installs if it is missing.
+/// Checks the packages with the toolchain of their `rust-version`, which rustup installs if it is missing.
 pub(crate) fn run() -> Result<(), String> {
     let packages = package::published()?;
-    let versions: Vec<&str> = packages.iter().map(package::Package::rust).collect();
-    let version = *versions.first().ok_or("no package is published")?;
-    if versions.iter().any(|other| *other != version) {
-        return Err(format!(
-            "the packages have different values of rust-version: {versions:?}"
-        ));
+    if packages.is_empty() {
+        return Err("no package is published".to_owned());
     }
-    provide(version)?;
+    let mut groups = BTreeMap::<&str, Vec<&str>>::new();
+    for package in &packages {
+        let group = groups.entry(package.rust()).or_default();
+        group.push(Package::name(package));
+    }
+    for (version, names) in groups {
+        provide(version)?;
+        check(version, &names)?;
+        println!("{} compile with Rust {version}", names.join(", "));
+    }
+    Ok(())
+}
+
+/// Compiles packages with a toolchain.
+fn check(version: &str, names: &[&str]) -> Result<(), String> {
     let mut command = Command::new("rustup");
     command.args([
         "run",
@@ -24,23 +36,29 @@ pub(crate) fn run() -> Result<(), String> {
         "--all-features",
         "--locked",
     ]);
-    command.args(packages.iter().flat_map(|it| ["--package", it.name()]));
+    command.args(names.iter().flat_map(|name| ["--package", name]));
     command
         .arg("--target-dir")
         .arg(cargo::target().join("msrv"));
     // Both are those of the toolchain that has built this program.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     command.env_remove("RUSTC").env_remove("RUSTDOC");
-    println!("$ rustup run {version} cargo check, of the published packages with all features");
+    println!(
+        "$ rustup run {version} cargo check, of {} with all features",
+        names.join(", ")
+    );
     let status = command
         .current_dir(cargo::root())
         .status()
         .map_err(|error| format!("rustup cannot be run: {error}"))?;
-    if !status.success() {
-        return Err(format!("the packages do not compile with Rust {version}"));
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!(
+            "{} do not compile with Rust {version}",
+            names.join(", ")
+        ))
     }
-    println!("{} packages compile with Rust {version}", packages.len());
-    Ok(())
 }
 
 fn provide(version: &str) -> Result<(), String> {

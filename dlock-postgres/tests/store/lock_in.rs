@@ -99,3 +99,26 @@ async fn an_older_snapshot_is_refused() {
         }
     }
 }
+
+#[tokio::test]
+async fn several_keys_end_with_one_transaction_whatever_its_search_path_is() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let mut client = database.client().await;
+    let keys = ["account:9", "account:7"];
+    let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
+    let path = "CREATE SCHEMA mine; CREATE FUNCTION mine.min(text) RETURNS text LANGUAGE sql AS 'SELECT NULL'; \
+                SET LOCAL search_path = mine, pg_catalog";
+    tx.batch_execute(path).await.unwrap();
+    lock_in(one.lock_all(keys), &tx).await.unwrap();
+    for key in keys {
+        let next = other.lock(key).try_acquire().await.unwrap();
+        assert!(next.is_none(), "{key}");
+    }
+    tx.commit().await.unwrap();
+    let next = other.lock_all(keys).try_acquire().await.unwrap();
+    next.expect("the transaction has ended")
+        .release()
+        .await
+        .unwrap();
+}

@@ -1,0 +1,12 @@
+//! Leases in transactions of sqlx, over a real server.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod cancellation;
+mod database;
+mod fence;
+mod handler;
+mod lock_in;
+mod pooler;
