@@ -33,6 +33,7 @@ mod schema;
 mod scheme;
 mod session;
 mod store;
+mod sweep;
 mod tls;
 mod worker;
 
