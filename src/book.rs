@@ -65,6 +65,7 @@ macro_rules! links {
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
          [permissions#services]: crate::book::permissions#services\n\
+         [postgresql]: crate::book::postgresql\n\
          [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\
          [postgresql#check-the-lease-in-a-transaction]: crate::book::postgresql#check-the-lease-in-a-transaction\n\
          [postgresql#poolers]: crate::book::postgresql#poolers\n\

@@ -16,7 +16,7 @@ use crate::cargo;
 use rules::{Kind, Rules};
 
 /// Documents of users and contributors.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -25,14 +25,16 @@ const DOCUMENTS: [&str; 9] = [
     "docs/book/src",
     "dlock-conformance/README.md",
     "dlock-macros/README.md",
+    "dlock-postgres/README.md",
     "dlock-runtime/README.md",
 ];
 
 /// Packages whose documentation, errors and output users read.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "dlock-cli/src",
     "dlock-conformance/src",
     "dlock-macros/src",
+    "dlock-postgres/src",
     "dlock-runtime/src",
     "src",
 ];

@@ -73,7 +73,8 @@ impl Books {
         self.db.batch_execute(&create).await?;
         let locks = Schema::new(schema)?.migration(None)?;
         self.db.batch_execute(&locks).await?;
-        let fill = format!("INSERT INTO account SELECT id, {OPENING} FROM generate_series(1, 3) id");
+        let fill =
+            format!("INSERT INTO account SELECT id, {OPENING} FROM generate_series(1, 3) id");
         Ok(self.db.batch_execute(&fill).await?)
     }
 
@@ -170,7 +171,12 @@ impl fmt::Display for Audit {
             writeln!(f, "account {} {balance:>8} {from_entries:>11}", account.id)?;
         }
         let from_entries = self.accounts.iter().map(|it| it.from_entries).sum();
-        writeln!(f, "sum       {:>8} {:>11}", money(self.sum), money(from_entries))
+        writeln!(
+            f,
+            "sum       {:>8} {:>11}",
+            money(self.sum),
+            money(from_entries)
+        )
     }
 }
 
@@ -199,6 +205,9 @@ mod tests {
         assert!(!audit(OPENING + 1, 0).is_right());
         assert!(!audit(OPENING, 1).is_right());
         let fault = audit(OPENING + 1, 1).fault();
-        assert!(fault.contains("3000.01 instead of 3000.00; 1 accounts"), "{fault}");
+        assert!(
+            fault.contains("3000.01 instead of 3000.00; 1 accounts"),
+            "{fault}"
+        );
     }
 }

@@ -68,7 +68,16 @@ impl Own {
         }
         let data = place.join("data");
         let mut initdb = call(programs, "initdb");
-        let options = ["--no-sync", "-A", "trust", "-U", "ledger", "-E", "UTF8", "--locale=C"];
+        let options = [
+            "--no-sync",
+            "-A",
+            "trust",
+            "-U",
+            "ledger",
+            "-E",
+            "UTF8",
+            "--locale=C",
+        ];
         let made = initdb.args(options).arg("-D").arg(&data).output();
         let made = made.map_err(|error| format!("cannot run {initdb:?}: {error}"))?;
         if !made.status.success() {
@@ -160,9 +169,14 @@ fn programs() -> Result<PathBuf, Box<dyn Error>> {
     let in_path = env::split_paths(&path);
     // `cargo xtask test server` unpacks them below `target`, in which this program is as well.
     let program = env::current_exe()?;
-    let unpacked = program.ancestors().map(|it| it.join("tools/postgresql/bin"));
+    let unpacked = program
+        .ancestors()
+        .map(|it| it.join("tools/postgresql/bin"));
     let found = in_path.chain(debian()).chain(unpacked);
-    found.into_iter().find(|it| is_complete(it)).ok_or_else(|| ADVICE.into())
+    found
+        .into_iter()
+        .find(|it| is_complete(it))
+        .ok_or_else(|| ADVICE.into())
 }
 
 /// Those of Debian, which are not in the `PATH`; the latest version first.

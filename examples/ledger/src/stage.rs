@@ -205,7 +205,10 @@ impl<'a> Stage<'a> {
             waits = wait => waits,
         };
         waits?;
-        self.print(LATE, "has lost its lease; the others wait for its transaction");
+        self.print(
+            LATE,
+            "has lost its lease; the others wait for its transaction",
+        );
         Ok(false)
     }
 

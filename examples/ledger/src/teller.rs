@@ -8,7 +8,7 @@ use dlock_postgres::Postgres;
 use crate::{
     books,
     server::DATABASE_URL,
-    transfer::{Desk, Point, transfer},
+    transfer::{Desk, Point, money, transfer},
 };
 
 /// The end of the line after which a process is paused.
@@ -16,7 +16,7 @@ pub(crate) const PAUSES: &str = ", and pauses";
 /// The begin of the line of a transfer that the fence has refused.
 pub(crate) const REFUSED: &str = "is refused: ";
 /// The end of the line after an order.
-pub(crate) const DONE: &str = "is done";
+pub(crate) const DONE: &str = ": done";
 
 /// A number of equal transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,11 @@ async fn carry_out(order: Order, desk: &mut Desk) -> Result<(), Box<dyn Error>> 
         }
         desk.sleeps = None;
     }
-    println!("{done} × {} to {}: {DONE}", order.from, order.to);
+    let Order {
+        from, to, cents, ..
+    } = order;
+    let cents = money(cents);
+    println!("has moved {cents} from account {from} to {to}, {done} times{DONE}");
     Ok(())
 }
 
@@ -126,7 +130,11 @@ mod tests {
 
     #[test]
     fn an_order_is_read_as_it_was_written() {
-        for sleeps in [None, Some(Point::BeforeTheFence), Some(Point::AfterTheFence)] {
+        for sleeps in [
+            None,
+            Some(Point::BeforeTheFence),
+            Some(Point::AfterTheFence),
+        ] {
             let order = Order {
                 from: 1,
                 to: 2,

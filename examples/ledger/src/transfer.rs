@@ -89,12 +89,7 @@ async fn balance(tx: &Transaction<'_>, account: i32) -> Result<i64, Error> {
 }
 
 /// Writes the new balance, as a number, and an entry of the history.
-async fn enter(
-    tx: &Transaction<'_>,
-    account: i32,
-    balance: i64,
-    cents: i64,
-) -> Result<(), Error> {
+async fn enter(tx: &Transaction<'_>, account: i32, balance: i64, cents: i64) -> Result<(), Error> {
     let statement = "UPDATE account SET cents = $2 WHERE id = $1";
     tx.execute(statement, &[&account, &balance]).await?;
     let statement = "INSERT INTO entry (account, cents, balance) VALUES ($1, $2, $3)";
