@@ -6,6 +6,7 @@
 macro_rules! links {
     () => {
         "[alerting]: crate::book::alerting\n\
+         [alternatives]: crate::book::alternatives\n\
          [attribute]: crate::book::attribute\n\
          [cli]: crate::book::cli\n\
          [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
@@ -64,6 +65,10 @@ macro_rules! links {
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
          [permissions#services]: crate::book::permissions#services\n\
+         [postgresql]: crate::book::postgresql\n\
+         [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\
+         [postgresql#check-the-lease-in-a-transaction]: crate::book::postgresql#check-the-lease-in-a-transaction\n\
+         [postgresql#poolers]: crate::book::postgresql#poolers\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\
@@ -84,7 +89,8 @@ macro_rules! links {
          [ttl-and-wait#ttl]: crate::book::ttl_and_wait#ttl\n\
          [urls]: crate::book::urls\n\
          [urls#credentials]: crate::book::urls#credentials\n\
-         [urls#options]: crate::book::urls#options\n"
+         [urls#options]: crate::book::urls#options\n\
+         [which-store]: crate::book::which_store\n"
     };
 }
 
@@ -119,6 +125,12 @@ pub mod kubernetes {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/migration.md")]
 pub mod migration {}
+
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#[cfg(not(doctest))]
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/postgresql.md")]
+pub mod postgresql {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/readers-writers-permits.md")]
@@ -205,3 +217,7 @@ pub mod how_it_works {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/quorum.md")]
 pub mod quorum {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/explanation/which-store.md")]
+pub mod which_store {}

@@ -12,3 +12,7 @@ mod introduction {}
 #[cfg(doctest)]
 #[doc = include_str!("../docs/book/src/how-to/web.md")]
 mod web {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/how-to/postgresql.md")]
+mod postgresql {}

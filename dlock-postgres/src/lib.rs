@@ -1,15 +1,21 @@
-//! Locks of dlock in PostgreSQL, which a transaction can check and then rely on until its commit.
+//! Distributed locks of dlock in PostgreSQL, and leases that a transaction checks and then relies on until its commit.
+//!
+//! 1. Execute the statements of [`Schema::migration`] in your database, once. They create the tables and functions in a
+//!    schema of their own. A manager never changes a schema.
+//! 2. Register [`Postgres`] for the URLs of your manager. [`Postgres`] lists the options of a URL.
+//! 3. Lock as with every store: by the attribute `#[distributed_lock]` of dlock-rs, or by a guard as here.
+//! 4. Check the lease in each transaction that depends on it, with [`Fence::fence`].
 //!
 //! ```no_run
+//! use dlock::LockManager;
 //! use dlock_postgres::{Fence, Postgres};
-//! use dlock_runtime::LockManager;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let mut client: tokio_postgres::Client = unimplemented!();
-//! let manager = LockManager::builder()
-//!     .scheme("postgres", Postgres)
-//!     .connect("postgres://shop@db.internal/shop")
-//!     .await?;
+//! let url = "postgres://shop@db.internal/shop";
+//! let manager = LockManager::builder().scheme("postgres", Postgres).connect(url).await?;
+//!
+//! let (mut client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
+//! tokio::spawn(connection);
 //!
 //! let guard = manager.lock("account:7").acquire().await?;
 //! let tx = client.transaction().await?;
@@ -21,9 +27,36 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The statements of [`Schema::migration`] make the tables. A manager never changes a schema.
+//! With the attribute, `lease = lease` gives the body the lease. Add `on_lost = finish`: after `fence` has answered, the
+//! commit is right even if the lease has ended, and the default would cancel the body and report a loss.
 //!
-//! A manager uses two connections, whatever the number of its locks, on a thread of its own.
+//! ```no_run
+//! use dlock::{LockError, distributed_lock};
+//! use dlock_postgres::{Fence, FenceError};
+//!
+//! #[distributed_lock(key = "account:<id>", lease = lease, on_lost = finish)]
+//! async fn withdraw(id: i32, db: &mut tokio_postgres::Client) -> Result<(), AccountError> {
+//!     let tx = db.transaction().await?;
+//!     lease.fence(&tx).await?;
+//!     tx.execute("UPDATE account SET cents = cents - 100 WHERE id = $1", &[&id]).await?;
+//!     Ok(tx.commit().await?)
+//! }
+//!
+//! #[derive(Debug, thiserror::Error)]
+//! enum AccountError {
+//!     #[error(transparent)]
+//!     Lock(#[from] LockError),
+//!     #[error(transparent)]
+//!     Fence(#[from] FenceError),
+//!     #[error(transparent)]
+//!     Database(#[from] tokio_postgres::Error),
+//! }
+//! ```
+//!
+//! A lock that needs no lease, because it ends with one transaction, is [`lock_in`].
+//!
+//! A manager has two connections, whatever the number of its locks, on a thread of its own. Requests work behind a pooler
+//! in transaction mode.
 
 mod check;
 mod config;
@@ -34,6 +67,7 @@ mod schema;
 mod scheme;
 mod session;
 mod store;
+mod sweep;
 mod tls;
 mod worker;
 

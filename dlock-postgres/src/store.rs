@@ -19,10 +19,9 @@ use dlock_runtime::{
 use tokio::{sync::mpsc, time::timeout};
 use tokio_postgres::{Row, types::Type};
 
-use crate::{config::Config, hints::Hints, schema::Schema, session::Session, worker::Worker};
-
-/// The pause between two sweeps of rows without a use for an hour.
-const SWEEP: Duration = Duration::from_secs(600);
+use crate::{
+    config::Config, hints::Hints, schema::Schema, session::Session, sweep, worker::Worker,
+};
 
 /// Locks in a schema of a PostgreSQL database.
 ///
@@ -71,10 +70,7 @@ impl PostgresStore {
         let messages = config.messages.clone();
         let renewals = Session::start(&worker, config.clone(), messages, Some(tell));
         let hints = Hints::start(&worker, config.listen, news);
-        let sweep = config.schema.fill("SELECT {schema}.sweep()");
-        worker
-            .handle()
-            .spawn(sweep_again(requests.clone(), sweep, worker.stopped()));
+        sweep::start(&worker, requests.clone(), &config.schema);
         Ok(Self {
             statements: Arc::new(Statements::of(&config.schema)),
             requests,
@@ -264,23 +260,6 @@ fn answer_to_acquire(row: &Row) -> Result<AcquireOutcome, String> {
     holder.position = number("place")?;
     holder.ttl = number("rest_ms")?.map(Duration::from_millis);
     Ok(AcquireOutcome::busy(holder))
-}
-
-/// Sweeps from time to time. Nothing depends on it but the size of the tables.
-async fn sweep_again(
-    session: Arc<Session>,
-    statement: String,
-    mut stopped: tokio::sync::watch::Receiver<()>,
-) {
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(SWEEP) => {}
-            _ = stopped.changed() => return,
-        }
-        if let Err(error) = session.ask(&statement, &[]).await {
-            tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
-        }
-    }
 }
 
 /// The mode as the functions know it: 0 for exclusive, -1 for shared, otherwise the number of permits.

@@ -1,0 +1,85 @@
+//! Removes rows that no process has used for an hour. Only the size of the tables depends on it.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_runtime::store::StoreError;
+
+use crate::{schema::Schema, session::Session, worker::Worker};
+
+/// The pause between two sweeps.
+const PAUSE: Duration = Duration::from_secs(600);
+
+/// The rows that one statement removes at most, as the function `sweep` of the schema has it.
+const BATCH: i64 = 1000;
+
+/// The pause between two statements of a sweep, in which other requests have their turn.
+const BREATH: Duration = Duration::from_millis(100);
+
+/// Sweeps from time to time, on the thread of `worker`.
+pub(crate) fn start(worker: &Worker, session: Arc<Session>, schema: &Schema) {
+    let statement = schema.fill("SELECT {schema}.sweep()");
+    let mut stopped = worker.stopped();
+    worker.handle().spawn(async move {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                _ = stopped.changed() => return,
+            }
+            if let Err(error) = sweep(&session, &statement).await {
+                tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
+            }
+        }
+    });
+}
+
+/// Removes all that is old now. A service whose keys are always new leaves more than one statement removes.
+async fn sweep(session: &Session, statement: &str) -> Result<(), StoreError> {
+    loop {
+        let rows = session.ask(statement, &[]).await?;
+        let removed = rows.first().and_then(|row| row.try_get(0).ok());
+        if removed.is_none_or(|removed: i64| removed < BATCH) {
+            return Ok(());
+        }
+        tokio::time::sleep(BREATH).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::PostgresServer;
+
+    use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_sweep_removes_all_that_is_old() {
+        let server = PostgresServer::shared().await;
+        let name = server.database().await;
+        let client = server.client(&name).await;
+        let schema = Schema::new("dlock").unwrap();
+        let migration = schema.migration(None).unwrap();
+        client.batch_execute(&migration).await.unwrap();
+        let fill = "INSERT INTO dlock.lock (key, used_at) \
+                    SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' FROM generate_series(1, 2500) n;
+                    INSERT INTO dlock.lock (key) VALUES ('new')";
+        client.batch_execute(fill).await.unwrap();
+
+        let url = server.url_of("postgres", &name);
+        let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
+        let worker = Worker::start().unwrap();
+        let session = Session::start(&worker, config.clone(), config.requests.clone(), None);
+        let statement = schema.fill("SELECT {schema}.sweep()");
+        sweep(&session, &statement).await.unwrap();
+        let left = client.query("SELECT key FROM dlock.lock", &[]).await;
+        let left: Vec<String> = left.unwrap().iter().map(|row| row.get(0)).collect();
+        assert_eq!(left, ["new"]);
+    }
+
+    #[test]
+    fn the_size_of_a_batch_is_that_of_the_schema() {
+        let definition = include_str!("schema.sql");
+        let limit = format!("LIMIT {BATCH} FOR UPDATE SKIP LOCKED");
+        assert_eq!(definition.matches(&limit).count(), 2);
+    }
+}
