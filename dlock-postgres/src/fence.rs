@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use dlock_runtime::{FencingToken, Lease, LockError, LockKey, LockRequest};
 use tokio_postgres::{Transaction, types::Type};
 
-use crate::store::PostgresStore;
+use crate::{errors, store::PostgresStore};
 
 /// The lease of a lock in a transaction, until the transaction has adopted it. If the transaction is rolled back, the
 /// key is free after this time.
@@ -25,7 +25,8 @@ pub trait Fence {
     /// | `REPEATABLE READ`, `SERIALIZABLE` | [`FenceError::NotHeld`] | [`FenceError::Database`] with code 40001 |
     ///
     /// At the last two levels, the snapshot must not be older than the lease: acquire the lock first, then begin the
-    /// transaction. A savepoint that is rolled back takes a check after it with it.
+    /// transaction. A savepoint that is rolled back takes a check after it with it. A transaction that only reads cannot
+    /// be fenced, because the check locks a row.
     ///
     /// ```no_run
     /// # async fn demo(manager: dlock_runtime::LockManager, mut client: tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -93,7 +94,7 @@ pub enum FenceError {
         key: LockKey,
     },
     /// The database has refused the check.
-    #[error("the lease could not be checked: {0}")]
+    #[error("the lease could not be checked: {}", errors::of_transaction(.0))]
     Database(#[from] tokio_postgres::Error),
 }
 
