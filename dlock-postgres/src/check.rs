@@ -1,11 +1,11 @@
 //! A check or an adoption of leases as one statement, for any driver: its text, its parameters, and the meaning of its
 //! answer.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use dlock_runtime::{FencingToken, Lease, LockError, LockGuard, LockKey, LockRequest};
 
-use crate::store::PostgresStore;
+use crate::{errors, store::PostgresStore};
 
 /// The lease of a lock in a transaction, until the transaction has adopted it. If the transaction is rolled back, the
 /// key is free after this time.
@@ -33,7 +33,7 @@ const ADOPT: &str = "SELECT pg_catalog.min(due.key) FILTER (WHERE NOT {schema}.a
 /// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FenceError<D = tokio_postgres::Error> {
+pub enum FenceError<D: Error + 'static = tokio_postgres::Error> {
     /// The lease is lost as far as this process knows, or the lock could not be acquired.
     #[error(transparent)]
     Lock(#[from] LockError),
@@ -56,7 +56,7 @@ pub enum FenceError<D = tokio_postgres::Error> {
         key: LockKey,
     },
     /// The database has refused the check.
-    #[error("the lease could not be checked: {0}")]
+    #[error("the lease could not be checked: {}", errors::of_transaction(.0))]
     Database(#[source] D),
 }
 
@@ -80,7 +80,7 @@ impl From<tokio_postgres::Error> for FenceError {
 /// use dlock_runtime::Lease;
 ///
 /// # struct Connection;
-/// # #[derive(Debug)] struct DriverError;
+/// # #[derive(Debug, thiserror::Error)] #[error("refused")] struct DriverError;
 /// # impl Connection {
 /// #     async fn first(&mut self, _: &str, _: (&[&str], &[String], &[i64])) -> Result<Option<String>, DriverError> { Ok(None) }
 /// # }
@@ -110,11 +110,11 @@ impl<'a> LeaseStatement<'a> {
     /// # Errors
     ///
     /// [`FenceError::Lock`] if the lease is lost, and [`FenceError::OtherStore`] if it is not kept in PostgreSQL.
-    pub fn fence<D>(lease: &'a Lease) -> Result<Self, FenceError<D>> {
+    pub fn fence<D: Error + 'static>(lease: &'a Lease) -> Result<Self, FenceError<D>> {
         Self::new(lease, "SELECT {schema}.fence($1, $2, $3)")
     }
 
-    fn new<D>(lease: &'a Lease, text: &str) -> Result<Self, FenceError<D>> {
+    fn new<D: Error + 'static>(lease: &'a Lease, text: &str) -> Result<Self, FenceError<D>> {
         let Some(store) = lease.store::<PostgresStore>() else {
             let key = lease.key().clone();
             return Err(FenceError::OtherStore { key });
@@ -158,7 +158,7 @@ impl<'a> LeaseStatement<'a> {
     /// # Errors
     ///
     /// [`FenceError::NotHeld`] with that key. The transaction is not to be committed then.
-    pub fn verdict<D>(self, answer: Option<&str>) -> Result<(), FenceError<D>> {
+    pub fn verdict<D: Error + 'static>(self, answer: Option<&str>) -> Result<(), FenceError<D>> {
         verdict(self.lease, answer)
     }
 }
@@ -175,7 +175,7 @@ impl<'a> LeaseStatement<'a> {
 ///
 /// # use dlock_postgres::LeaseStatement;
 /// # struct Connection;
-/// # #[derive(Debug)] struct DriverError;
+/// # #[derive(Debug, thiserror::Error)] #[error("refused")] struct DriverError;
 /// # impl Connection {
 /// #     async fn ask(&mut self, _: &LeaseStatement<'_>) -> Result<Option<String>, DriverError> { Ok(None) }
 /// # }
@@ -205,7 +205,7 @@ impl Adoption {
     /// # Cancel safety
     ///
     /// If the future is dropped, the lock is released.
-    pub async fn acquire<D>(request: LockRequest) -> Result<Self, FenceError<D>> {
+    pub async fn acquire<D: Error + 'static>(request: LockRequest) -> Result<Self, FenceError<D>> {
         // Without renewals: one would wait for the end of the transaction, and with it those of other leases.
         let guard = request.ttl(ADOPTION).renew(false).acquire().await?;
         Ok(Self { guard })
@@ -216,7 +216,7 @@ impl Adoption {
     /// # Errors
     ///
     /// [`FenceError::Lock`] if the lock is lost, and [`FenceError::OtherStore`] if it is not kept in PostgreSQL.
-    pub fn statement<D>(&self) -> Result<LeaseStatement<'_>, FenceError<D>> {
+    pub fn statement<D: Error + 'static>(&self) -> Result<LeaseStatement<'_>, FenceError<D>> {
         LeaseStatement::new(&self.guard, ADOPT)
     }
 
@@ -226,7 +226,7 @@ impl Adoption {
     /// # Errors
     ///
     /// [`FenceError::NotHeld`] with that key. The transaction is not to be committed then.
-    pub fn verdict<D>(self, answer: Option<&str>) -> Result<FencingToken, FenceError<D>> {
+    pub fn verdict<D: Error + 'static>(self, answer: Option<&str>) -> Result<FencingToken, FenceError<D>> {
         verdict(&self.guard, answer)?;
         let token = self.guard.fencing_token();
         self.guard.leave();
@@ -234,7 +234,7 @@ impl Adoption {
     }
 }
 
-fn verdict<D>(lease: &Lease, answer: Option<&str>) -> Result<(), FenceError<D>> {
+fn verdict<D: Error + 'static>(lease: &Lease, answer: Option<&str>) -> Result<(), FenceError<D>> {
     let Some(missing) = answer else {
         return Ok(());
     };

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use dlock_runtime::{ConnectError, store::StoreOptions};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{LoadBalanceHosts, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
 
@@ -22,6 +22,8 @@ pub(crate) struct Config {
     /// Whether messages are to be had on that way, as far as the URL says.
     pub(crate) listen: Listen,
     pub(crate) schema: Schema,
+    /// The user of the connections.
+    pub(crate) role: String,
     pub(crate) response_limit: Duration,
     pub(crate) connect_limit: Duration,
     /// The URL without its password.
@@ -42,7 +44,8 @@ pub(crate) enum Listen {
 /// The way to a server.
 #[derive(Clone)]
 pub(crate) struct Route {
-    pub(crate) config: tokio_postgres::Config,
+    /// One configuration for each host, which are tried in this order.
+    pub(crate) hosts: Vec<tokio_postgres::Config>,
     /// `None` for a connection without TLS.
     pub(crate) tls: Option<MakeRustlsConnect>,
 }
@@ -79,32 +82,20 @@ impl Config {
             reason,
         };
         let (rest, own) = split(url).map_err(refused)?;
-        let mut config = tokio_postgres::Config::from_str(&rest).map_err(|error| {
-            // The text of the source names the option, and no value of it.
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            refused(source.unwrap_or_else(|| error.to_string()))
-        })?;
+        let mut hosts = hosts(&rest).map_err(refused)?;
+        let config = &hosts[0];
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused(
                 "it names no host; write `postgres://user@host/database`".to_owned(),
             ));
         }
-        if config.get_user().is_none() {
+        let Some(role) = config.get_user().map(str::to_owned) else {
             return Err(refused(
                 "it names no user; write `postgres://user@host/database`".to_owned(),
             ));
-        }
+        };
         let schema = own.schema.unwrap_or_else(|| options.namespace.clone());
         let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
-        if config.get_application_name().is_none() && !options.label.is_empty() {
-            let name: String = options.label.chars().take(LONGEST_NAME).collect();
-            config.application_name(name);
-        }
-        config
-            .connect_timeout(options.connect_timeout)
-            .keepalives_idle(Duration::from_secs(15))
-            .keepalives_interval(Duration::from_secs(5))
-            .keepalives_retries(3);
         let tls = match own.ssl_mode.as_deref() {
             // An unverified connection would look like a safe one.
             None | Some("disable" | "allow" | "prefer") => None,
@@ -116,12 +107,24 @@ impl Config {
                 ));
             }
         };
-        config.ssl_mode(if tls.is_some() {
+        let ssl_mode = if tls.is_some() {
             SslMode::Require
         } else {
             SslMode::Disable
-        });
-        let requests = Route { config, tls };
+        };
+        for config in &mut hosts {
+            if config.get_application_name().is_none() && !options.label.is_empty() {
+                let name: String = options.label.chars().take(LONGEST_NAME).collect();
+                config.application_name(name);
+            }
+            config
+                .ssl_mode(ssl_mode)
+                .connect_timeout(options.connect_timeout)
+                .keepalives_idle(Duration::from_secs(15))
+                .keepalives_interval(Duration::from_secs(5))
+                .keepalives_retries(3);
+        }
+        let requests = Route { hosts, tls };
         let (listen, messages) = match own.listen.as_deref() {
             None => (Listen::Direct, requests.clone()),
             Some("off") => (Listen::Never, requests.clone()),
@@ -132,6 +135,7 @@ impl Config {
             messages,
             listen,
             schema,
+            role,
             response_limit: options.response_timeout,
             connect_limit: options.connect_timeout,
             shown: shown.clone(),
@@ -157,7 +161,7 @@ impl Route {
                 "`listen` names no host; write `listen=host:5432`, or `listen=off`".to_owned(),
             );
         }
-        let from = &self.config;
+        let from = &self.hosts[0];
         let mut config = tokio_postgres::Config::new();
         config.host(host).port(port).ssl_mode(from.get_ssl_mode());
         config
@@ -175,14 +179,46 @@ impl Route {
         if let Some(name) = from.get_application_name() {
             config.application_name(name);
         }
+        if let Some(options) = from.get_options() {
+            config.options(options);
+        }
         if let Some(limit) = from.get_connect_timeout() {
             config.connect_timeout(*limit);
         }
         Ok(Self {
-            config,
+            hosts: vec![config],
             tls: self.tls.clone(),
         })
     }
+}
+
+/// Reads what tokio-postgres knows of a URL: one configuration for each host, and at least one.
+///
+/// A host that does not answer would otherwise use up the time of those behind it.
+fn hosts(url: &str) -> Result<Vec<tokio_postgres::Config>, String> {
+    let parse = |url: &str| {
+        tokio_postgres::Config::from_str(url).map_err(|error| {
+            // The text of the source names the option, and no value of it.
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            source.unwrap_or_else(|| error.to_string())
+        })
+    };
+    let all = parse(url)?;
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    // Cut where tokio-postgres does.
+    let start = rest.find('@').map_or(0, |at| at + 1);
+    let end = rest[start..]
+        .find(['/', '?'])
+        .map_or(rest.len(), |at| start + at);
+    let places: Vec<_> = rest[start..end].split(',').collect();
+    let is_plain = all.get_hosts().len() == places.len() && all.get_hostaddrs().is_empty();
+    if places.len() == 1 || !is_plain || all.get_load_balance_hosts() != LoadBalanceHosts::Disable {
+        return Ok(vec![all]);
+    }
+    let (login, path) = (&rest[..start], &rest[end..]);
+    let each = places.into_iter();
+    each.map(|place| parse(&format!("{scheme}://{login}{place}{path}")))
+        .collect()
 }
 
 /// Takes dlock's own options from the URL.
@@ -241,6 +277,8 @@ fn shown(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio_postgres::config::TargetSessionAttrs;
+
     use super::*;
 
     fn parsed(url: &str) -> Result<Config, ConnectError> {
@@ -260,12 +298,38 @@ mod tests {
     }
 
     #[test]
+    fn each_host_has_a_configuration_of_its_own() {
+        let url = "postgres://shop:pass@db-1:5433,[::1],db-3/shop?target_session_attrs=read-write";
+        let found = parsed(url).unwrap();
+        let hosts = found.requests.hosts.iter();
+        let ports: Vec<_> = hosts
+            .clone()
+            .map(|host| host.get_ports().to_vec())
+            .collect();
+        assert_eq!(ports, [[5433], [5432], [5432]]);
+        for host in hosts {
+            let login = (host.get_user(), host.get_password(), host.get_dbname());
+            assert_eq!(login, (Some("shop"), Some(&b"pass"[..]), Some("shop")));
+            assert_eq!(
+                host.get_target_session_attrs(),
+                TargetSessionAttrs::ReadWrite
+            );
+        }
+        assert_eq!(
+            (&*found.role, &*found.shown),
+            ("shop", "postgres://db-1:5433,[::1],db-3/shop")
+        );
+        let random = parsed("postgres://shop@db-1,db-2/shop?load_balance_hosts=random").unwrap();
+        assert_eq!(random.requests.hosts.len(), 1);
+    }
+
+    #[test]
     fn messages_may_take_another_way() {
         let found = parsed("postgres://shop:pass@pooler:6432/shop?listen=db:5433").unwrap();
         assert_eq!(found.listen, Listen::Always);
-        assert_eq!(found.requests.config.get_ports(), [6432]);
-        assert_eq!(found.messages.config.get_ports(), [5433]);
-        assert_eq!(found.messages.config.get_password(), Some(&b"pass"[..]));
+        assert_eq!(found.requests.hosts[0].get_ports(), [6432]);
+        assert_eq!(found.messages.hosts[0].get_ports(), [5433]);
+        assert_eq!(found.messages.hosts[0].get_password(), Some(&b"pass"[..]));
         let off = parsed("postgres://shop@pooler/shop?listen=off").unwrap();
         assert_eq!(off.listen, Listen::Never);
     }

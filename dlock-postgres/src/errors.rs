@@ -5,23 +5,24 @@ use std::error::Error as _;
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
     Error,
+    config::Host,
     error::{DbError, Severity, SqlState},
 };
 
-use crate::schema::Schema;
+use crate::{config::Config, schema::Schema};
 
 /// The error of a request that was sent.
-pub(crate) fn of_request(error: &Error, schema: &Schema) -> StoreError {
+pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {
     match error.as_db_error() {
-        Some(refusal) => of_answer(refusal, schema),
+        Some(refusal) => of_answer(refusal, config),
         None => StoreError::new(StoreErrorKind::Disconnected, cause(error)),
     }
 }
 
 /// The error of a connection that could not be made.
-pub(crate) fn of_connecting(error: &Error, schema: &Schema) -> StoreError {
+pub(crate) fn of_connecting(error: &Error, config: &Config) -> StoreError {
     let found = match error.as_db_error() {
-        Some(refusal) => of_answer(refusal, schema),
+        Some(refusal) => of_answer(refusal, config),
         None if is_about_tls(error) => StoreError::new(StoreErrorKind::Tls, cause(error)),
         None if is_about_login(error) => {
             StoreError::new(StoreErrorKind::Unauthenticated, cause(error))
@@ -29,6 +30,39 @@ pub(crate) fn of_connecting(error: &Error, schema: &Schema) -> StoreError {
         None => StoreError::new(StoreErrorKind::Unreachable, cause(error)),
     };
     found.unsent()
+}
+
+/// The error of a connection that none of the hosts has accepted. Of several hosts, each is named with its reason.
+pub(crate) fn of_hosts(failures: &[(tokio_postgres::Config, StoreError)]) -> StoreError {
+    let Some(((_, last), others)) = failures.split_last() else {
+        return StoreError::new(StoreErrorKind::Unreachable, "the URL names no host").unsent();
+    };
+    if others.is_empty() {
+        return last.clone();
+    }
+    let reasons = failures
+        .iter()
+        .map(|(host, error)| format!("{}: {error}", place(host)));
+    let text = reasons.collect::<Vec<_>>().join("; ");
+    StoreError::new(last.kind(), text).with_advice().unsent()
+}
+
+/// `host:port` of a configuration with one host.
+fn place(config: &tokio_postgres::Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => config
+            .get_hostaddrs()
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    };
+    format!(
+        "{host}:{}",
+        config.get_ports().first().copied().unwrap_or(5432)
+    )
 }
 
 /// Whether a pooler has refused the settings with which a connection begins.
@@ -39,10 +73,19 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
     })
 }
 
-fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
+fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
     let message = refusal.message();
     let code = refusal.code();
+    let schema = &config.schema;
     let (kind, text) = match code.code() {
+        // `lock_timeout`. The name of the place is in no language, unlike the message.
+        "55P03" if refusal.routine() == Some("ProcessInterrupts") => (
+            StoreErrorKind::Refused,
+            format!(
+                "{message}: another session has locked rows or tables of schema `{schema}`; find it in `pg_locks`, and \
+                 end its transaction"
+            ),
+        ),
         "55P03" => (
             StoreErrorKind::Refused,
             "a transaction that has fenced the lease is still open; it ends with the transaction"
@@ -54,11 +97,14 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
         ),
         "25006" => (
             StoreErrorKind::ReadOnly,
-            format!("{message}; point dlock at the primary server, and not at a standby"),
+            format!(
+                "{message}; point dlock at the primary server, and not at a standby. Behind a pooler, also set \
+                 `default_transaction_read_only` of the role and of the database to `off`"
+            ),
         ),
         "57P03" => (
             StoreErrorKind::Loading,
-            format!("{message}; wait until the server has started"),
+            format!("{message}; wait until the server has started, or start it"),
         ),
         "53100" => (
             StoreErrorKind::Refused,
@@ -70,7 +116,10 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
         ),
         "53300" => (
             StoreErrorKind::Unreachable,
-            format!("{message}; raise `max_connections`: a manager needs two connections"),
+            format!(
+                "{message}; a manager needs two connections: raise `max_connections`, or the `CONNECTION LIMIT` of the \
+                 role or the database"
+            ),
         ),
         "28P01" => (
             StoreErrorKind::Unauthenticated,
@@ -88,13 +137,16 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
         ),
         "42501" => (
             StoreErrorKind::Denied,
-            format!(
-                "{message}; `Schema::grants` of dlock-postgres has the statements that grant it"
-            ),
+            match schema.missing_grant(message, &config.role) {
+                Some(grant) => format!(
+                    "{message}; grant it with: {grant}. `Schema::grants` has all statements that a manager needs"
+                ),
+                None => format!("{message}; `Schema::grants` has the statements that grant it"),
+            },
         ),
         "3F000" | "42883" | "42P01" => (StoreErrorKind::Unsupported, missing(schema)),
         // The server ends the connection; the request may have been carried out before.
-        "57P01" | "57P02" | "57P05" | "25P03" => (
+        "57P01" | "57P02" | "57P05" | "25P03" | "25P04" => (
             StoreErrorKind::Disconnected,
             format!("the server ended the connection: {message}"),
         ),
@@ -109,6 +161,30 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
         Some(Severity::Error) => error.without_effect(),
         _ => error,
     }
+}
+
+/// The error of a statement in a transaction of the user, with what to do. The text of another driver's error is shown
+/// as it is.
+pub(crate) fn of_transaction<D: std::error::Error + 'static>(error: &D) -> String {
+    let error: &(dyn std::error::Error + 'static) = error;
+    let Some(own) = error.downcast_ref::<Error>() else {
+        return format!("{}; roll back the transaction", cause(error));
+    };
+    let Some(refusal) = own.as_db_error() else {
+        return format!("{}; begin the transaction again", cause(own));
+    };
+    let advice = match refusal.code().code() {
+        "40001" | "40P01" => "roll back, and begin the transaction again",
+        "25006" => "begin a transaction that may write, on the primary server",
+        "25P02" => "roll back: an earlier statement of the transaction has failed",
+        "42501" => "`Schema::grants` of dlock-postgres has the statements that grant it",
+        "3F000" | "42883" | "42P01" => {
+            "use the database of the lock manager, and check that `Schema::migration` was executed there"
+        }
+        _ => "roll back the transaction",
+    };
+    let code = refusal.code().code();
+    format!("{} ({code}); {advice}", refusal.message())
 }
 
 /// The advice for a schema that is not there.
@@ -128,7 +204,7 @@ fn is_about_login(error: &Error) -> bool {
 }
 
 /// The innermost causes as well: the text of the outer error says only where it happened.
-fn cause(error: &Error) -> String {
+fn cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

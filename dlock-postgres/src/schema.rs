@@ -141,6 +141,27 @@ impl Schema {
         ))
     }
 
+    /// Returns the statement that grants `role` the permission of which a message of PostgreSQL speaks, if the
+    /// permission is one that a manager needs.
+    pub(crate) fn missing_grant(&self, message: &str, role: &str) -> Option<String> {
+        let role = quoted(role).ok()?;
+        let schema = &self.quoted;
+        let (kind, name) = message
+            .strip_prefix("permission denied for ")?
+            .split_once(' ')?;
+        let is_named = |function: &str| function.split('(').next() == Some(name);
+        match kind {
+            "schema" => Some(format!("GRANT USAGE ON SCHEMA {schema} TO {role}")),
+            "function" => {
+                let function = FUNCTIONS.iter().find(|it| is_named(it))?;
+                Some(format!(
+                    "GRANT EXECUTE ON FUNCTION {schema}.{function} TO {role}"
+                ))
+            }
+            _ => None,
+        }
+    }
+
     /// Fills the name of the schema into a statement.
     pub(crate) fn fill(&self, statement: &str) -> String {
         statement.replace("{schema}", &self.quoted)
@@ -176,6 +197,23 @@ mod tests {
         assert_eq!(schema.fill("{schema}.lock"), "\"x\"\" CASCADE; --\".lock");
         for bad in ["", "a\0b", &"x".repeat(64)] {
             assert_eq!(Schema::new(bad), Err(InvalidSchema));
+        }
+    }
+
+    #[test]
+    fn the_missing_permission_is_named() {
+        let schema = Schema::new("locks").unwrap();
+        let missing = |message| schema.missing_grant(message, "shop");
+        assert_eq!(
+            missing("permission denied for function release").unwrap(),
+            "GRANT EXECUTE ON FUNCTION \"locks\".release(text, text) TO \"shop\""
+        );
+        assert_eq!(
+            missing("permission denied for schema locks").unwrap(),
+            "GRANT USAGE ON SCHEMA \"locks\" TO \"shop\""
+        );
+        for other in ["permission denied for function f", "permission denied", ""] {
+            assert_eq!(missing(other), None, "{other}");
         }
     }
 

@@ -229,7 +229,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
+    -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that has
+    -- adopted the lease, nor for one that has fenced it.
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE NOWAIT;
     PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
     SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
     _now := clock_timestamp();
@@ -299,6 +301,7 @@ DECLARE
     _now timestamptz;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE NOWAIT;
     PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
     PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence FOR UPDATE NOWAIT;
     IF NOT FOUND THEN

@@ -8,6 +8,7 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
     sync::{Notify, mpsc, watch},
+    task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{
@@ -33,6 +34,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// The settings of dlock's connections, whatever those of the role are. Poolers do not accept them.
 const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off \
+                        -c statement_timeout=0 \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
 
 /// The connection as requests see it.
@@ -98,13 +100,19 @@ impl Session {
         self.client().await.map(drop)
     }
 
+    /// Returns `true` if there is a connection now, as far as is known.
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up(client) if !client.is_closed())
+    }
+
     async fn client(&self) -> Result<Arc<Client>, StoreError> {
         let mut link = self.link.clone();
         loop {
             match &*link.borrow_and_update() {
-                Link::Up(client) => return Ok(client.clone()),
+                // A closed one is about to be replaced.
+                Link::Up(client) if !client.is_closed() => return Ok(client.clone()),
                 Link::Down(error) => return Err(error.clone()),
-                Link::Connecting => {}
+                Link::Up(_) | Link::Connecting => {}
             }
             if link.changed().await.is_err() {
                 let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
@@ -128,7 +136,7 @@ impl Session {
             if error.as_db_error().is_none() {
                 self.doubted.notify_one();
             }
-            errors::of_request(&error, &self.config.schema)
+            errors::of_request(&error, &self.config)
         })
     }
 }
@@ -153,20 +161,28 @@ struct Keeper {
     sends_settings: bool,
 }
 
+/// A connection, and the task that moves its bytes.
+struct Connected {
+    client: Arc<Client>,
+    serving: JoinHandle<()>,
+}
+
 impl Keeper {
     async fn keep(mut self) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let limit = self.config.connect_limit;
-            match timeout(limit, self.connect()).await {
-                Ok(Ok(client)) => {
-                    pause = FIRST_PAUSE;
-                    self.watch_over(client).await;
+            match self.connect().await {
+                Ok(connected) => {
+                    let since = Instant::now();
+                    self.watch_over(connected).await;
                     self.link.send_replace(Link::Connecting);
-                    continue;
+                    pause = FIRST_PAUSE;
+                    // A server that ends each connection is not asked for the next one at once.
+                    if since.elapsed() > LONGEST_PAUSE {
+                        continue;
+                    }
                 }
-                Ok(Err(error)) => self.failed(error),
-                Err(_) => self.failed(StoreError::timed_out(limit).unsent()),
+                Err(error) => self.failed(error),
             }
             sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
@@ -178,12 +194,32 @@ impl Keeper {
         self.link.send_replace(Link::Down(error));
     }
 
-    async fn connect(&mut self) -> Result<Arc<Client>, StoreError> {
+    /// Connects to the first host that is a primary server. Each host has the whole limit: the first one may be silent.
+    async fn connect(&mut self) -> Result<Connected, StoreError> {
+        let limit = self.config.connect_limit;
+        let mut failures = Vec::new();
+        for host in self.route.hosts.clone() {
+            let connected = match timeout(limit, self.connect_to(&host)).await {
+                Ok(connected) => connected,
+                Err(_) => Err(StoreError::timed_out(limit).unsent()),
+            };
+            match connected {
+                Ok(connected) => return Ok(connected),
+                Err(error) => failures.push((host, error)),
+            }
+        }
+        Err(errors::of_hosts(&failures))
+    }
+
+    async fn connect_to(&mut self, host: &tokio_postgres::Config) -> Result<Connected, StoreError> {
         loop {
-            let mut config = self.route.config.clone();
+            let mut config = host.clone();
             if self.sends_settings {
                 let own = config.get_options().unwrap_or_default();
-                config.options(format!("{SETTINGS} {own}"));
+                // A request that waits for a lock of others is undone before its caller gives the connection up.
+                // Otherwise a process of the server would wait on for each of these connections.
+                let lock_limit = (self.config.response_limit.as_millis() * 2 / 3).max(1);
+                config.options(format!("{SETTINGS} -c lock_timeout={lock_limit} {own}"));
             }
             let connected = match &self.route.tls {
                 Some(tls) => self.connect_by(&config, tls.clone()).await,
@@ -193,10 +229,10 @@ impl Keeper {
                 Err(error) if self.sends_settings && errors::refuses_settings(&error) => {
                     self.sends_settings = false;
                 }
-                Err(error) => return Err(errors::of_connecting(&error, &self.config.schema)),
-                Ok(client) => {
-                    self.check(&client).await?;
-                    return Ok(Arc::new(client));
+                Err(error) => return Err(errors::of_connecting(&error, &self.config)),
+                Ok(connected) => {
+                    self.check(&connected.client).await?;
+                    return Ok(connected);
                 }
             }
         }
@@ -206,15 +242,17 @@ impl Keeper {
         &self,
         config: &tokio_postgres::Config,
         tls: T,
-    ) -> Result<Client, tokio_postgres::Error>
+    ) -> Result<Connected, tokio_postgres::Error>
     where
         T: MakeTlsConnect<Socket>,
         T::Stream: Send + 'static,
     {
         let (client, connection) = config.connect(tls).await?;
-        let news = self.news.clone();
-        tokio::spawn(serve(connection, news));
-        Ok(client)
+        let serving = tokio::spawn(serve(connection, self.news.clone()));
+        Ok(Connected {
+            client: Arc::new(client),
+            serving,
+        })
     }
 
     /// Checks that the server has what requests need.
@@ -222,7 +260,7 @@ impl Keeper {
         let schema = &self.config.schema;
         let statement = schema.fill("SELECT {schema}.version(), pg_is_in_recovery()");
         let row = client.query_typed_one(&statement, &[]).await;
-        let row = row.map_err(|error| errors::of_request(&error, schema).unsent())?;
+        let row = row.map_err(|error| errors::of_request(&error, &self.config).unsent())?;
         let found: i32 = row.get(0);
         if found != VERSION {
             let text = format!(
@@ -246,7 +284,11 @@ impl Keeper {
     }
 
     /// Offers the connection to requests, until it breaks or does not answer.
-    async fn watch_over(&self, client: Arc<Client>) {
+    async fn watch_over(&self, connected: Connected) {
+        let Connected {
+            client,
+            mut serving,
+        } = connected;
         if let Some(news) = &self.news {
             let is_pooled = !self.sends_settings;
             news.send(News::Connected {
@@ -260,6 +302,7 @@ impl Keeper {
         loop {
             // What was doubted is tried at once, and a quiet connection from time to time.
             tokio::select! {
+                _ = &mut serving => break,
                 () = self.doubted.notified() => {}
                 () = tokio::time::sleep_until(looked + LOOK) => {}
             }
@@ -267,10 +310,12 @@ impl Keeper {
             let answer = timeout(limit, client.check_connection()).await;
             looked = Instant::now();
             if !matches!(answer, Ok(Ok(()))) {
-                tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
-                return;
+                break;
             }
         }
+        tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
+        // Requests on a silent connection end now, and not with it.
+        serving.abort();
     }
 }
 

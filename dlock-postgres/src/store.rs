@@ -149,7 +149,13 @@ impl LockStore for PostgresStore {
             (&labels, Type::TEXT_ARRAY),
             (&functions, Type::TEXT_ARRAY),
         ];
-        let asked = self.renewals.ask(&self.statements.renew, &parameters);
+        // Their connection may be down alone: it can have another way to the server.
+        let session = if !self.renewals.is_up() && self.requests.is_up() {
+            &*self.requests
+        } else {
+            &self.renewals
+        };
+        let asked = session.ask(&self.statements.renew, &parameters);
         let answered = match batch.limit {
             Some(limit) => match timeout(limit, asked).await {
                 Ok(answered) => answered,

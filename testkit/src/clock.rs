@@ -1,5 +1,6 @@
 //! A wall clock that a test sets, for a process that believes it is the machine's.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -29,7 +30,7 @@ impl WallClock {
     #[expect(clippy::new_without_default, reason = "it compiles a program")]
     pub fn new() -> Self {
         let directory = TempDir::with_prefix("dlock-clock-").expect("a directory can be made");
-        build(&directory.path().join(LIBRARY));
+        build(include_bytes!("clock.c"), &directory.path().join(LIBRARY));
         let clock = Self {
             file: File::create(directory.path().join(TIME)).expect("a file can be made"),
             ahead: AtomicI64::new(0),
@@ -41,10 +42,15 @@ impl WallClock {
 
     /// Lets a process start with this clock.
     pub fn set_for<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.envs(self.environment())
+    }
+
+    pub(crate) fn environment(&self) -> [(OsString, OsString); 2] {
         let directory = self.directory.path();
-        command
-            .env("LD_PRELOAD", directory.join(LIBRARY))
-            .env("DLOCK_CLOCK", directory.join(TIME))
+        [
+            ("LD_PRELOAD".into(), directory.join(LIBRARY).into()),
+            ("DLOCK_CLOCK".into(), directory.join(TIME).into()),
+        ]
     }
 
     /// Puts it forward, at once and for processes that run.
@@ -69,7 +75,8 @@ fn microseconds(by: Duration) -> i64 {
     i64::try_from(by.as_micros()).expect("nobody sets a clock by 300 000 years")
 }
 
-fn build(library: &Path) {
+/// Makes a library of a C program.
+pub(crate) fn build(program: &[u8], library: &Path) {
     let mut compiler = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-x", "c", "-o"])
         .arg(library)
@@ -78,9 +85,13 @@ fn build(library: &Path) {
         .spawn()
         .expect("a C compiler is there, as Rust needs one");
     let mut source = compiler.stdin.take().expect("it is piped");
-    let written = source.write_all(include_bytes!("clock.c"));
+    let written = source.write_all(program);
     written.expect("the compiler reads its source");
     drop(source);
     let ended = compiler.wait().expect("a child of ours can be waited for");
-    assert!(ended.success(), "clock.c does not compile: {ended}");
+    assert!(
+        ended.success(),
+        "{} does not compile: {ended}",
+        library.display()
+    );
 }

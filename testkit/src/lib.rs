@@ -5,7 +5,8 @@
 //! before one. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
-//! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets.
+//! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
+//! that it fills.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped
@@ -18,6 +19,7 @@
 mod child;
 mod clock;
 mod cluster;
+mod disk;
 mod eventually;
 mod machine_time;
 mod poll;
@@ -36,6 +38,7 @@ mod within;
 
 pub use clock::WallClock;
 pub use cluster::Cluster;
+pub use disk::Disk;
 pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};

@@ -19,6 +19,8 @@ use tokio_postgres::{Client, NoTls};
 pub use bouncer::PgBouncer;
 use group::OwnedGroup;
 
+use crate::clock::WallClock;
+use crate::disk::Disk;
 use crate::port;
 use crate::tls::{Authority, Identity};
 use crate::within::within;
@@ -39,6 +41,7 @@ pub struct PostgresOptions {
     clients_of: Option<std::path::PathBuf>,
     /// A file that says what this standby follows.
     follows: Option<u16>,
+    environment: Vec<(OsString, OsString)>,
 }
 
 impl PostgresOptions {
@@ -59,6 +62,20 @@ impl PostgresOptions {
     #[must_use]
     pub fn access(mut self, line: &str) -> Self {
         self.access.push(line.to_owned());
+        self
+    }
+
+    /// Has a clock of its own, which must live as long as the server.
+    #[must_use]
+    pub fn clock(mut self, clock: &WallClock) -> Self {
+        self.environment.extend(clock.environment());
+        self
+    }
+
+    /// Has a disk of its own, which must live as long as the server. A server has such a disk or such a clock.
+    #[must_use]
+    pub fn disk(mut self, disk: &Disk) -> Self {
+        self.environment.extend(disk.environment());
         self
     }
 
@@ -114,6 +131,7 @@ impl PostgresServer {
                 directory.path(),
                 port,
                 &Self::arguments(&options, directory.path()),
+                &options.environment,
             );
             let started = Self {
                 port,
@@ -263,7 +281,8 @@ impl PostgresServer {
             loop {
                 launch::forget_log(directory);
                 let arguments = Self::arguments(&self.options, directory);
-                *self.processes() = launch::postgres(directory, self.port, &arguments);
+                *self.processes() =
+                    launch::postgres(directory, self.port, &arguments, &self.options.environment);
                 if self.is_up().await {
                     return;
                 }

@@ -8,7 +8,7 @@ use std::{
 use crate::root;
 
 /// How many rows each section has.
-const SECTIONS: [(char, usize); 9] = [
+const SECTIONS: [(char, usize); 10] = [
     ('A', 17),
     ('B', 20),
     ('C', 16),
@@ -18,6 +18,7 @@ const SECTIONS: [(char, usize); 9] = [
     ('G', 20),
     ('H', 16),
     ('I', 18),
+    ('J', 25),
 ];
 
 /// A reason is a sentence.

@@ -135,7 +135,12 @@ pub(crate) fn configure(directory: &Path, access: &[String], follows: Option<u16
 }
 
 /// Starts a server, which does not answer yet.
-pub(crate) fn postgres(directory: &Path, port: u16, arguments: &[OsString]) -> OwnedGroup {
+pub(crate) fn postgres(
+    directory: &Path,
+    port: u16,
+    arguments: &[OsString],
+    environment: &[(OsString, OsString)],
+) -> OwnedGroup {
     let data = directory.join("data");
     // Left behind by a server that was killed.
     fs::remove_file(data.join("postmaster.pid")).ok();
@@ -152,6 +157,7 @@ pub(crate) fn postgres(directory: &Path, port: u16, arguments: &[OsString]) -> O
     command
         .arg("-c")
         .arg(format!("unix_socket_directories={}", directory.display()));
+    command.envs(environment.iter().cloned());
     command.args(arguments).stdout(Stdio::null()).stderr(log);
     OwnedGroup::spawn(&mut command)
 }

@@ -1,0 +1,203 @@
+//! Connections that are cut, silent or terminated.
+
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock_postgres::{Fence, FenceError};
+use dlock_runtime::{LockError, LostCause};
+use dlock_testkit::{Proxy, eventually};
+use tokio::sync::Notify;
+
+use crate::world::{CONNECTIONS, DEADLINE, END, World, client, connect};
+
+#[tokio::test]
+async fn a_silent_connection_is_replaced_and_the_lease_renewed_before_its_end() {
+    let world = World::shared().await;
+    let proxy = Proxy::start(world.server.port());
+    let manager = connect(&world.url_at(proxy.port())).await;
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(12));
+    let guard = lock.acquire().await.unwrap();
+    let end = world.number(END).await;
+    proxy.freeze();
+    let before = proxy.accepted_connections();
+    eventually(DEADLINE, "the connection is made again", async || {
+        proxy.accepted_connections() > before
+    })
+    .await;
+    proxy.thaw();
+    eventually(DEADLINE, "the lease is renewed", async || {
+        world.number(END).await > end
+    })
+    .await;
+    guard.ensure_held().unwrap();
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_is_lost_before_another_process_has_it() {
+    let world = World::shared().await;
+    let proxy = Proxy::start(world.server.port());
+    let manager = connect(&world.url_at(proxy.port())).await;
+    let other = world.manager().await;
+    let is_inside = Arc::new(AtomicBool::new(false));
+    let entered = Arc::new(Notify::new());
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(2));
+    let call = tokio::spawn({
+        let (is_inside, entered) = (is_inside.clone(), entered.clone());
+        lock.run(async move |_| {
+            let _inside = Inside::enter(is_inside.clone());
+            entered.notify_one();
+            pending::<()>().await;
+        })
+    });
+    entered.notified().await;
+    proxy.freeze();
+    let next = other.lock("order:42").acquire().await.unwrap();
+    assert!(!is_inside.load(Ordering::SeqCst), "two are inside");
+    let lost = call.await.unwrap().unwrap_err();
+    assert!(
+        matches!(
+            &lost,
+            LockError::Lost {
+                cause: LostCause::NotRenewed { .. },
+                ..
+            }
+        ),
+        "{lost}"
+    );
+    let text = lost.to_string();
+    assert!(
+        text.contains("`order:42`") && text.contains("did not answer"),
+        "{text}"
+    );
+    proxy.thaw();
+    next.release().await.unwrap();
+    world.nothing_is_left().await;
+    eventually(DEADLINE, "the first forgets the key", async || {
+        manager.active_keys() == 0
+    })
+    .await;
+}
+
+/// A body, as the resource sees it.
+struct Inside(Arc<AtomicBool>);
+
+impl Inside {
+    fn enter(is_inside: Arc<AtomicBool>) -> Self {
+        assert!(!is_inside.swap(true, Ordering::SeqCst));
+        Self(is_inside)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn connections_that_are_cut_again_and_again_lose_no_lease_and_fail_no_call() {
+    let world = World::shared().await;
+    let proxy = Proxy::start(world.server.port());
+    let manager = connect(&world.url_at(proxy.port())).await;
+    let guard = manager
+        .lock("order:42")
+        .ttl(DEADLINE)
+        .acquire()
+        .await
+        .unwrap();
+    for _ in 0..10 {
+        proxy.cut();
+        manager.lock("order:43").run(async |_| ()).await.unwrap();
+    }
+    proxy.cut_before_reply_to("acquire");
+    manager.lock("order:44").run(async |_| ()).await.unwrap();
+    assert!(!proxy.is_trap_set(), "a request has lost its answer");
+    guard.ensure_held().unwrap();
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn renewals_take_the_other_connection_while_theirs_cannot_be_made() {
+    let world = World::shared().await;
+    let proxy = Proxy::start(world.server.port());
+    let url = format!("{}?listen=127.0.0.1:{}", world.url(), proxy.port());
+    let manager = connect(&url).await;
+    proxy.refuse();
+    proxy.cut();
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(3));
+    let guard = lock.acquire().await.unwrap();
+    let end = world.number(END).await;
+    eventually(DEADLINE, "the lease outlives its TTL", async || {
+        world.number(END).await > end + 3000
+    })
+    .await;
+    guard.ensure_held().unwrap();
+    let before = proxy.accepted_connections();
+    proxy.accept();
+    eventually(DEADLINE, "their connection is made again", async || {
+        proxy.accepted_connections() > before
+    })
+    .await;
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_check_that_arrives_after_the_loss_of_the_lease_finds_none() {
+    let world = World::shared().await;
+    let proxy = Proxy::start(world.server.port());
+    let (one, other) = (world.manager().await, world.manager().await);
+    let guard = one.lock("account:7").renew(false).acquire().await.unwrap();
+    let mut client = client(&world.url_at(proxy.port())).await;
+    let tx = client.transaction().await.unwrap();
+    proxy.freeze();
+    // The holder believes in its lease when it sends the check.
+    let (refused, next) = tokio::join!(guard.fence(&tx), async {
+        let end = "UPDATE dlock.holder SET ends = clock_timestamp()";
+        world.execute(end).await;
+        let next = other.lock("account:7").acquire().await.unwrap();
+        proxy.thaw();
+        next
+    });
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("`account:7`"), "{refused}");
+    tx.rollback().await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_is_terminated_is_replaced_without_a_request() {
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let pids = format!(
+        "{} AND pid <> ALL ($1)",
+        CONNECTIONS.replace("count(*)", "pid")
+    );
+    let client = world.client().await;
+    let find = async |known: &Vec<i32>| -> Vec<i32> {
+        let rows = client.query(&pids, &[known]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let first = find(&Vec::new()).await;
+    assert_eq!(first.len(), 2);
+    for pid in &first {
+        let ended = "SELECT pg_terminate_backend($1)";
+        client.query_one(ended, &[pid]).await.unwrap();
+    }
+    eventually(DEADLINE, "there are two others", async || {
+        find(&first).await.len() == 2
+    })
+    .await;
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    world.nothing_is_left().await;
+}

@@ -1,0 +1,144 @@
+//! Standbys that are promoted, with and without the last commits of the primary server.
+
+use std::time::Duration;
+
+use dlock_postgres::{Fence, FenceError};
+use dlock_runtime::LockManager;
+use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
+
+use crate::world::{DEADLINE, World, builder, client, connect};
+
+/// The URL of two servers, of which dlock takes the one that writes.
+fn url(first: &PostgresServer, second: &PostgresServer) -> String {
+    format!(
+        "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
+        first.port(),
+        second.port()
+    )
+}
+
+async fn standby(world: &World) -> PostgresServer {
+    let standby = world.server.start_standby().await;
+    let streaming = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
+    eventually(DEADLINE, "the standby follows", async || {
+        world.number(streaming).await == 1
+    })
+    .await;
+    standby
+}
+
+async fn cents(server: &PostgresServer) -> i64 {
+    let client = server.client("postgres").await;
+    let row = client.query_one("SELECT cents FROM account WHERE id = 7", &[]);
+    row.await.unwrap().get(0)
+}
+
+/// Acquires the lock, and writes in a transaction that depends on it.
+async fn hold_and_write(world: &World, manager: &LockManager) -> dlock_runtime::LockGuard {
+    let lock = manager.lock("account:7").ttl(4 * DEADLINE);
+    let guard = lock.acquire().await.unwrap();
+    let mut client = world.client().await;
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    let statement = "UPDATE account SET cents = 50 WHERE id = 7";
+    tx.execute(statement, &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    guard
+}
+
+#[tokio::test]
+async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
+    let world = World::new(PostgresOptions::new()).await;
+    let standby = standby(&world).await;
+    let hosts = url(&world.server, &standby);
+    let (one, other) = (connect(&hosts).await, connect(&hosts).await);
+    standby.kill();
+    let guard = hold_and_write(&world, &one).await;
+    world.server.kill();
+    standby.restart().await;
+    standby.promote().await;
+
+    let next = other.lock("account:7").acquire().await.unwrap();
+    assert!(next.fencing_token() > guard.fencing_token());
+    assert_eq!(
+        cents(&standby).await,
+        100,
+        "the commit came after the lease"
+    );
+    let mut late = client(&standby.url()).await;
+    let tx = late.transaction().await.unwrap();
+    let refused = guard.fence(&tx).await.unwrap_err();
+    assert!(
+        matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
+        "{refused:?}"
+    );
+    tx.rollback().await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_failover_to_a_synchronous_standby_loses_nothing() {
+    let world = World::new(PostgresOptions::new()).await;
+    let standby = standby(&world).await;
+    let set = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+    world.execute(set).await;
+    world.execute("SELECT pg_reload_conf()").await;
+    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    eventually(DEADLINE, "the standby is synchronous", async || {
+        world.number(synchronous).await == 1
+    })
+    .await;
+    let hosts = url(&world.server, &standby);
+    let (one, other) = (connect(&hosts).await, connect(&hosts).await);
+    let guard = hold_and_write(&world, &one).await;
+    world.server.kill();
+    standby.promote().await;
+
+    eventually(
+        DEADLINE,
+        "the other manager finds the key held",
+        async || matches!(other.lock("account:7").try_acquire().await, Ok(None)),
+    )
+    .await;
+    assert_eq!(cents(&standby).await, 50);
+    let mut later = client(&standby.url()).await;
+    let tx = later.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    tx.commit().await.unwrap();
+    guard.release().await.unwrap();
+    let next = other.lock("account:7").acquire().await.unwrap();
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_silent_host_does_not_hide_the_one_behind_it() {
+    let world = World::new(PostgresOptions::new()).await;
+    let standby = standby(&world).await;
+    let builder = builder().connect_timeout(Duration::from_secs(2));
+    let manager = builder.connect(url(&world.server, &standby)).await.unwrap();
+    world.server.pause();
+    standby.promote().await;
+    let lock = manager.lock("order:42").wait(2 * DEADLINE);
+    lock.run(async |_| ()).await.unwrap();
+    world.server.resume();
+    let row = standby.client("postgres").await;
+    let row = row.query_one("SELECT count(*) FROM dlock.lock", &[]);
+    assert_eq!(row.await.unwrap().get::<_, i64>(0), 1);
+}
+
+#[tokio::test]
+async fn hosts_that_are_all_refused_are_named_with_their_reasons() {
+    let world = World::new(PostgresOptions::new()).await;
+    let standby = standby(&world).await;
+    world.server.kill();
+    let refused = builder().connect(url(&world.server, &standby)).await;
+    let text = refused.unwrap_err().to_string();
+    for server in [&world.server, &standby] {
+        let place = format!("127.0.0.1:{}: ", server.port());
+        assert!(text.contains(&place), "{text}");
+    }
+    assert!(
+        text.contains("refused") && text.contains("does not allow writes"),
+        "{text}"
+    );
+}

@@ -1,0 +1,82 @@
+//! The machine of a server: its disk is full, or its clock is set.
+
+use std::time::Duration;
+
+use dlock_postgres::{Fence, FenceError};
+use dlock_runtime::LockError;
+use dlock_testkit::{Disk, PostgresOptions, WallClock, eventually};
+
+use crate::world::{DEADLINE, END, World, builder};
+
+#[tokio::test]
+async fn a_full_disk_refuses_new_locks_and_renews_those_that_are_held() {
+    let disk = Disk::new();
+    let world = World::new(PostgresOptions::new().disk(&disk)).await;
+    let manager = builder().wait(Duration::from_secs(1));
+    let manager = manager.connect(world.url()).await.unwrap();
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(3));
+    let held = lock.acquire().await.unwrap();
+    let mut guards = vec![held];
+    disk.fill();
+    let (refused, error) = loop {
+        let key = format!("order:{:0>200}", guards.len());
+        match manager.lock(key.clone()).ttl(4 * DEADLINE).acquire().await {
+            Ok(guard) => guards.push(guard),
+            Err(error) => break (key, error),
+        }
+        assert!(guards.len() < 1000, "the tables do not grow");
+    };
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("No space left on device")
+            && text.contains("free space on the server's disk"),
+        "{text}"
+    );
+    let mine = format!("SELECT count(*) FROM dlock.holder WHERE key = '{refused}'");
+    assert_eq!(world.number(&mine).await, 0, "it had no effect");
+    let end = END.replace("dlock.holder", "dlock.holder WHERE key = 'order:42'");
+    let first = world.number(&end).await;
+    eventually(DEADLINE, "the lease outlives its TTL", async || {
+        world.number(&end).await > first + 3000
+    })
+    .await;
+    guards[0].ensure_held().unwrap();
+    disk.free();
+    let lock = manager.lock(refused).wait(DEADLINE);
+    guards.push(lock.acquire().await.unwrap());
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_moves_leases_but_no_order_and_no_check() {
+    let clock = WallClock::new();
+    let world = World::new(PostgresOptions::new().clock(&clock)).await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let lock = one.lock("account:7").ttl(DEADLINE).renew(false);
+    let early = lock.acquire().await.unwrap();
+    clock.put_forward(4 * DEADLINE);
+    let next = other.lock("account:7").acquire().await.unwrap();
+    assert!(next.fencing_token() > early.fencing_token());
+    // The first holder still believes in its lease.
+    early.ensure_held().unwrap();
+    let mut client = world.client().await;
+    let tx = client.transaction().await.unwrap();
+    let refused = early.fence(&tx).await.unwrap_err();
+    assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
+    tx.rollback().await.unwrap();
+    let mut last = next.fencing_token();
+    next.release().await.unwrap();
+
+    clock.put_back(8 * DEADLINE);
+    for manager in [&one, &other] {
+        let guard = manager.lock("account:7").acquire().await.unwrap();
+        assert_eq!(guard.fencing_token().fence(), last.fence() + 1);
+        last = guard.fencing_token();
+        guard.release().await.unwrap();
+    }
+    world.nothing_is_left().await;
+}

@@ -1,0 +1,119 @@
+//! Servers that are paused or killed while they are needed.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use dlock_runtime::{LockError, StoreErrorKind};
+use dlock_testkit::{PostgresOptions, Proxy, eventually};
+use tokio::{sync::Notify, task::JoinSet};
+
+use crate::world::{DEADLINE, World, connect};
+
+#[tokio::test]
+async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
+    let world = World::new(PostgresOptions::new()).await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let lock = one.lock("order:42").ttl(Duration::from_secs(120));
+    let guard = lock.acquire().await.unwrap();
+    world.server.pause();
+    let late = one.lock("order:43").wait(Duration::from_secs(3));
+    let error = late.acquire().await.unwrap_err();
+    let LockError::Unavailable { reason, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::TimedOut, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("`order:43`") && text.contains("did not answer"),
+        "{text}"
+    );
+    world.server.resume();
+    // The server now carries out what was sent, and dlock releases it.
+    eventually(DEADLINE, "the late lease is released", async || {
+        world.holders().await == 1
+    })
+    .await;
+    guard.ensure_held().unwrap();
+    let busy = other.lock("order:42").try_acquire().await.unwrap();
+    assert!(busy.is_none());
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_paused_for_longer_than_the_ttl_loses_the_lease_in_time() {
+    let world = World::new(PostgresOptions::new()).await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let entered = Arc::new(Notify::new());
+    let lock = one.lock("order:42").ttl(Duration::from_secs(2));
+    let call = tokio::spawn({
+        let entered = entered.clone();
+        lock.run(async move |lease| {
+            entered.notify_one();
+            let _token = lease.fencing_token();
+            pending::<()>().await;
+        })
+    });
+    entered.notified().await;
+    world.server.pause();
+    let lost = call.await.unwrap().unwrap_err();
+    assert!(lost.is_lost(), "{lost}");
+    world.server.resume();
+    let next = other.lock("order:42").acquire().await.unwrap();
+    next.release().await.unwrap();
+    world.nothing_is_left().await;
+    eventually(DEADLINE, "the first forgets the key", async || {
+        one.active_keys() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_with_requests_under_way_keeps_no_lease_without_a_holder() {
+    const CALLS: i64 = 20;
+    let world = World::new(PostgresOptions::new()).await;
+    let proxy = Proxy::start(world.server.port());
+    let manager = connect(&world.url_at(proxy.port())).await;
+    proxy.hold_replies();
+    let mut calls = JoinSet::new();
+    for number in 0..CALLS {
+        // Every other call has given up before the server is back.
+        let is_patient = number % 2 == 0;
+        let wait = if is_patient {
+            DEADLINE
+        } else {
+            Duration::from_secs(2)
+        };
+        let lock = manager.lock(format!("order:{number}")).ttl(4 * DEADLINE);
+        let acquired = lock.wait(wait).acquire();
+        calls.spawn(async move { (is_patient, acquired.await) });
+    }
+    eventually(DEADLINE, "all leases are written", async || {
+        world.holders().await == CALLS
+    })
+    .await;
+    world.server.kill();
+    let mut guards = Vec::new();
+    for _ in 0..CALLS / 2 {
+        let (is_patient, acquired) = calls.join_next().await.unwrap().unwrap();
+        let error = acquired.unwrap_err();
+        assert!(!is_patient && error.is_unavailable(), "{error}");
+    }
+    proxy.thaw();
+    world.server.restart().await;
+    while let Some(call) = calls.join_next().await {
+        let (is_patient, acquired) = call.unwrap();
+        assert!(is_patient);
+        guards.push(acquired.unwrap());
+    }
+    // Long before their TTL.
+    eventually(
+        DEADLINE,
+        "the leases of calls that gave up are released",
+        async || world.holders().await == CALLS / 2,
+    )
+    .await;
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    world.nothing_is_left().await;
+}

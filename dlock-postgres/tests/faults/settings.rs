@@ -1,0 +1,228 @@
+//! Settings of roles and databases, for direct connections and behind a pooler, and locks that others hold on dlock's
+//! tables.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock_postgres::{Fence, FenceError};
+use dlock_runtime::{LockError, LockManager, StoreErrorKind};
+use dlock_testkit::{PgBouncer, PostgresServer, eventually};
+use tokio::task::JoinSet;
+
+use crate::world::{CONNECTIONS, DEADLINE, World, connect};
+
+/// Settings of the database for connections that begin from now on.
+async fn set(world: &World<&'static PostgresServer>, settings: &[(&str, &str)]) {
+    for (name, value) in settings {
+        let set = format!("ALTER DATABASE {} SET {name} = '{value}'", world.database);
+        world.execute(&set).await;
+    }
+}
+
+/// Enters one key again and again from several managers: never two at once, and no call fails.
+async fn contend(managers: &[LockManager], sections: usize) {
+    let (inside, entered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = JoinSet::new();
+    for manager in managers {
+        for _ in 0..2 {
+            let (manager, inside, entered) = (manager.clone(), inside.clone(), entered.clone());
+            tasks.spawn(async move {
+                for _ in 0..sections {
+                    let body = manager.lock("order:42").run(async |_| {
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        entered.fetch_add(1, Ordering::SeqCst);
+                    });
+                    body.await.unwrap();
+                }
+            });
+        }
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+    assert_eq!(
+        entered.load(Ordering::SeqCst),
+        2 * sections * managers.len()
+    );
+}
+
+#[tokio::test]
+async fn settings_of_the_database_do_not_reach_direct_connections() {
+    let world = World::shared().await;
+    // No request can be carried out with these, and no connection lasts.
+    let settings = [
+        ("statement_timeout", "1ms"),
+        ("lock_timeout", "1ms"),
+        ("idle_session_timeout", "100ms"),
+        ("idle_in_transaction_session_timeout", "1ms"),
+        ("default_transaction_isolation", "serializable"),
+    ];
+    let client = world.client().await;
+    set(&world, &settings).await;
+    set(&world, &[("default_transaction_read_only", "on")]).await;
+    let managers = [connect(&world.url()).await, connect(&world.url()).await];
+    let connections =
+        format!("{CONNECTIONS} AND clock_timestamp() - state_change > interval '400ms'");
+    eventually(
+        DEADLINE,
+        "all connections are idle for longer than they may",
+        async || {
+            let row = client.query_one(&connections, &[]).await.unwrap();
+            row.get::<_, i64>(0) == 4
+        },
+    )
+    .await;
+    contend(&managers, 10).await;
+}
+
+#[tokio::test]
+async fn behind_a_pooler_the_isolation_level_of_the_database_costs_repetitions_only() {
+    for level in ["repeatable read", "serializable"] {
+        let world = World::shared().await;
+        set(&world, &[("default_transaction_isolation", level)]).await;
+        let pooler = PgBouncer::start(world.server).await;
+        let url = pooler.url_of("postgres", &world.database);
+        let managers = [connect(&url).await, connect(&url).await];
+        contend(&managers, 5).await;
+        world.nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_only_reads_is_named_behind_a_pooler() {
+    let world = World::shared().await;
+    let client = world.client().await;
+    set(&world, &[("default_transaction_read_only", "on")]).await;
+    let pooler = PgBouncer::start(world.server).await;
+    let manager = connect(&pooler.url_of("postgres", &world.database)).await;
+    let lock = manager.lock("order:42").wait(Duration::from_secs(1));
+    let error = lock.acquire().await.unwrap_err();
+    let LockError::Unavailable { reason, .. } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::ReadOnly);
+    let text = error.to_string();
+    assert!(
+        text.contains("`order:42`") && text.contains("set `default_transaction_read_only`"),
+        "{text}"
+    );
+    let row = client.query_one("SELECT count(*) FROM dlock.holder", &[]);
+    assert_eq!(row.await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_that_only_reads_cannot_be_fenced_and_says_so() {
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let guard = manager.lock("account:7").acquire().await.unwrap();
+    let mut client = world.client().await;
+    let reading = client.build_transaction().read_only(true).start().await;
+    let refused = guard.fence(&reading.unwrap()).await.unwrap_err();
+    assert!(matches!(refused, FenceError::Database(_)), "{refused:?}");
+    assert!(
+        refused
+            .to_string()
+            .contains("read-only transaction (25006); begin a transaction that may write"),
+        "{refused}"
+    );
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() {
+    let world = World::shared().await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
+    let mut client = world.client().await;
+    let limit = "SET idle_in_transaction_session_timeout = '100ms'";
+    client.batch_execute(limit).await.unwrap();
+    let watch = world.client().await;
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    let written = tx.execute("UPDATE account SET cents = 0 WHERE id = 7", &[]);
+    // A busy machine may have ended it already.
+    written.await.ok();
+    eventually(DEADLINE, "the server ends the transaction", async || {
+        tx.client().is_closed()
+    })
+    .await;
+    assert!(
+        tx.commit().await.is_err(),
+        "what is not written is not reported as written"
+    );
+    let row = watch.query_one("SELECT cents FROM account WHERE id = 7", &[]);
+    assert_eq!(row.await.unwrap().get::<_, i64>(0), 100);
+    guard.ensure_held().unwrap();
+    let busy = other.lock("account:7").try_acquire().await.unwrap();
+    assert!(busy.is_none());
+    guard.release().await.unwrap();
+    other.lock("account:7").run(async |_| ()).await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn tables_that_another_session_has_locked_are_named_and_cost_no_connections() {
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let mut client = world.client().await;
+    let tx = client.transaction().await.unwrap();
+    tx.batch_execute("LOCK TABLE dlock.lock IN ACCESS EXCLUSIVE MODE")
+        .await
+        .unwrap();
+    let lock = manager.lock("order:42").wait(Duration::from_secs(6));
+    let error = lock.acquire().await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("`order:42`")
+            && text.contains("`pg_locks`")
+            && text.contains("schema `dlock`"),
+        "{text}"
+    );
+    // Without a limit, each connection that was given up would leave a process that waits.
+    assert!(world.number(CONNECTIONS).await <= 3);
+    tx.rollback().await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_release_does_not_wait_for_a_transaction_that_has_adopted_the_lease() {
+    let world = World::shared().await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let guard = one.lock("account:7").acquire().await.unwrap();
+    let mut client = world.client().await;
+    let tx = client.transaction().await.unwrap();
+    // What `lock_in` sends before it is dropped.
+    tx.execute("DELETE FROM dlock.holder", &[]).await.unwrap();
+    for statement in ["release('account:7', $1)", "unlock('account:7', $1, 1)"] {
+        let mut client = world.client().await;
+        let asking = client.transaction().await.unwrap();
+        asking
+            .batch_execute("SET LOCAL lock_timeout = '10s'")
+            .await
+            .unwrap();
+        let owner = asking
+            .query_one("SELECT owner FROM dlock.holder", &[])
+            .await
+            .unwrap();
+        let statement = format!("SELECT dlock.{statement}");
+        let owner: String = owner.get(0);
+        let refused = asking.query_one(&statement, &[&owner]).await.unwrap_err();
+        let refusal = refused.as_db_error().unwrap();
+        assert_eq!(refusal.code().code(), "55P03");
+        assert!(
+            refusal.message().starts_with("could not obtain"),
+            "it waited: {refusal}"
+        );
+    }
+    tx.rollback().await.unwrap();
+    guard.release().await.unwrap();
+    other.lock("account:7").run(async |_| ()).await.unwrap();
+}

@@ -1,0 +1,187 @@
+//! Transactions of users that conflict: with each other, and with leases.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_postgres::{Fence, FenceError, lock_in};
+use dlock_runtime::{LockError, LockManager};
+use tokio::{sync::Barrier, task::JoinSet};
+use tokio_postgres::{Client, IsolationLevel};
+
+use crate::world::{DEADLINE, World};
+
+/// Whether another attempt from the beginning may succeed.
+fn is_worth_another_try(error: &FenceError) -> bool {
+    match error {
+        FenceError::NotHeld { .. } => true,
+        FenceError::Database(error) => is_conflict(error),
+        _ => false,
+    }
+}
+
+fn is_conflict(error: &tokio_postgres::Error) -> bool {
+    error
+        .code()
+        .is_some_and(|code| ["40001", "40P01"].contains(&code.code()))
+}
+
+/// Moves a cent, and returns `false` if the transaction has met another one.
+async fn transfer(manager: &LockManager, client: &mut Client, from: i32, to: i32) -> bool {
+    let keys = [from, to].map(|id| format!("account:{id}"));
+    let guard = manager.lock_all(keys).acquire().await.unwrap();
+    let is_done = write(&guard, client, from, to).await;
+    guard.release().await.unwrap();
+    match is_done {
+        Ok(()) => true,
+        Err(error) if is_worth_another_try(&error) => false,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+async fn write(
+    guard: &dlock_runtime::LockGuard,
+    client: &mut Client,
+    from: i32,
+    to: i32,
+) -> Result<(), FenceError> {
+    let begun = client.build_transaction();
+    let tx = begun
+        .isolation_level(IsolationLevel::Serializable)
+        .start()
+        .await?;
+    guard.fence(&tx).await?;
+    // A predicate that others write to, so that transactions conflict which do not share a key.
+    tx.query_one("SELECT sum(cents)::bigint FROM account", &[])
+        .await?;
+    for (id, cents) in [(from, -1_i64), (to, 1)] {
+        let statement = "UPDATE account SET cents = cents + $2 WHERE id = $1";
+        tx.execute(statement, &[&id, &cents]).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_no_cent() {
+    const TASKS: i32 = 8;
+    const TRANSFERS: i32 = 6;
+    let world = World::shared().await;
+    let mut tasks = JoinSet::new();
+    for task in 0..TASKS {
+        let (manager, mut client) = (world.manager().await, world.client().await);
+        tasks.spawn(async move {
+            let mut conflicts = 0;
+            for number in 0..TRANSFERS {
+                let (from, to) = (1 + task, 1 + (task + 1 + number % 7) % 8);
+                while !transfer(&manager, &mut client, from, to).await {
+                    conflicts += 1;
+                }
+            }
+            conflicts
+        });
+    }
+    let mut conflicts = 0;
+    while let Some(task) = tasks.join_next().await {
+        conflicts += task.unwrap();
+    }
+    assert!(conflicts > 0, "it was a storm");
+    let sum = "SELECT sum(cents)::bigint FROM account";
+    assert_eq!(world.number(sum).await, 800);
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_deadlock_of_users_is_theirs_and_their_leases_stay() {
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let both = Arc::new(Barrier::new(2));
+    let mut tasks = JoinSet::new();
+    for (mine, other) in [(1_i32, 2_i32), (2, 1)] {
+        let (manager, mut client, both) = (manager.clone(), world.client().await, both.clone());
+        tasks.spawn(async move {
+            let key = format!("account:{mine}");
+            let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
+            let tx = client.transaction().await.unwrap();
+            guard.fence(&tx).await.unwrap();
+            let statement = "UPDATE account SET cents = 0 WHERE id = $1";
+            tx.execute(statement, &[&mine]).await.unwrap();
+            both.wait().await;
+            let written = tx.execute(statement, &[&other]).await;
+            let is_victim = written.is_err_and(|error| {
+                assert_eq!(error.code().unwrap().code(), "40P01");
+                true
+            });
+            drop(tx);
+            guard.ensure_held().unwrap();
+            guard.release().await.unwrap();
+            is_victim
+        });
+    }
+    let mut victims = 0;
+    while let Some(task) = tasks.join_next().await {
+        victims += usize::from(task.unwrap());
+    }
+    assert_eq!(victims, 1);
+    world.nothing_is_left().await;
+}
+
+/// Acquires two keys one after the other in one transaction, and writes.
+async fn lock_both(
+    manager: &LockManager,
+    client: &mut Client,
+    keys: [i32; 2],
+    met: &Barrier,
+) -> Result<(), FenceError> {
+    let tx = client.transaction().await?;
+    let lock = |id: i32| {
+        let lock = manager.lock(format!("account:{id}"));
+        lock.wait(Duration::from_millis(500 * u64::try_from(keys[0]).unwrap()))
+    };
+    lock_in(lock(keys[0]), &tx).await?;
+    met.wait().await;
+    lock_in(lock(keys[1]), &tx).await?;
+    tx.execute("UPDATE account SET cents = cents + 1", &[])
+        .await?;
+    Ok(tx.commit().await?)
+}
+
+#[tokio::test]
+async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
+    let world = World::shared().await;
+    let met = Arc::new(Barrier::new(2));
+    let mut tasks = JoinSet::new();
+    // Each has its first key before it asks for the second.
+    for keys in [[1, 8], [8, 1]] {
+        let (manager, mut client) = (world.manager().await, world.client().await);
+        let met = met.clone();
+        tasks.spawn(async move {
+            let locked = lock_both(&manager, &mut client, keys, &met).await;
+            let Err(error) = locked else {
+                return false;
+            };
+            let FenceError::Lock(busy @ LockError::Busy { .. }) = &error else {
+                panic!("{error:?}")
+            };
+            let text = busy.to_string();
+            assert!(
+                text.contains("`account:8`") && text.contains("try again later"),
+                "{text}"
+            );
+            assert!(busy.retry_after().is_some());
+            // From the beginning, with the keys in one order.
+            let alone = Barrier::new(1);
+            lock_both(&manager, &mut client, [8, 1], &alone)
+                .await
+                .unwrap();
+            true
+        });
+    }
+    let mut retried = 0;
+    while let Some(task) = tasks.join_next().await {
+        retried += i32::from(task.unwrap());
+    }
+    assert_eq!(retried, 1);
+    assert_eq!(
+        world.number("SELECT sum(cents)::bigint FROM account").await,
+        816
+    );
+    world.nothing_is_left().await;
+}

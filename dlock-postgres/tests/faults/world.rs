@@ -1,0 +1,118 @@
+//! A database with dlock's tables and a table that locks protect, on a server of its own or on the shared one.
+
+use std::{borrow::Borrow, time::Duration};
+
+use dlock_postgres::{Postgres, Schema};
+use dlock_runtime::{LockManager, LockManagerBuilder};
+use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
+use tokio_postgres::{Client, NoTls};
+
+/// Longer than anything takes here, also on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The statement that counts the connections of dlock to the current database.
+pub(crate) const CONNECTIONS: &str = "SELECT count(*) FROM pg_stat_activity \
+     WHERE datname = current_database() AND application_name LIKE '%/%'";
+
+/// The end of the only lease, in milliseconds.
+pub(crate) const END: &str =
+    "SELECT (extract(epoch FROM max(ends)) * 1000)::bigint FROM dlock.holder";
+
+pub(crate) struct World<S = PostgresServer> {
+    pub(crate) server: S,
+    pub(crate) database: String,
+}
+
+impl World {
+    /// On a server of its own, which a test can break.
+    pub(crate) async fn new(options: PostgresOptions) -> Self {
+        let server = PostgresServer::start_with(options).await;
+        World::made(server, "postgres".to_owned()).await
+    }
+}
+
+impl World<&'static PostgresServer> {
+    /// On the server that tests share.
+    pub(crate) async fn shared() -> Self {
+        let server = PostgresServer::shared().await;
+        let database = server.database().await;
+        World::made(server, database).await
+    }
+}
+
+impl<S: Borrow<PostgresServer>> World<S> {
+    async fn made(server: S, database: String) -> Self {
+        let world = Self { server, database };
+        let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
+        world.execute(&migration).await;
+        let table = "CREATE TABLE account (id int PRIMARY KEY, cents bigint); \
+                     INSERT INTO account SELECT id, 100 FROM generate_series(1, 8) id";
+        world.execute(table).await;
+        world
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.borrow().url_of("postgres", &self.database)
+    }
+
+    /// The URL of another place at which the server is to be had.
+    pub(crate) fn url_at(&self, port: u16) -> String {
+        format!("postgres://postgres@127.0.0.1:{port}/{}", self.database)
+    }
+
+    /// A manager, which stands for a process.
+    pub(crate) async fn manager(&self) -> LockManager {
+        connect(&self.url()).await
+    }
+
+    /// A connection of the application.
+    pub(crate) async fn client(&self) -> Client {
+        client(&self.url()).await
+    }
+
+    pub(crate) async fn execute(&self, statements: &str) {
+        let executed = self.client().await.batch_execute(statements).await;
+        executed.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+    }
+
+    /// The number that a statement returns.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        let row = self.client().await.query_one(statement, &[]).await;
+        row.unwrap().get::<_, Option<i64>>(0).unwrap_or_default()
+    }
+
+    pub(crate) async fn holders(&self) -> i64 {
+        self.number("SELECT count(*) FROM dlock.holder").await
+    }
+
+    pub(crate) async fn waiters(&self) -> i64 {
+        self.number("SELECT count(*) FROM dlock.waiter").await
+    }
+
+    /// Waits until no lease and no place in a queue is left.
+    pub(crate) async fn nothing_is_left(&self) {
+        eventually(DEADLINE, "no lease is left, and no waiter", async || {
+            self.holders().await + self.waiters().await == 0
+        })
+        .await;
+    }
+}
+
+pub(crate) async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Requests are given up soon, connections are not.
+pub(crate) fn builder() -> LockManagerBuilder {
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    builder
+        .response_timeout(Duration::from_millis(700))
+        .connect_timeout(DEADLINE)
+        .wait(DEADLINE)
+}
+
+pub(crate) async fn connect(url: &str) -> LockManager {
+    builder().connect(url).await.unwrap()
+}
