@@ -1,7 +1,5 @@
 //! The meaning of an error of PostgreSQL or of a connection for a lock.
 
-use std::error::Error as _;
-
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
     Error,
