@@ -12,6 +12,8 @@ use crate::common::{ANSWER, Env, LIMIT, assert_idle};
 pub(crate) struct Postgres {
     pub(crate) server: &'static PostgresServer,
     pub(crate) database: String,
+    /// For looks into the tables.
+    looks: Client,
 }
 
 impl Postgres {
@@ -22,6 +24,12 @@ impl Postgres {
     /// A connection of the application.
     pub(crate) async fn client(&self) -> Client {
         self.server.client(&self.database).await
+    }
+
+    /// The number that a statement returns.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        let row = self.looks.query_one(statement, &[]).await.unwrap();
+        row.get(0)
     }
 
     /// A builder for managers that do not mind a machine which is busy.
@@ -36,7 +44,7 @@ impl Postgres {
     pub(crate) async fn rows_of(&self, keys: &[String]) -> Vec<String> {
         let rows = "SELECT 'holder ' || key || ' ' || owner FROM dlock.holder WHERE key = ANY ($1) \
                     UNION ALL SELECT 'waiter ' || key || ' ' || owner FROM dlock.waiter WHERE key = ANY ($1)";
-        let rows = self.client().await.query(rows, &[&keys]).await.unwrap();
+        let rows = self.looks.query(rows, &[&keys]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     }
 }
@@ -50,13 +58,16 @@ impl Env for Postgres {
     async fn start() -> Self {
         let server = PostgresServer::shared().await;
         let database = server.database().await;
-        let env = Self { server, database };
+        let looks = server.client(&database).await;
         let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
-        let client = env.client().await;
-        client.batch_execute(&migration).await.unwrap();
+        looks.batch_execute(&migration).await.unwrap();
         let table = "CREATE TABLE account (id int PRIMARY KEY, cents bigint); INSERT INTO account VALUES (7, 100)";
-        client.batch_execute(table).await.unwrap();
-        env
+        looks.batch_execute(table).await.unwrap();
+        Self {
+            server,
+            database,
+            looks,
+        }
     }
 
     async fn store(&self) -> PostgresStore {
@@ -76,24 +87,21 @@ impl Env for Postgres {
 
     async fn locks(&self) -> Vec<String> {
         let keys = "SELECT array_agg(key) FROM dlock.lock";
-        let row = self.client().await.query_one(keys, &[]).await.unwrap();
+        let row = self.looks.query_one(keys, &[]).await.unwrap();
         let keys: Option<Vec<String>> = row.get(0);
         self.rows_of(&keys.unwrap_or_default()).await
     }
 
     async fn delete(&self, key: &str) {
-        let client = self.client().await;
         let deleted = "DELETE FROM dlock.holder WHERE key = $1";
-        let deleted = client.execute(deleted, &[&key]).await.unwrap();
+        let deleted = self.looks.execute(deleted, &[&key]).await.unwrap();
         assert_eq!(deleted, 1, "there was a lock to delete");
     }
 
     async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {
         assert_idle(managers).await;
         assert_eq!(self.locks().await, Vec::<String>::new());
-        let client = self.client().await;
-        let fences = client.query_one("SELECT count(*) FROM dlock.lock", &[]);
-        let fences: i64 = fences.await.unwrap().get(0);
+        let fences = self.number("SELECT count(*) FROM dlock.lock").await;
         assert!(usize::try_from(fences).unwrap() <= keys, "{fences} fences");
     }
 }

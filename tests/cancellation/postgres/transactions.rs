@@ -1,5 +1,7 @@
 //! `fence` and `lock_in`, and the transactions around them, dropped at every await.
 
+use std::cell::Cell;
+
 use dlock::{LockGuard, LockManager};
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_testkit::{Polled, eventually};
@@ -9,6 +11,7 @@ use super::env::Postgres;
 use crate::{
     common::{Env, LIMIT, OneKey, soon},
     driver::{Drops, at_every_await, poll},
+    stores::until_waiting_or,
 };
 
 const KEY: &str = "account:7";
@@ -34,9 +37,7 @@ impl World {
     }
 
     async fn cents(&self) -> i64 {
-        let client = self.env.client().await;
-        let row = client.query_one("SELECT cents FROM account", &[]).await;
-        row.unwrap().get(0)
+        self.env.number("SELECT cents FROM account").await
     }
 
     /// Another process gets the key long before a lease of a dropped call would end by itself.
@@ -182,19 +183,16 @@ async fn a_transaction_that_waits_for_its_lock_and_is_dropped_leaves_its_place()
     let [parked, woken] = at_every_await(0.., async |polls, drops| {
         let holder = soon(world.other.lock(KEY).acquire()).await.unwrap();
         let key = OneKey::new(world.env.store().await, KEY);
-        let over = tokio::sync::Notify::new();
+        let is_over = Cell::new(false);
         let release = async {
-            tokio::select! {
-                () = key.until_waiting(1) => {}
-                () = over.notified() => {}
-            }
+            until_waiting_or(&key, &is_over).await;
             soon(holder.release()).await.unwrap();
         };
         let tx = soon(world.client.transaction()).await.unwrap();
         let wait = async {
             let lock = lock_in(world.manager.lock(KEY).wait(LIMIT), &tx);
             let outcome = soon(poll(lock, polls, drops)).await;
-            over.notify_one();
+            is_over.set(true);
             outcome
         };
         let (outcome, ()) = tokio::join!(wait, release);
@@ -214,15 +212,18 @@ async fn a_guard_that_is_dropped_in_an_open_transaction_is_released_at_its_end()
     let tx = soon(world.client.transaction()).await.unwrap();
     soon(guard.fence(&tx)).await.unwrap();
     drop(guard);
-    let asked = world.env.client().await;
-    eventually(LIMIT, "the release is refused", async || {
-        let held = asked.query_one("SELECT count(*) FROM dlock.holder", &[]);
-        assert_eq!(held.await.unwrap().get::<_, i64>(0), 1, "it is in use");
-        let busy = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
-        busy.is_none()
+    let waiter = tokio::spawn(world.other.lock(KEY).wait(LIMIT).acquire());
+    eventually(LIMIT, "the other process waits", async || {
+        let waiters = world.env.number("SELECT count(*) FROM dlock.waiter");
+        waiters.await == 1
     })
     .await;
+    let holders = world.env.number("SELECT count(*) FROM dlock.holder").await;
+    assert_eq!((holders, world.manager.active_keys()), (1, 1));
+    assert!(!waiter.is_finished());
     soon(withdraw(&tx)).await.unwrap();
     soon(tx.commit()).await.unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
+    soon(next.release()).await.unwrap();
     world.assert_free().await;
 }
