@@ -165,6 +165,11 @@ async fn play(settings: Settings) {
                     Some(Cheat::OwnDelete) => {
                         cheats::by_hand(&caller, &url, &mut random, Delete::Own).await;
                     }
+                    Some(Cheat::NoFence) if caller.has_books() => {
+                        // All of them, so that a process is stopped in the middle of one.
+                        let posted = shapes::post(&caller, &mut random, 200).await;
+                        posted.unwrap_or_else(|error| notes_failure(&caller, &error));
+                    }
                     Some(Cheat::Panic) if process > 1 && task == 0 && calls == 3 => {
                         cheats::panic_unseen().await;
                     }

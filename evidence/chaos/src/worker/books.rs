@@ -85,6 +85,12 @@ impl Books {
         level: IsolationLevel,
         work: impl Future<Output = ()>,
     ) -> Result<(), Failure> {
+        // The other levels notice by themselves that an account has changed.
+        let level = if self.is_fenced {
+            level
+        } else {
+            IsolationLevel::ReadCommitted
+        };
         let mut work = Some(work);
         let mut client = self.client.lock().await;
         let posted = timeout(LIMIT, async {

@@ -21,7 +21,7 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
     let pace = random.millis(6);
     if caller.has_books() && random.one_in(6) {
         if random.one_in(2) {
-            return posting(key, caller, 8 * pace).await;
+            return post(caller, random, 50).await;
         }
         caller.book_in_a_transaction(KEYS[key], pace).await;
         return Ok(());
@@ -87,6 +87,16 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
             }
         }
     }
+}
+
+/// A transaction that lasts for up to so many milliseconds.
+pub(super) async fn post(
+    caller: &Caller,
+    random: &mut Random,
+    longest: u64,
+) -> Result<(), LockError> {
+    let (key, pace) = (random.below(KEYS.len()), random.millis(longest));
+    posting(key, caller, pace).await
 }
 
 /// Takes one of so many permits, and notes that there are [`PERMITS`]. A quorum has none: there it reads.
