@@ -10,7 +10,7 @@
 //! interruptions and wants as many as there are awaits, so that one that is not reached any more is noticed.
 //!
 //! `stores` drops the calls of users over every store, and `guards` guards in every place; `faults` loses, holds
-//! and delays requests and answers; `redis_behind_a_proxy` and `slow_servers` do it to real servers.
+//! and delays requests and answers; `redis_behind_a_proxy`, `slow_servers` and `postgres` do it to real servers.
 //!
 //! An executable of its own: it counts every panic of its process.
 #![allow(
@@ -26,6 +26,8 @@ mod faults;
 mod guards;
 mod operations;
 mod panics;
+#[cfg(feature = "redis")]
+mod postgres;
 #[cfg(feature = "redis")]
 mod redis_behind_a_proxy;
 mod runtimes;

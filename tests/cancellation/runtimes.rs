@@ -106,13 +106,27 @@ fn a_runtime_that_ends_while_a_quorum_is_asked_leaves_nothing() {
 #[cfg(feature = "redis")]
 #[test]
 fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
-    use crate::common::{Env, Redis};
+    end_over_a_server::<crate::common::Redis>(EndsOverAServer {
+        what: "the runtime ends, over a server",
+        // Each connects two managers.
+        workers: 32,
+    });
+}
 
+/// How runtimes end over a real server.
+#[cfg(feature = "redis")]
+pub(crate) struct EndsOverAServer {
+    pub(crate) what: &'static str,
+    pub(crate) workers: usize,
+}
+
+#[cfg(feature = "redis")]
+pub(crate) fn end_over_a_server<E: crate::common::Env + Sync>(ends: EndsOverAServer) {
     let runtime = Flavor::Threads.runtime();
-    let env = runtime.block_on(Redis::start());
+    let env = runtime.block_on(E::start());
     let operations: Vec<_> = QUICK.iter().filter(|it| !it.ends_manager()).collect();
     let series = Series {
-        what: "the runtime ends, over a server",
+        what: ends.what,
         operations: &operations,
         runtimes: &[
             (Flavor::OneThread, Home::Elsewhere),
@@ -122,8 +136,7 @@ fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
         // The test cannot time an answer: some of its awaits may not be. A server is not stopped at its
         // steps.
         least: |_| [1, 0],
-        // Each connects two managers.
-        workers: 32,
+        workers: ends.workers,
     };
     series.run(|| {
         let connect = async { [env.manager().await, env.manager().await] };

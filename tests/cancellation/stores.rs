@@ -147,11 +147,11 @@ pub(crate) async fn a_waiter_dropped_while_it_is_granted_passes_the_lock_on<E: E
         let key = processes.key();
         probe.key = LockKey::new(&key).unwrap();
         let holder = processes.hold(1, &key).await;
-        let over = Notify::new();
+        let is_over = Cell::new(false);
         let waiter = async {
             let lock = processes.managers[0].lock(&key).wait(Wait::Forever);
             let outcome = soon(poll(lock.acquire(), polls, drops)).await;
-            over.notify_one();
+            is_over.set(true);
             let finished = matches!(outcome, Polled::Finished(Ok(_)));
             // Dropping an unused guard is one more way to leave.
             drop(outcome);
@@ -159,10 +159,7 @@ pub(crate) async fn a_waiter_dropped_while_it_is_granted_passes_the_lock_on<E: E
         };
         let releaser = async {
             // As soon as there is a waiter to be granted, or there will be none.
-            tokio::select! {
-                () = probe.until_waiting(1) => {}
-                () = over.notified() => {}
-            }
+            until_waiting_or(&probe, &is_over).await;
             soon(holder.release()).await.unwrap();
         };
         let (finished, ()) = tokio::join!(waiter, releaser);
@@ -175,7 +172,7 @@ pub(crate) async fn a_waiter_dropped_while_it_is_granted_passes_the_lock_on<E: E
 }
 
 /// Waits until somebody waits for the held key, or nobody will. No look is dropped: its place would stay.
-async fn until_waiting_or<S: LockStore>(key: &OneKey<S>, is_over: &Cell<bool>) {
+pub(crate) async fn until_waiting_or<S: LockStore>(key: &OneKey<S>, is_over: &Cell<bool>) {
     eventually(LIMIT, "somebody waits, or nobody will", async || {
         let probe = OneKey::<S>::owner();
         let place = key.busy(probe).await.position;

@@ -40,6 +40,10 @@ pub(crate) struct Chaos {
     /// What decides about the faults [default: a new one, which is printed]
     #[arg(long)]
     seed: Option<u64>,
+
+    /// Only with servers that belong together like this, such as `postgres` [default: all, side by side]
+    #[arg(long)]
+    topology: Vec<String>,
 }
 
 impl Model {
@@ -86,6 +90,8 @@ impl Chaos {
     fn words(&self) -> Vec<String> {
         let mut words = vec![format!("--minutes={}", self.minutes)];
         words.extend(self.seed.map(|seed| format!("--seed={seed}")));
+        let topologies = self.topology.iter();
+        words.extend(topologies.map(|topology| format!("--topology={topology}")));
         words
     }
 }
@@ -106,7 +112,11 @@ mod tests {
         let chaos = Chaos {
             minutes: 0.5,
             seed: Some(9),
+            topology: vec!["postgres".to_owned()],
         };
-        assert_eq!(chaos.words(), ["--minutes=0.5", "--seed=9"]);
+        assert_eq!(
+            chaos.words(),
+            ["--minutes=0.5", "--seed=9", "--topology=postgres"]
+        );
     }
 }

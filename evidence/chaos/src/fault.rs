@@ -18,6 +18,10 @@ pub(crate) enum Topology {
     Cluster,
     /// Five independent servers, of which a majority decides.
     Quorum,
+    /// A PostgreSQL server with what the locks protect.
+    Postgres,
+    /// The same behind a pooler.
+    PostgresPooled,
 }
 
 impl fmt::Display for Topology {
@@ -28,7 +32,15 @@ impl fmt::Display for Topology {
             Self::Replicas => "Sentinel, min_replicas = 2",
             Self::Cluster => "Cluster",
             Self::Quorum => "quorum of five",
+            Self::Postgres => "PostgreSQL",
+            Self::PostgresPooled => "PostgreSQL behind PgBouncer",
         })
+    }
+}
+
+impl Topology {
+    pub(crate) fn is_postgres(self) -> bool {
+        matches!(self, Self::Postgres | Self::PostgresPooled)
     }
 }
 
@@ -64,6 +76,11 @@ pub(crate) enum Kind {
     MasterStopped,
     ServerEmptied,
     DataFlushed,
+    ServerKilled,
+    PoolerKilled,
+    BackendsTerminated,
+    StatementsCancelled,
+    TablesLocked,
 }
 
 impl fmt::Display for Kind {
@@ -78,8 +95,8 @@ impl fmt::Display for Kind {
             Self::ConnectionsRefused => "connections cut and refused",
             Self::NetworkSilent => "connections silent",
             Self::RepliesLate => "replies held back",
-            Self::ReplyLost => "the reply to a script lost",
-            Self::RequestLost => "the request of a script lost",
+            Self::ReplyLost => "the reply to a request lost",
+            Self::RequestLost => "a request lost",
             Self::ScriptsFlushed => "scripts flushed",
             Self::ClientsKilled => "CLIENT KILL",
             Self::ClientsPaused => "CLIENT PAUSE",
@@ -98,9 +115,24 @@ impl fmt::Display for Kind {
             Self::MasterStopped => "a master stopped",
             Self::ServerEmptied => "a server killed, empty at once",
             Self::DataFlushed => "FLUSHALL",
+            Self::ServerKilled => "a server killed, its data kept",
+            Self::PoolerKilled => "the pooler killed",
+            Self::BackendsTerminated => "backends terminated",
+            Self::StatementsCancelled => "statements cancelled",
+            Self::TablesLocked => "the table of leases locked",
         })
     }
 }
+
+/// Faults of connections that have a proxy in their middle.
+const NETWORK: [Kind; 6] = [
+    Kind::ConnectionsCut,
+    Kind::ConnectionsRefused,
+    Kind::NetworkSilent,
+    Kind::RepliesLate,
+    Kind::ReplyLost,
+    Kind::RequestLost,
+];
 
 impl Kind {
     /// All that can be done where the servers belong together like that.
@@ -112,6 +144,8 @@ impl Kind {
             K::HolderStopped,
             K::HolderStoppedBriefly,
             K::WaiterStopped,
+        ];
+        let orders_of_redis = [
             K::ScriptsFlushed,
             K::ClientsKilled,
             K::ClientsPaused,
@@ -119,15 +153,12 @@ impl Kind {
             K::WritesRefused,
             K::DataFlushed,
         ];
+        if !topology.is_postgres() {
+            kinds.extend(orders_of_redis);
+        }
         // Sentinels and nodes of a cluster know each other by their own addresses, and take a stopped
         // server for dead.
         let independent = [
-            K::ConnectionsCut,
-            K::ConnectionsRefused,
-            K::NetworkSilent,
-            K::RepliesLate,
-            K::ReplyLost,
-            K::RequestLost,
             K::ReadOnly,
             K::ScriptHangs,
             K::ServerStopped,
@@ -140,8 +171,12 @@ impl Kind {
             K::MasterStopped,
         ];
         match topology {
-            Topology::Single => kinds.extend(independent),
+            Topology::Single => {
+                kinds.extend(NETWORK);
+                kinds.extend(independent);
+            }
             Topology::Quorum => {
+                kinds.extend(NETWORK);
                 kinds.extend(independent);
                 kinds.push(K::ServersOut);
             }
@@ -152,6 +187,19 @@ impl Kind {
             Topology::Cluster => {
                 kinds.extend(replicated);
                 kinds.push(K::SlotMoved);
+            }
+            Topology::Postgres | Topology::PostgresPooled => {
+                kinds.extend(NETWORK);
+                kinds.extend([
+                    K::ServerStopped,
+                    K::ServerKilled,
+                    K::BackendsTerminated,
+                    K::StatementsCancelled,
+                    K::TablesLocked,
+                ]);
+                if topology == Topology::PostgresPooled {
+                    kinds.push(K::PoolerKilled);
+                }
             }
         }
         kinds

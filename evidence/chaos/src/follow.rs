@@ -21,6 +21,10 @@ pub(crate) struct Follow {
     pub(crate) late: Vec<Section>,
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
+    /// Transactions that were carried out.
+    pub(crate) posted: usize,
+    /// What tasks have seen and should not have.
+    pub(crate) wrong: Vec<String>,
     entered: HashMap<String, Duration>,
 }
 
@@ -46,6 +50,8 @@ impl Follow {
             sections: Vec::new(),
             late: Vec::new(),
             failed: BTreeMap::new(),
+            posted: 0,
+            wrong: Vec::new(),
             entered: HashMap::new(),
         }
     }
@@ -158,6 +164,8 @@ impl Follow {
                 end: End::Lost,
             }),
             Note::Failed(how) => *self.failed.entry(how).or_default() += 1,
+            Note::Posted => self.posted += 1,
+            Note::Wrong(what) => self.wrong.push(what),
         }
     }
 

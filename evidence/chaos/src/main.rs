@@ -4,12 +4,14 @@
 //! a log that looks at fencing tokens. Meanwhile processes, connections and servers are broken, one
 //! after the other, as a seed says. At the end a judge reads what all have noted.
 
+mod books;
 mod crowd;
 mod fault;
 mod fenced;
 mod follow;
 mod nemesis;
 mod notes;
+mod postgres;
 mod random;
 mod report;
 mod round;
@@ -113,6 +115,8 @@ impl Arguments {
             Topology::Replicas,
             Topology::Cluster,
             Topology::Quorum,
+            Topology::Postgres,
+            Topology::PostgresPooled,
         ];
         let chosen = if self.topology.is_empty() {
             &all[..]
@@ -122,6 +126,12 @@ impl Arguments {
         for topology in chosen {
             if self.kinds(*topology).is_empty() {
                 eprintln!("error: {topology}: there are no such faults");
+                return ExitCode::FAILURE;
+            }
+            if topology.is_postgres() && self.cheat.is_some_and(Cheat::is_in_redis) {
+                eprintln!(
+                    "error: {topology}: this cheat is about Redis; choose another one or another topology"
+                );
                 return ExitCode::FAILURE;
             }
         }

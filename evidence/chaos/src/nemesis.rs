@@ -2,6 +2,7 @@
 
 mod network;
 mod orders;
+mod postgres;
 mod processes;
 mod servers;
 
@@ -100,6 +101,11 @@ impl<'a> Nemesis<'a> {
             | K::ScriptHangs
             | K::DataFlushed => self.order(kind).await,
             K::ServerStopped
+            | K::ServerKilled
+            | K::PoolerKilled
+            | K::BackendsTerminated
+            | K::StatementsCancelled
+            | K::TablesLocked
             | K::ServersOut
             | K::ServerEmptied
             | K::ReplicaKilled

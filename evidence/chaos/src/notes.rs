@@ -49,6 +49,10 @@ pub(crate) enum Note {
     },
     /// A call that came to nothing, and how.
     Failed(String),
+    /// A transaction that was carried out.
+    Posted,
+    /// What a task has seen and should not have.
+    Wrong(String),
 }
 
 /// Where one process notes its sections.

@@ -20,6 +20,8 @@ pub(crate) struct Report {
     pub(crate) writes: usize,
     /// Writes that the resources refused.
     pub(crate) refused: usize,
+    /// Transactions in the database that keeps the locks, as their callers know.
+    pub(crate) posted: usize,
     /// Where they must not be.
     pub(crate) overlaps: usize,
     /// While a store had forgotten.
@@ -55,6 +57,7 @@ impl Report {
             held_up: 0,
             writes: 0,
             refused: 0,
+            posted: 0,
             overlaps: 0,
             excused: 0,
             violations: 0,
@@ -100,6 +103,7 @@ impl Report {
         self.held_up += other.held_up;
         self.writes += other.writes;
         self.refused += other.refused;
+        self.posted += other.posted;
         self.overlaps += other.overlaps;
         self.excused += other.excused;
         self.violations += other.violations;
@@ -137,6 +141,9 @@ impl fmt::Display for Report {
             "  overlaps {}, while a store had forgotten {}; stale writes refused {}; violations {}",
             self.overlaps, self.excused, self.refused, self.violations
         )?;
+        if self.topology.is_postgres() {
+            writeln!(f, "  transactions that rely on a lock {}", self.posted)?;
+        }
         let failed = self
             .failed
             .iter()

@@ -75,6 +75,13 @@ impl Round {
         }
         history.sections.append(&mut crowd.follow.late);
         judge_writers(&history, &mut report);
+        report.posted = crowd.follow.posted;
+        let mut unbalanced = std::mem::take(&mut crowd.follow.wrong);
+        if let Some(books) = world.books().await {
+            unbalanced.extend(books.judge());
+        }
+        report.violations += unbalanced.len();
+        report.wrong.extend(unbalanced.into_iter().take(SHOWN));
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
         let list = serde_json::to_vec_pretty(&faults).expect("they are JSON");

@@ -1,5 +1,6 @@
 //! A process of the crowd: tasks that want the locks again and again, and write what they protect.
 
+mod books;
 mod cheats;
 mod inside;
 mod shapes;
@@ -15,6 +16,7 @@ use std::{
 use clap::ValueEnum;
 use dlock::LockManager;
 use dlock_history::Mode;
+use dlock_postgres::Postgres;
 use serde::{Deserialize, Serialize};
 use tokio::{runtime, task::JoinSet, time::sleep};
 
@@ -23,6 +25,7 @@ use crate::{
     notes::{Note, Notes},
     random::Random,
 };
+use books::Books;
 use cheats::Delete;
 use inside::Caller;
 pub(crate) use inside::Store;
@@ -52,7 +55,8 @@ pub(crate) enum Cheat {
     ReadersWithoutLock,
     /// There is one permit more than there should be.
     OnePermitMore,
-    /// The locks are real, but what they protect does not look at tokens.
+    /// The locks are real, but what they protect does not look at tokens; in a database, transactions do not check
+    /// their leases.
     NoFence,
     /// The locks are real, but some processes panic after a while, where no task waits for it.
     Panic,
@@ -62,6 +66,11 @@ impl Cheat {
     /// Whether it takes those locks that are promised to hold.
     pub(crate) fn takes_locks(self) -> bool {
         matches!(self, Self::NoFence | Self::Panic | Self::OnePermitMore)
+    }
+
+    /// Whether it takes locks by hand.
+    pub(crate) fn is_in_redis(self) -> bool {
+        matches!(self, Self::BlindDelete | Self::OwnDelete)
     }
 }
 
@@ -112,13 +121,16 @@ pub(crate) fn run(settings: Settings) {
 
 async fn play(settings: Settings) {
     let manager = LockManager::builder()
+        .scheme("postgres", Postgres)
         .handover(settings.handover)
         .connect_lazy(&settings.url)
         .expect("the URL is well formed");
     dlock::install(manager.clone()).expect("it is the only one");
     let directory = &settings.directory;
     let notes = Notes::new(directory, settings.process).expect("the directory is ours");
-    let refuses = settings.cheat != Some(Cheat::NoFence);
+    let is_fenced = settings.cheat != Some(Cheat::NoFence);
+    let database = database(&settings.url);
+    let refuses = is_fenced || database.is_some();
     let log = Fenced::open(directory, &KEYS, refuses).expect("the directory is ours");
     let (notes, log) = (Arc::new(notes), Arc::new(log));
     let over = over(directory);
@@ -126,7 +138,8 @@ async fn play(settings: Settings) {
     let process = settings.process;
     for task in 0..settings.tasks {
         let who = [process, task];
-        let caller = Caller::new(notes.clone(), log.clone(), who, settings.store);
+        let books = database.map(|url| Arc::new(Books::new(url, is_fenced, manager.clone())));
+        let caller = Caller::new((notes.clone(), log.clone(), books), who, settings.store);
         let place = u64::from(process) << 32 | u64::from(task);
         let mut random = Random::new(settings.seed ^ place);
         let (over, cheat, url) = (over.clone(), settings.cheat, settings.url.clone());
@@ -152,6 +165,11 @@ async fn play(settings: Settings) {
                     Some(Cheat::OwnDelete) => {
                         cheats::by_hand(&caller, &url, &mut random, Delete::Own).await;
                     }
+                    Some(Cheat::NoFence) if caller.has_books() => {
+                        // All of them, so that a process is stopped in the middle of one.
+                        let posted = shapes::post(&caller, &mut random, 200).await;
+                        posted.unwrap_or_else(|error| notes_failure(&caller, &error));
+                    }
                     Some(Cheat::Panic) if process > 1 && task == 0 && calls == 3 => {
                         cheats::panic_unseen().await;
                     }
@@ -176,6 +194,12 @@ async fn play(settings: Settings) {
         "all is given back"
     );
     assert_eq!(manager.active_keys(), 0, "nothing is left of any key");
+}
+
+/// The URL for the crowd's own transactions, if the locks are in a database.
+fn database(url: &str) -> Option<&str> {
+    let is_postgres = url.starts_with("postgres://");
+    is_postgres.then(|| url.split('?').next().unwrap_or(url))
 }
 
 fn notes_failure(caller: &Caller, error: &dlock::LockError) {

@@ -6,7 +6,10 @@ use dlock_testkit::{Cluster, Proxy, RedisServer, Sentinels};
 use redis::{RedisError, Value};
 use tokio::time::{Instant, timeout};
 
-use crate::{crowd::PROCESSES, fault::Topology, random::Random, worker::KEYS};
+use crate::{
+    books::Books, crowd::PROCESSES, fault::Topology, postgres::Database, random::Random,
+    worker::KEYS,
+};
 
 const QUORUM: usize = 5;
 
@@ -28,6 +31,7 @@ pub(crate) enum Servers {
     Independent(Vec<RedisServer>),
     Sentinels(Sentinels),
     Cluster(Cluster),
+    Postgres(Database),
 }
 
 /// A master, and the change of masters that made it one: a failover and another one back leave no
@@ -48,12 +52,18 @@ impl World {
             }
             Topology::Sentinel | Topology::Replicas => Servers::Sentinels(Sentinels::start().await),
             Topology::Cluster => Servers::Cluster(Cluster::start(3, 1).await),
+            Topology::Postgres => Servers::Postgres(Database::start(false).await),
+            Topology::PostgresPooled => Servers::Postgres(Database::start(true).await),
         };
         let proxies = match &servers {
             Servers::Independent(servers) => {
                 let to = |server: &RedisServer| Proxy::start(server.port());
                 let of = |_| servers.iter().map(to).collect();
                 (0..PROCESSES).map(of).collect()
+            }
+            Servers::Postgres(database) => {
+                let port = database.port();
+                (0..PROCESSES).map(|_| vec![Proxy::start(port)]).collect()
             }
             Servers::Sentinels(_) | Servers::Cluster(_) => Vec::new(),
         };
@@ -74,6 +84,11 @@ impl World {
             }
             Servers::Sentinels(all) => same(all.url()),
             Servers::Cluster(cluster) => same(cluster.url()),
+            Servers::Postgres(database) => {
+                let its = self.proxies.iter().enumerate();
+                its.map(|(process, its)| database.url(process, &its[0]))
+                    .collect()
+            }
         }
     }
 
@@ -89,6 +104,7 @@ impl World {
                 let node = self.home(cluster, random).await;
                 vec![cluster.node(node)]
             }
+            Servers::Postgres(_) => panic!("it takes no orders of Redis"),
         }
     }
 
@@ -113,7 +129,7 @@ impl World {
     /// Waits until nothing is left to be mended.
     pub(crate) async fn until_well(&self) {
         match &self.servers {
-            Servers::Independent(_) => {}
+            Servers::Independent(_) | Servers::Postgres(_) => {}
             Servers::Sentinels(all) => {
                 let others = all.servers().len() - 1;
                 let end = Instant::now() + WELL;
@@ -136,7 +152,7 @@ impl World {
     /// The masters: a change that was not ordered may lose data as well as one that was.
     pub(crate) async fn in_charge(&self) -> Vec<Charge> {
         match &self.servers {
-            Servers::Independent(_) => Vec::new(),
+            Servers::Independent(_) | Servers::Postgres(_) => Vec::new(),
             Servers::Sentinels(all) => vec![Charge {
                 port: all.master().await.port(),
                 epoch: epoch_of_sentinels(all).await,
@@ -155,6 +171,14 @@ impl World {
         }
     }
 
+    /// What the crowd has written beside its locks, where these are in a database.
+    pub(crate) async fn books(&self) -> Option<Books> {
+        match &self.servers {
+            Servers::Postgres(database) => Some(Books::read(&database.server).await),
+            _ => None,
+        }
+    }
+
     /// The keys on the servers, except for fences.
     pub(crate) async fn left_over(&self) -> Vec<String> {
         let mut keys = Vec::new();
@@ -166,6 +190,7 @@ impl World {
             }
             Servers::Sentinels(all) => keys = all.master().await.keys("*").await,
             Servers::Cluster(cluster) => keys = cluster.keys("*").await,
+            Servers::Postgres(database) => return database.left_over().await,
         }
         keys.retain(|key| is_passing(key));
         keys

@@ -31,6 +31,7 @@ struct Report {
     held_up: u64,
     writes: u64,
     refused: u64,
+    posted: u64,
     overlaps: u64,
     violations: u64,
     killed: u64,
@@ -98,29 +99,22 @@ async fn all() -> &'static [Report] {
 }
 
 impl Report {
+    fn assert_well_over_redis(&self, kinds: &[&str], forgetful: &[&str]) {
+        let kinds: Vec<_> = kinds.iter().chain(&ORDERS).copied().collect();
+        let forgetful: Vec<_> = forgetful.iter().chain(&["DataFlushed"]).copied().collect();
+        self.assert_well(&kinds, &forgetful);
+    }
+
     fn assert_well(&self, kinds: &[&str], forgetful: &[&str]) {
         assert_eq!(self.wrong, [""; 0]);
         assert_eq!((self.overlaps, self.violations), (0, 0));
-        let of_all = [
-            "HolderKilled",
-            "WaiterKilled",
-            "HolderStopped",
-            "HolderStoppedBriefly",
-            "WaiterStopped",
-            "ScriptsFlushed",
-            "ClientsKilled",
-            "ClientsPaused",
-            "MemoryFull",
-            "WritesRefused",
-            "DataFlushed",
-        ];
-        let mut expected: Vec<_> = of_all.iter().chain(kinds).copied().collect();
+        let mut expected: Vec<_> = PROCESSES.iter().chain(kinds).copied().collect();
         let mut had: Vec<_> = self.faults.keys().map(String::as_str).collect();
         expected.sort_unstable();
         had.sort_unstable();
         assert_eq!(had, expected);
         assert!(self.faults.values().all(|it| it.count >= 1));
-        for kind in forgetful.iter().chain(&["DataFlushed"]) {
+        for kind in forgetful {
             assert!(self.faults[*kind].forgetful >= 1, "{kind}");
         }
         // Each fault ends with a section of each key.
@@ -133,17 +127,40 @@ impl Report {
     }
 }
 
-const INDEPENDENT: [&str; 10] = [
+const PROCESSES: [&str; 5] = [
+    "HolderKilled",
+    "WaiterKilled",
+    "HolderStopped",
+    "HolderStoppedBriefly",
+    "WaiterStopped",
+];
+
+const ORDERS: [&str; 6] = [
+    "ScriptsFlushed",
+    "ClientsKilled",
+    "ClientsPaused",
+    "MemoryFull",
+    "WritesRefused",
+    "DataFlushed",
+];
+
+const NETWORK: [&str; 6] = [
     "ConnectionsCut",
     "ConnectionsRefused",
     "NetworkSilent",
     "RepliesLate",
     "ReplyLost",
     "RequestLost",
-    "ReadOnly",
-    "ScriptHangs",
+];
+
+const INDEPENDENT: [&str; 4] = ["ReadOnly", "ScriptHangs", "ServerStopped", "ServerEmptied"];
+
+const POSTGRES: [&str; 5] = [
     "ServerStopped",
-    "ServerEmptied",
+    "ServerKilled",
+    "BackendsTerminated",
+    "StatementsCancelled",
+    "TablesLocked",
 ];
 
 const SENTINELS: [&str; 6] = [
@@ -157,22 +174,25 @@ const SENTINELS: [&str; 6] = [
 
 #[tokio::test]
 async fn one_server_keeps_its_promises_whatever_is_broken() {
+    let kinds: Vec<_> = INDEPENDENT.into_iter().chain(NETWORK).collect();
     of("Single")
         .await
-        .assert_well(&INDEPENDENT, &["ServerEmptied"]);
+        .assert_well_over_redis(&kinds, &["ServerEmptied"]);
 }
 
 #[tokio::test]
 async fn sentinels_keep_their_promises_whatever_is_broken() {
     let forgetful = ["FailOverAsked", "MasterKilled", "MasterStopped"];
-    of("Sentinel").await.assert_well(&SENTINELS, &forgetful);
+    of("Sentinel")
+        .await
+        .assert_well_over_redis(&SENTINELS, &forgetful);
 }
 
 /// No failover loses a lease that both replicas have confirmed.
 #[tokio::test]
 async fn confirmed_leases_exclude_each_other_through_fail_overs() {
     let report = of("Replicas").await;
-    report.assert_well(&SENTINELS, &[]);
+    report.assert_well_over_redis(&SENTINELS, &[]);
     for kind in SENTINELS {
         assert_eq!(report.faults[kind].forgetful, 0, "{kind}");
     }
@@ -188,17 +208,37 @@ async fn a_cluster_keeps_its_promises_whatever_is_broken() {
         "SlotMoved",
     ];
     let report = of("Cluster").await;
-    report.assert_well(&kinds, &["MasterKilled", "MasterStopped"]);
+    report.assert_well_over_redis(&kinds, &["MasterKilled", "MasterStopped"]);
     assert_eq!(report.faults["FailOverAsked"].forgetful, 0);
     assert_eq!(report.faults["SlotMoved"].forgetful, 0);
 }
 
 #[tokio::test]
 async fn a_quorum_keeps_its_promises_whatever_is_broken() {
-    let kinds: Vec<_> = INDEPENDENT.into_iter().chain(["ServersOut"]).collect();
+    let kinds = INDEPENDENT.into_iter().chain(NETWORK).chain(["ServersOut"]);
+    let kinds: Vec<_> = kinds.collect();
     let report = of("Quorum").await;
-    report.assert_well(&kinds, &["ServerEmptied"]);
+    report.assert_well_over_redis(&kinds, &["ServerEmptied"]);
     assert_eq!(report.faults["ServersOut"].forgetful, 0);
+}
+
+/// No fault here makes the server forget a lease: nothing is excused, and the books balance.
+fn assert_postgres(report: &Report, more: &[&str]) {
+    let kinds = POSTGRES.iter().chain(&NETWORK).chain(more).copied();
+    report.assert_well(&kinds.collect::<Vec<_>>(), &[]);
+    assert!(report.faults.values().all(|it| it.forgetful == 0));
+    assert_eq!(report.exclusive, report.sections);
+    assert!(report.posted >= report.sections / 4, "{}", report.posted);
+}
+
+#[tokio::test]
+async fn postgresql_keeps_its_promises_whatever_is_broken() {
+    assert_postgres(&of("Postgres").await, &[]);
+}
+
+#[tokio::test]
+async fn postgresql_behind_a_pooler_keeps_its_promises_whatever_is_broken() {
+    assert_postgres(&of("PostgresPooled").await, &["PoolerKilled"]);
 }
 
 #[tokio::test]
@@ -209,11 +249,15 @@ async fn who_is_late_tries_to_write_and_is_refused() {
 
 /// One fault, during which others come in, so that there is something to be found.
 async fn of_cheats(cheat: &str) -> Report {
+    of_cheats_over("single", cheat).await
+}
+
+async fn of_cheats_over(topology: &str, cheat: &str) -> Report {
     let words = [
         "--minutes",
         "0",
         "--topology",
-        "single",
+        topology,
         "--kind",
         "holder-stopped",
         "--cheat",
@@ -280,6 +324,36 @@ async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
         }
     }
     panic!("nothing was found in {TRIES} runs");
+}
+
+/// A stopped process may have been outside of a transaction.
+#[tokio::test]
+async fn transactions_that_do_not_check_their_lease_are_found_out() {
+    for _ in 0..TRIES {
+        let report = of_cheats_over("postgres", "no-fence").await;
+        assert_eq!(report.overlaps, 0);
+        let found = report.wrong.iter().find(|it| {
+            let what = [
+                "two transactions at once",
+                "a transaction after one with a greater token",
+                "the books do not balance",
+            ];
+            what.iter().any(|what| it.starts_with(what))
+        });
+        if found.is_some() {
+            return;
+        }
+        assert_eq!(report.wrong, [""; 0]);
+    }
+    panic!("nothing was found in {TRIES} runs");
+}
+
+#[tokio::test]
+async fn transactions_without_a_lock_are_found_out() {
+    let report = of_cheats_over("postgres", "no-lock").await;
+    assert!(report.overlaps > 0);
+    let first = report.wrong.iter().find(|it| it.contains("transaction"));
+    assert!(first.is_some(), "{:?}", report.wrong);
 }
 
 /// A dead process is inside nothing: it must not be taken for one that waits, and be killed once more.

@@ -13,6 +13,9 @@ use super::{ADMIN, PAUSE, PORTS_TO_TRY, PostgresServer, START_DEADLINE, launch};
 use crate::port;
 use crate::within::within;
 
+/// The connections to a server for each user and database, unless a test says otherwise.
+const POOL: usize = 3;
+
 /// A running PgBouncer in transaction mode, with up to three connections to a server for each user and database. It
 /// knows the users `postgres` and `app`.
 ///
@@ -20,6 +23,7 @@ use crate::within::within;
 pub struct PgBouncer {
     port: u16,
     server: u16,
+    pool: usize,
     process: Mutex<OwnedGroup>,
     directory: TempDir,
 }
@@ -27,16 +31,22 @@ pub struct PgBouncer {
 impl PgBouncer {
     /// Starts a pooler in front of a server and waits until it answers.
     pub async fn start(server: &PostgresServer) -> Self {
+        Self::start_with_pool(server, POOL).await
+    }
+
+    /// The same with up to `pool` connections to the server.
+    pub async fn start_with_pool(server: &PostgresServer, pool: usize) -> Self {
         for _ in 0..PORTS_TO_TRY {
             let directory = launch::directory();
             let port = port::free();
             let process = launch::pgbouncer(
                 directory.path(),
-                &configuration(port, server.port(), directory.path()),
+                &configuration((port, server.port()), pool, directory.path()),
             );
             let started = Self {
                 port,
                 server: server.port(),
+                pool,
                 process: Mutex::new(process),
                 directory,
             };
@@ -87,6 +97,12 @@ impl PgBouncer {
         format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// The port on 127.0.0.1; [`restart`](Self::restart) keeps it.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Kills the pooler.
     pub fn kill(&self) {
         self.process().kill();
@@ -98,7 +114,8 @@ impl PgBouncer {
         let started = within(START_DEADLINE, async {
             loop {
                 launch::forget_log(self.directory.path());
-                let configuration = configuration(self.port, self.server, self.directory.path());
+                let configuration =
+                    configuration((self.port, self.server), self.pool, self.directory.path());
                 *self.process() = launch::pgbouncer(self.directory.path(), &configuration);
                 if self.is_up().await {
                     return;
@@ -114,7 +131,7 @@ impl PgBouncer {
     }
 }
 
-fn configuration(port: u16, server: u16, directory: &Path) -> String {
+fn configuration((port, server): (u16, u16), pool: usize, directory: &Path) -> String {
     let users = directory.join("users");
     fs::write(&users, "\"postgres\" \"\"\n\"app\" \"\"\n")
         .expect("the directory can be written to");
@@ -129,7 +146,7 @@ fn configuration(port: u16, server: u16, directory: &Path) -> String {
          auth_type = trust\n\
          auth_file = {users}\n\
          pool_mode = transaction\n\
-         default_pool_size = 3\n\
+         default_pool_size = {pool}\n\
          max_client_conn = 500\n\
          server_login_retry = 1\n"
     )

@@ -10,8 +10,9 @@ use crate::fault::Kind;
 /// So long a trap waits for a request.
 const SPRUNG: Duration = Duration::from_secs(2);
 
-/// In every request of a lock.
+/// In every request of a lock, to Redis and to PostgreSQL.
 const SCRIPT: &str = "EVALSHA";
+const FUNCTION: &str = "\"dlock\".";
 
 /// In no request at all.
 const NEVER: &str = "\u{1}nothing has this\u{1}";
@@ -54,11 +55,16 @@ impl Nemesis<'_> {
                 }
             }
             _ => {
+                let request = if world.topology.is_postgres() {
+                    FUNCTION
+                } else {
+                    SCRIPT
+                };
                 for proxy in &proxies {
                     if kind == Kind::ReplyLost {
-                        proxy.cut_before_reply_to(SCRIPT);
+                        proxy.cut_before_reply_to(request);
                     } else {
-                        proxy.cut_before_request(SCRIPT);
+                        proxy.cut_before_request(request);
                     }
                 }
                 let end = Instant::now() + SPRUNG;

@@ -27,6 +27,7 @@ impl Nemesis<'_> {
             Servers::Independent(servers) => {
                 return self.break_independent(kind, servers).await;
             }
+            Servers::Postgres(database) => return self.break_postgres(kind, database).await,
             Servers::Sentinels(all) => self.break_sentinels(kind, all).await,
             Servers::Cluster(cluster) => self.break_cluster(kind, cluster).await,
         }

@@ -52,8 +52,7 @@ async fn body(
     let mut inside = caller.pretend(key, mode, token, until);
     for _ in 0..3 {
         inside.write();
-        sleep(random.millis(step)).await;
-        inside.sign();
+        inside.book(random.millis(step)).await;
     }
     inside.finish();
 }

@@ -10,7 +10,9 @@ use dlock_history::{End, Mode};
 use dlock_testkit::machine_time;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
+use tokio_postgres::IsolationLevel;
 
+use super::books::{Books, Failure, Posting};
 use crate::{
     fenced::Fenced,
     notes::{Note, Notes},
@@ -25,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Caller {
     notes: Arc<Notes>,
     log: Arc<Fenced>,
+    /// Its connection to the database that keeps the locks, if one does.
+    books: Option<Arc<Books>>,
     /// The process and its task.
     who: [u32; 2],
     store: Store,
@@ -51,11 +55,16 @@ impl Store {
 }
 
 impl Caller {
-    pub(crate) fn new(notes: Arc<Notes>, log: Arc<Fenced>, who: [u32; 2], store: Store) -> Self {
+    pub(crate) fn new(
+        (notes, log, books): (Arc<Notes>, Arc<Fenced>, Option<Arc<Books>>),
+        who: [u32; 2],
+        store: Store,
+    ) -> Self {
         let asked = Duration::ZERO;
         Self {
             notes,
             log,
+            books,
             who,
             store,
             asked,
@@ -64,6 +73,27 @@ impl Caller {
 
     pub(crate) fn store(&self) -> Store {
         self.store
+    }
+
+    pub(crate) fn has_books(&self) -> bool {
+        self.books.is_some()
+    }
+
+    /// Posts to the account of a key under a lock that ends with the transaction.
+    pub(crate) async fn book_in_a_transaction(&self, key: &str, pace: Duration) {
+        if let Some(books) = &self.books {
+            let level = level_of(pace);
+            let cents = (self.who, cents_of(pace));
+            self.posted(books.post_locked(key, cents, level, pace).await);
+        }
+    }
+
+    fn posted(&self, outcome: Result<(), Failure>) {
+        self.note(&match outcome {
+            Ok(()) => Note::Posted,
+            Err(Failure::Explained(how)) => Note::Failed(how),
+            Err(Failure::Unbalanced(what)) => Note::Wrong(what),
+        });
     }
 
     /// The same for an attempt that begins now.
@@ -125,15 +155,37 @@ impl Belief<'_> {
     }
 }
 
+/// A level that follows from a random time: half of all transactions have the usual one.
+fn level_of(time: Duration) -> IsolationLevel {
+    match time.as_micros() % 4 {
+        0 => IsolationLevel::RepeatableRead,
+        1 => IsolationLevel::Serializable,
+        _ => IsolationLevel::ReadCommitted,
+    }
+}
+
+/// An amount that follows from a random time.
+fn cents_of(time: Duration) -> i64 {
+    1 + i64::from(time.subsec_micros() % 99)
+}
+
 /// A section that has not ended yet. However it ends, the end is noted before the lock is released.
 pub(crate) struct Inside<'a> {
     caller: &'a Caller,
     belief: Belief<'a>,
-    /// For each key its section, if one was noted, and its token.
-    keys: Vec<(Option<u64>, String, i64)>,
+    keys: Vec<Held>,
     /// The deadline, as far as it was known when the lease was last asked.
     until: Duration,
     is_over: bool,
+}
+
+/// A key of a section.
+struct Held {
+    /// The section, if one was noted.
+    section: Option<u64>,
+    key: String,
+    mode: Mode,
+    token: i64,
 }
 
 impl<'a> Inside<'a> {
@@ -175,7 +227,12 @@ impl<'a> Inside<'a> {
                     at,
                 },
             });
-            (section, key, token)
+            Held {
+                section,
+                key,
+                mode,
+                token,
+            }
         };
         Self {
             caller,
@@ -209,8 +266,8 @@ impl<'a> Inside<'a> {
         match self.belief.deadline(at) {
             Some(until) => {
                 self.until = until;
-                for (section, ..) in &self.keys {
-                    if let Some(section) = *section {
+                for held in &self.keys {
+                    if let Some(section) = held.section {
                         self.caller.note(&Note::On { section, at });
                     }
                 }
@@ -221,9 +278,30 @@ impl<'a> Inside<'a> {
 
     /// Writes to all that the lock protects, whether it is still held or not.
     pub(crate) fn write(&self) {
-        for (_, key, token) in &self.keys {
-            self.caller.log.write(key, self.caller.who, *token);
+        for held in &self.keys {
+            let who = self.caller.who;
+            self.caller.log.write(&held.key, who, held.token);
         }
+    }
+
+    /// Waits like [`pause`](Self::pause), in a transaction that posts to the accounts of the keys if there are any.
+    pub(crate) async fn book(&mut self, time: Duration) {
+        let caller = self.caller;
+        let Some(books) = &caller.books else {
+            return self.pause(time).await;
+        };
+        let keys = self.keys.iter();
+        let posting = Posting {
+            who: caller.who,
+            lease: match self.belief {
+                Belief::Lease(lease) => Some(lease),
+                Belief::Until(_) => None,
+            },
+            keys: keys.map(|it| (it.key.clone(), it.mode, it.token)).collect(),
+            cents: cents_of(time),
+        };
+        let posted = books.post(posting, level_of(time), self.pause(time)).await;
+        caller.posted(posted);
     }
 
     pub(crate) fn finish(mut self) {
@@ -244,8 +322,8 @@ impl<'a> Inside<'a> {
         self.is_over = true;
         // A late look changes nothing: the task believed until the deadline only.
         let at = now.min(self.until);
-        for (section, ..) in &self.keys {
-            if let Some(section) = *section {
+        for held in &self.keys {
+            if let Some(section) = held.section {
                 self.caller.note(&Note::Out { section, at, end });
             }
         }

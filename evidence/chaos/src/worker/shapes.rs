@@ -19,6 +19,13 @@ const STEPS: u32 = 3;
 pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), LockError> {
     let key = random.below(KEYS.len());
     let pace = random.millis(6);
+    if caller.has_books() && random.one_in(6) {
+        if random.one_in(2) {
+            return post(caller, random, 50).await;
+        }
+        caller.book_in_a_transaction(KEYS[key], pace).await;
+        return Ok(());
+    }
     match random.below(100) {
         0..20 => plain(key, caller, pace).await,
         20..35 => reading(key, caller, pace).await,
@@ -82,6 +89,16 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
     }
 }
 
+/// A transaction that lasts for up to so many milliseconds.
+pub(super) async fn post(
+    caller: &Caller,
+    random: &mut Random,
+    longest: u64,
+) -> Result<(), LockError> {
+    let (key, pace) = (random.below(KEYS.len()), random.millis(longest));
+    posting(key, caller, pace).await
+}
+
 /// Takes one of so many permits, and notes that there are [`PERMITS`]. A quorum has none: there it reads.
 pub(super) async fn permitted(
     permits: u32,
@@ -97,8 +114,12 @@ pub(super) async fn permitted(
 
 async fn steps(inside: &mut Inside<'_>, pace: Duration) {
     inside.write();
-    for _ in 0..STEPS {
-        inside.pause(pace).await;
+    for step in 0..STEPS {
+        if step == 1 {
+            inside.book(pace).await;
+        } else {
+            inside.pause(pace).await;
+        }
         inside.write();
     }
 }
@@ -158,6 +179,19 @@ async fn blind(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockEr
         inside.write();
         thread::sleep(Duration::from_millis(2) + pace);
     }
+    inside.write();
+    inside.finish();
+    Ok(())
+}
+
+/// Is in a transaction all the time, and commits it even when its lease has ended.
+#[distributed_lock(
+    key = "chaos:<key>", ttl = TTL, wait = WAIT, on_lost = finish, lease = lease
+)]
+async fn posting(key: usize, caller: &Caller, pace: Duration) -> Result<(), LockError> {
+    let mut inside = caller.enter_blind(lease);
+    inside.write();
+    inside.book(pace).await;
     inside.write();
     inside.finish();
     Ok(())

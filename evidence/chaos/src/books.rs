@@ -1,0 +1,147 @@
+//! The resource in the database that keeps the locks: an account for each key, with the entries that changed it.
+//!
+//! A transaction reads an account, and writes it later, without any other protection than its lock. Two at once would
+//! give one number to two entries, or lose an amount.
+
+use dlock_testkit::PostgresServer;
+
+/// The tables, with an empty account for each key.
+pub(crate) fn tables(keys: &[&str]) -> String {
+    let accounts: Vec<_> = keys.iter().map(|key| format!("('{key}', 0, 0)")).collect();
+    format!(
+        "CREATE TABLE account (key text PRIMARY KEY, number bigint NOT NULL, cents bigint NOT NULL);\n\
+         CREATE TABLE entry (key text NOT NULL, number bigint NOT NULL, process bigint NOT NULL, \
+         task bigint NOT NULL, token bigint NOT NULL, cents bigint NOT NULL);\n\
+         CREATE INDEX ON entry (key, number);\n\
+         INSERT INTO account VALUES {};",
+        accounts.join(", ")
+    )
+}
+
+/// What an account says of its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) key: String,
+    /// That of its last entry.
+    pub(crate) number: i64,
+    pub(crate) cents: i64,
+}
+
+/// What one transaction did to an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    /// One more than that of the entry before it, as far as its transaction saw.
+    pub(crate) number: i64,
+    pub(crate) process: i64,
+    pub(crate) task: i64,
+    pub(crate) token: i64,
+    pub(crate) cents: i64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    pub(crate) accounts: Vec<Account>,
+    /// By key and number.
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Books {
+    pub(crate) async fn read(server: &PostgresServer) -> Self {
+        let client = server.client("postgres").await;
+        let accounts = "SELECT key, number, cents FROM account ORDER BY key";
+        let accounts = client.query(accounts, &[]).await;
+        let entries = "SELECT key, number, process, task, token, cents FROM entry ORDER BY key, number, token";
+        let entries = client.query(entries, &[]).await;
+        let account = |row: &tokio_postgres::Row| Account {
+            key: row.get(0),
+            number: row.get(1),
+            cents: row.get(2),
+        };
+        let entry = |row: &tokio_postgres::Row| Entry {
+            key: row.get(0),
+            number: row.get(1),
+            process: row.get(2),
+            task: row.get(3),
+            token: row.get(4),
+            cents: row.get(5),
+        };
+        let [accounts, entries] =
+            [accounts, entries].map(|rows| rows.expect("the server is up, and has the tables"));
+        Self {
+            accounts: accounts.iter().map(account).collect(),
+            entries: entries.iter().map(entry).collect(),
+        }
+    }
+
+    /// What is wrong with them, as text.
+    pub(crate) fn judge(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for account in &self.accounts {
+            let entries: Vec<_> = self
+                .entries
+                .iter()
+                .filter(|it| it.key == account.key)
+                .collect();
+            for pair in entries.windows(2) {
+                let [before, after] = [pair[0], pair[1]];
+                let what = if before.number == after.number {
+                    "two transactions at once"
+                } else if before.token > after.token {
+                    "a transaction after one with a greater token"
+                } else {
+                    continue;
+                };
+                found.push(format!("{what}:\n  {before:?}\n  {after:?}"));
+            }
+            let cents: i64 = entries.iter().map(|it| it.cents).sum();
+            let last = entries.last().map_or(0, |it| it.number);
+            if (last, cents) != (account.number, account.cents) {
+                found.push(format!(
+                    "the books do not balance: {cents} cents in the entries up to {last}, and {account:?}"
+                ));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: i64, token: i64) -> Entry {
+        Entry {
+            key: "a".to_owned(),
+            number,
+            process: 1,
+            task: 0,
+            token,
+            cents: 5,
+        }
+    }
+
+    fn found(number: i64, cents: i64, entries: &[(i64, i64)]) -> Vec<String> {
+        let key = "a".to_owned();
+        let books = Books {
+            accounts: vec![Account { key, number, cents }],
+            entries: entries.iter().map(|it| entry(it.0, it.1)).collect(),
+        };
+        books.judge()
+    }
+
+    #[test]
+    fn books_that_balance_are_well_and_others_are_not() {
+        assert!(found(0, 0, &[]).is_empty());
+        assert!(found(3, 15, &[(1, 7), (2, 7), (3, 9)]).is_empty());
+        for (number, cents, entries, what) in [
+            (2, 15, &[(1, 7), (2, 8), (2, 9)], "two transactions at once"),
+            (3, 15, &[(1, 7), (2, 9), (3, 8)], "a greater token"),
+            (3, 10, &[(1, 7), (2, 8), (3, 9)], "do not balance"),
+            (4, 15, &[(1, 7), (2, 8), (3, 9)], "do not balance"),
+        ] {
+            let found = found(number, cents, entries).join("\n");
+            assert!(found.contains(what), "{what}: {found}");
+        }
+    }
+}

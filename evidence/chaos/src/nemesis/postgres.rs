@@ -1,0 +1,88 @@
+//! A PostgreSQL server, its pooler and its connections, broken.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{LOOK, Nemesis};
+use crate::{fault::Kind, postgres::Database};
+
+/// The backends of the crowd and of the pooler.
+const OTHERS: &str =
+    "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+
+impl Nemesis<'_> {
+    /// Makes the fault, and returns whether anything has felt it.
+    pub(super) async fn break_postgres(&mut self, kind: Kind, database: &Database) -> bool {
+        match kind {
+            Kind::ServerStopped => {
+                let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
+                database.server.pause();
+                self.keep().await;
+                database.server.resume();
+                were_there
+            }
+            Kind::ServerKilled => {
+                let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
+                database.server.kill();
+                sleep(self.random.millis(700)).await;
+                database.server.restart().await;
+                were_there
+            }
+            Kind::PoolerKilled => {
+                let pooler = database.pooler.as_ref().expect("this set-up has one");
+                pooler.kill();
+                sleep(self.random.millis(700)).await;
+                pooler.restart().await;
+                true
+            }
+            Kind::BackendsTerminated => {
+                // All, or about every second one.
+                let which = ["true", "random() < 0.5"][self.random.below(2)];
+                let end = format!(
+                    "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid)) {OTHERS} AND {which}"
+                );
+                let mut ended = 0;
+                for _ in 0..=self.random.below(6) {
+                    ended += database.number(&end).await;
+                    sleep(self.random.millis(150)).await;
+                }
+                ended > 0
+            }
+            Kind::StatementsCancelled => {
+                let cancel = format!(
+                    "SELECT count(*) FILTER (WHERE pg_cancel_backend(pid)) {OTHERS} AND state = 'active'"
+                );
+                let mut cancelled = 0;
+                let end = Instant::now() + self.some_time();
+                while Instant::now() < end {
+                    cancelled += database.number(&cancel).await;
+                    sleep(LOOK).await;
+                }
+                cancelled > 0
+            }
+            _ => self.lock_tables(database).await,
+        }
+    }
+
+    /// As long as an operator's change of a table, nobody reads the leases.
+    async fn lock_tables(&mut self, database: &Database) -> bool {
+        let client = database.server.client("postgres").await;
+        let lock =
+            "SET lock_timeout = '5s'; BEGIN; LOCK TABLE dlock.holder IN ACCESS EXCLUSIVE MODE";
+        // A transaction that relies on a lease may be that of a process that was stopped.
+        if client.batch_execute(lock).await.is_err() {
+            return false;
+        }
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        let end = Instant::now() + self.some_time();
+        let mut have_waited = false;
+        while Instant::now() < end {
+            have_waited |= database.number(waits).await > 0;
+            sleep(Duration::from_millis(50)).await;
+        }
+        let unlocked = client.batch_execute("COMMIT").await;
+        unlocked.expect("the server is up");
+        have_waited
+    }
+}
