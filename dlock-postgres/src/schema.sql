@@ -6,6 +6,8 @@
 -- only by who gets its row FOR UPDATE without waiting, so nobody ever waits for a user's transaction.
 --
 -- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
+--
+-- A function that a manager calls has a search path of its own. The functions that only these call run under it.
 
 CREATE TABLE {schema}.lock (
     key text COLLATE "C" PRIMARY KEY,
@@ -58,7 +60,7 @@ $$;
 
 -- A commit that a crash may undo would give a lease to two.
 CREATE FUNCTION {schema}.commit_durably() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -67,7 +69,7 @@ END $$;
 
 -- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
 CREATE FUNCTION {schema}.remove_ended(_key text, _now timestamptz) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.ends <= _now) THEN
         DELETE FROM {schema}.holder h
@@ -79,7 +81,7 @@ END $$;
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
 -- notifies them; 64 at most, and none behind `_before`. The mutex is locked. Returns how many.
 CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text) RETURNS integer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     _lock {schema}.lock;
     _next {schema}.waiter;
