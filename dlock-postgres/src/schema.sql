@@ -8,6 +8,8 @@
 -- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
 --
 -- A function that a manager calls has a search path of its own. The functions that only these call run under it.
+--
+-- Under the mutex, a key gets no new holder or waiter from others: a request that has found none need not look again.
 
 CREATE TABLE {schema}.lock (
     key text COLLATE "C" PRIMARY KEY,
@@ -131,9 +133,9 @@ DECLARE
     _lock {schema}.lock;
     _own {schema}.holder;
     _first text;
-    _gave boolean;
-    _is_bound boolean;
-    _holders bigint;
+    _gave boolean := false;
+    _is_bound boolean := false;
+    _holders bigint := 0;
     _earliest timestamptz;
 BEGIN
     LOOP
@@ -141,33 +143,38 @@ BEGIN
         EXIT WHEN FOUND;
         INSERT INTO {schema}.lock (key) VALUES (_key) ON CONFLICT DO NOTHING;
     END LOOP;
-    -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
-    -- renewal may have this one, and wait for those.
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE {schema}.holder h
-        SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
-            label = coalesce(nullif(_label, ''), h.label),
-            function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
-        WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
-        RETURNING * INTO _own;
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key)
+        OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key) THEN
+        -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
+        -- renewal may have this one, and wait for those.
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
         IF FOUND THEN
-            PERFORM {schema}.commit_durably();
-            is_granted := true;
-            fence := _own.fence;
-            RETURN;
+            UPDATE {schema}.holder h
+            SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
+                label = coalesce(nullif(_label, ''), h.label),
+                function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
+            WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
+            RETURNING * INTO _own;
+            IF FOUND THEN
+                PERFORM {schema}.commit_durably();
+                is_granted := true;
+                fence := _own.fence;
+                RETURN;
+            END IF;
         END IF;
+        _now := clock_timestamp();
+        PERFORM {schema}.remove_ended(_key, _now);
+        -- The owner's last lease has ended, and a transaction still depends on it.
+        _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
+        _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
+        IF _gave THEN
+            SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
+        END IF;
+        SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
+        SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+    ELSE
+        _now := clock_timestamp();
     END IF;
-    _now := clock_timestamp();
-    PERFORM {schema}.remove_ended(_key, _now);
-    -- The owner's last lease has ended, and a transaction still depends on it.
-    _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
-    _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
-    IF _gave THEN
-        SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
-    END IF;
-    SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
-    SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
     IF NOT _is_bound AND (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
         IF _holders = 0 THEN
             _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
@@ -225,28 +232,38 @@ CREATE FUNCTION {schema}.release(_key text, _owner text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz;
-    _own {schema}.holder;
-    _was_held boolean;
+    _ends timestamptz;
+    _is_alone boolean;
+    _gave boolean := false;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
-    SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+    SELECT h.ends, NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key)
+        AND NOT EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
+        INTO _ends, _is_alone
+        FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+        SELECT h.ends INTO _ends FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+        _is_alone := false;
+    END IF;
     _now := clock_timestamp();
-    _was_held := FOUND AND _own.ends > _now;
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
-    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
-    PERFORM {schema}.remove_ended(_key, _now);
-    IF {schema}.grant_waiters(_key, _now, NULL) > 0 THEN
+    IF NOT _is_alone THEN
+        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
+        PERFORM {schema}.remove_ended(_key, _now);
+        _gave := {schema}.grant_waiters(_key, _now, NULL) > 0;
+    END IF;
+    IF _gave THEN
         PERFORM {schema}.commit_durably();
     ELSE
         -- If a crash undoes it, the lease lasts until its end.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    RETURN _was_held;
+    RETURN coalesce(_ends > _now, false);
 END $$;
 
 -- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
