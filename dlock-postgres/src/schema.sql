@@ -81,8 +81,8 @@ BEGIN
 END $$;
 
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
--- notifies them; 64 at most, and none behind `_before`. The mutex is locked. Returns how many.
-CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text) RETURNS integer
+-- notifies them; 64 at most, and none behind `_before`. `_leaver` waits no more. The mutex is locked. Returns how many.
+CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text, _leaver text) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     _lock {schema}.lock;
@@ -90,26 +90,29 @@ DECLARE
     _holders bigint;
     _granted integer := 0;
 BEGIN
-    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.alive <= _now;
+    DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.alive <= _now OR w.owner = _leaver);
     SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
     IF NOT FOUND OR _next.owner = _before THEN
         RETURN 0;
     END IF;
-    SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
-    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key;
+    SELECT l.last_fence, l.epoch, l.is_shared, (SELECT count(*) FROM {schema}.holder h WHERE h.key = _key)
+        INTO STRICT _lock.last_fence, _lock.epoch, _lock.is_shared, _holders
+        FROM {schema}.lock l WHERE l.key = _key;
     WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _lock.is_shared) LOOP
         _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
         IF _holders = 0 THEN
             _lock.epoch := _lock.last_fence;
             _lock.is_shared := _next.most <> 0;
         END IF;
+        WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
             VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
-        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner;
         PERFORM pg_notify('dlock_' || split_part(_next.owner, '.', 1),
             concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
         _granted := _granted + 1;
         _holders := _holders + 1;
+        -- Nobody holds a key beside an exclusive holder.
+        EXIT WHEN _next.most = 0;
         SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
         EXIT WHEN NOT FOUND OR _next.owner = _before;
     END LOOP;
@@ -166,7 +169,7 @@ BEGIN
         PERFORM {schema}.remove_ended(_key, _now);
         -- The owner's last lease has ended, and a transaction still depends on it.
         _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
-        _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
+        _gave := {schema}.grant_waiters(_key, _now, _owner, NULL) > 0;
         IF _gave THEN
             SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
         END IF;
@@ -190,7 +193,7 @@ BEGIN
         IF _first IS NOT NULL THEN
             DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
             IF _most <> 0 THEN
-                PERFORM {schema}.grant_waiters(_key, _now, NULL);
+                PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
             END IF;
         END IF;
         PERFORM {schema}.commit_durably();
@@ -233,29 +236,32 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz;
     _ends timestamptz;
-    _is_alone boolean;
+    _is_awaited boolean;
+    _is_shared boolean;
     _gave boolean := false;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    SELECT h.ends, NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key)
-        AND NOT EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
-        INTO _ends, _is_alone
+    SELECT h.ends, EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key),
+            EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
+        INTO _ends, _is_awaited, _is_shared
         FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
         SELECT h.ends INTO _ends FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
-        _is_alone := false;
+        _is_awaited := true;
+        _is_shared := true;
     END IF;
     _now := clock_timestamp();
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
-    IF NOT _is_alone THEN
-        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
+    IF _is_shared THEN
         PERFORM {schema}.remove_ended(_key, _now);
-        _gave := {schema}.grant_waiters(_key, _now, NULL) > 0;
+    END IF;
+    IF _is_awaited THEN
+        _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
     END IF;
     IF _gave THEN
         PERFORM {schema}.commit_durably();
@@ -328,7 +334,7 @@ BEGIN
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
     PERFORM pg_notify('dlock_' || split_part(_owner, '.', 1), concat_ws(' ', _owner, 0, 0, _key));
     PERFORM {schema}.remove_ended(_key, _now);
-    PERFORM {schema}.grant_waiters(_key, _now, NULL);
+    PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
     PERFORM {schema}.commit_durably();
     RETURN true;
 END $$;
