@@ -299,6 +299,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _due record;
 BEGIN
+    -- Without a list to sort, it costs little more than a statement that does nothing.
+    IF cardinality(_keys) = 1 THEN
+        PERFORM FROM {schema}.holder h
+            WHERE h.key = _keys[1] AND h.owner = _owners[1] AND h.fence = _fences[1] FOR KEY SHARE;
+        RETURN CASE WHEN NOT FOUND THEN _keys[1] END;
+    END IF;
     FOR _due IN SELECT * FROM unnest(_keys, _owners, _fences) AS due (key, owner, fence) ORDER BY 1, 2 LOOP
         -- Not by the time: as long as the row is there, nobody else has got the key.
         PERFORM FROM {schema}.holder h
