@@ -49,9 +49,13 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     locks: u32,
 
-    /// The TTL of those, in seconds; they are held for three of them
+    /// The TTL of those, in seconds
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     ttl: u64,
+
+    /// How long they are held, in seconds
+    #[arg(long, default_value_t = 15)]
+    held: u64,
 
     /// A program that takes turns by another library
     #[arg(long, value_name = "PROGRAM")]
@@ -110,7 +114,7 @@ async fn measure(
     fenced::measure(options, &url, &mut report).await?;
     println!("hand-offs");
     hand_off::measure(options, &url, &mut report).await?;
-    println!("{} locks, held for {} s", options.locks, 3 * options.ttl);
+    println!("{} locks, held for {} s", options.locks, options.held);
     held::measure(options, &prepare(quick).await?, &mut report).await?;
     Ok(report)
 }

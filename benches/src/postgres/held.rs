@@ -42,7 +42,7 @@ pub(super) async fn measure(
         .await?;
     let connections = ask(&watcher, CONNECTIONS).await?;
     let (begun, before) = (Instant::now(), Usage::now());
-    sleep(3 * ttl).await;
+    sleep(Duration::from_secs(options.held)).await;
     let used = Usage::now().since(&before).processor();
     let share = used.as_secs_f64() / begun.elapsed().as_secs_f64();
     let connections = connections.max(ask(&watcher, CONNECTIONS).await?);
@@ -60,7 +60,7 @@ pub(super) async fn measure(
     report.exactly(&format!("connections for {locks} locks"), connections, 2.0);
     report.exactly(&format!("lost of {locks} locks"), lost, 0.0);
     let one = |number| Quartiles::of(vec![number]);
-    report.ratio("renewals of each, in three TTLs", one(renewals), None);
+    report.ratio("renewals of each", one(renewals), None);
     report.ratio("processors that the holder used", one(share), None);
     Ok(())
 }
