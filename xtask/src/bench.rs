@@ -139,11 +139,7 @@ impl Apart {
                 words.extend(peer.iter().map(|folder| format!("--peer={folder}")));
                 return start(&words);
             }
-            Self::Postgres {
-                rounds,
-                peer,
-                json,
-            } => {
+            Self::Postgres { rounds, peer, json } => {
                 postgres::provide()?;
                 let mut words = vec!["postgres".to_owned(), format!("--rounds={rounds}")];
                 if *peer {

@@ -46,8 +46,16 @@ pub(super) async fn measure(
     report.time(format!("cycle by dlock, {disk}"), &dlock);
     report.time(format!("cycle by hand, {disk}"), &whole);
     report.time(format!("cycle by hand, prepared, {disk}"), &prepared);
-    report.ratio(format!("cycle / by hand, {disk}"), dlock.ratio(&whole), Some(1.15));
-    report.ratio(format!("cycle / by hand, prepared, {disk}"), dlock.ratio(&prepared), Some(1.15));
+    report.ratio(
+        format!("cycle / by hand, {disk}"),
+        dlock.ratio(&whole),
+        Some(1.15),
+    );
+    report.ratio(
+        format!("cycle / by hand, prepared, {disk}"),
+        dlock.ratio(&prepared),
+        Some(1.15),
+    );
     Ok(())
 }
 

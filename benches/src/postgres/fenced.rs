@@ -46,7 +46,11 @@ pub(super) async fn measure(
     report.time("transaction with `fence`", fenced);
     report.time("transaction with `SELECT 1`", plain);
     report.ratio("`fence` / `SELECT 1`", fence.ratio(select), Some(1.5));
-    report.ratio("transaction with `fence` / with `SELECT 1`", fenced.ratio(plain), None);
+    report.ratio(
+        "transaction with `fence` / with `SELECT 1`",
+        fenced.ratio(plain),
+        None,
+    );
     Ok(())
 }
 

@@ -59,13 +59,28 @@ pub(super) async fn measure(
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
     report.time("hand-off by dlock", rounds[0]);
     report.time("commit with NOTIFY until the message is there", rounds[1]);
-    report.time("hand-off of an advisory lock, a connection for each waiter", rounds[2]);
-    report.ratio("hand-off / commit with NOTIFY", rounds[0].ratio(rounds[1]), Some(1.3));
-    report.ratio("hand-off / that of an advisory lock", rounds[0].ratio(rounds[2]), None);
+    report.time(
+        "hand-off of an advisory lock, a connection for each waiter",
+        rounds[2],
+    );
+    report.ratio(
+        "hand-off / commit with NOTIFY",
+        rounds[0].ratio(rounds[1]),
+        Some(1.3),
+    );
+    report.ratio(
+        "hand-off / that of an advisory lock",
+        rounds[0].ratio(rounds[2]),
+        None,
+    );
     match rounds.get(3) {
         Some(peer) => {
             report.time("hand-off by the other library", peer);
-            report.ratio("hand-off / by the other library", rounds[0].ratio(peer), Some(0.05));
+            report.ratio(
+                "hand-off / by the other library",
+                rounds[0].ratio(peer),
+                Some(0.05),
+            );
         }
         None => println!("the aim about another library needs `--peer`"),
     }

@@ -38,7 +38,12 @@ impl Report {
         self.times.push(Time { what, us });
     }
 
-    pub(super) fn ratio(&mut self, what: impl Into<String>, measured: Quartiles, most: Option<f64>) {
+    pub(super) fn ratio(
+        &mut self,
+        what: impl Into<String>,
+        measured: Quartiles,
+        most: Option<f64>,
+    ) {
         self.aims.push(Aim {
             what: what.into(),
             measured,
@@ -52,7 +57,8 @@ impl Report {
         self.ratio(what, Quartiles::of(vec![measured]), Some(expected));
         if (measured - expected).abs() > f64::EPSILON {
             let (measured, expected) = (number(measured), number(expected));
-            self.broken.push(format!("{what}: {measured} in place of {expected}"));
+            self.broken
+                .push(format!("{what}: {measured} in place of {expected}"));
         }
     }
 
@@ -86,7 +92,14 @@ impl fmt::Display for Report {
             row.extend(it.most.map(|most| format!("<= {}", number(most))));
             row
         });
-        let head = ["ratio of a round", "", "median", "quarter", "three quarters", "aim"];
+        let head = [
+            "ratio of a round",
+            "",
+            "median",
+            "quarter",
+            "three quarters",
+            "aim",
+        ];
         let head = head.map(str::to_owned).to_vec();
         let rows: Vec<_> = [head].into_iter().chain(aims).collect();
         f.write_str(&table::shown(2, &rows))

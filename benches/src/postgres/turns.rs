@@ -99,7 +99,9 @@ impl Way {
             }
             Self::Advisory(client) => {
                 let key = [(&NUMBER as _, Type::INT8)];
-                client.query_typed("SELECT pg_advisory_lock($1)", &key).await?;
+                client
+                    .query_typed("SELECT pg_advisory_lock($1)", &key)
+                    .await?;
             }
         }
         Ok(())
@@ -116,7 +118,9 @@ impl Way {
             } => drop(client.query(pass_on, &[other]).await?),
             Self::Advisory(client) => {
                 let key = [(&NUMBER as _, Type::INT8)];
-                client.query_typed("SELECT pg_advisory_unlock($1)", &key).await?;
+                client
+                    .query_typed("SELECT pg_advisory_unlock($1)", &key)
+                    .await?;
             }
         }
         Ok(())
@@ -138,7 +142,9 @@ async fn listen(url: &str, number: u32) -> Result<mpsc::UnboundedReceiver<()>, F
             }
         }
     });
-    client.batch_execute(&format!("LISTEN turn_{number}")).await?;
+    client
+        .batch_execute(&format!("LISTEN turn_{number}"))
+        .await?;
     // The connection ends with its client, and this one is to last as long as the process.
     std::mem::forget(client);
     Ok(messages)
