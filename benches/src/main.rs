@@ -10,6 +10,7 @@ mod measure;
 mod modes;
 mod outcome;
 mod pin;
+mod postgres;
 mod publish;
 mod scale;
 mod stats;
@@ -47,6 +48,8 @@ enum Command {
     Blocking(blocking::Options),
     /// Shared locks and permits beside exclusive ones on a server of its own, and beside another library
     Modes(modes::Options),
+    /// Locks in PostgreSQL beside the same by hand, on servers of its own
+    Postgres(postgres::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
             runtime.shutdown_background();
             measured
         }),
+        Some(Command::Postgres(options)) => postgres::run(&options),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

@@ -147,6 +147,36 @@ async fn peers_are_compared_over_several_processes() {
 }
 
 #[tokio::test]
+async fn locks_in_postgresql_are_compared_with_those_by_hand() {
+    let folder = tempfile::tempdir().expect("a directory can be made");
+    let json = folder.path().join("all.json");
+    let file = format!("--json={}", json.display());
+    let sizes = ["--rounds=1", "--sections=2", "--turns=2", "--locks=100"];
+    // A TTL that outlasts a busy machine: the program fails if a lease is lost, or if it has a third connection.
+    let words = [&["postgres", "--ttl=60", "--held=0", &file], &sizes[..]].concat();
+    let worker = start(&words);
+    let status = worker.wait(DEADLINE).await;
+    assert!(status.success(), "{status}: {}", worker.stderr());
+    let all = std::fs::read_to_string(json).expect("the file was written");
+    let all: Value = serde_json::from_str(&all).expect("it is JSON");
+    let aims = all["report"]["aims"].as_array().expect("aims are a list");
+    let measured = |what: &str| {
+        let aim = aims.iter().find(|aim| aim["what"] == what);
+        let measured = aim.unwrap_or_else(|| panic!("no `{what}` in {all}"));
+        measured["measured"]["median"].as_f64().expect("a number")
+    };
+    for what in [
+        "cycle / by hand, with fsync",
+        "`fence` / `SELECT 1`",
+        "hand-off / commit with NOTIFY",
+        "hand-off / that of an advisory lock",
+    ] {
+        assert!(measured(what) > 0.0, "{what}");
+    }
+    assert_eq!(measured("connections for 100 locks"), 2.0);
+}
+
+#[tokio::test]
 async fn what_is_wrong_ends_with_2_and_a_reason() {
     for (words, reason) in [
         ("taks=1", "unknown argument `taks`"),

@@ -6,6 +6,10 @@
 -- only by who gets its row FOR UPDATE without waiting, so nobody ever waits for a user's transaction.
 --
 -- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
+--
+-- A function that a manager calls has a search path of its own. The functions that only these call run under it.
+--
+-- Under the mutex, a key gets no new holder or waiter from others: a request that has found none need not look again.
 
 CREATE TABLE {schema}.lock (
     key text COLLATE "C" PRIMARY KEY,
@@ -41,10 +45,11 @@ CREATE UNLOGGED TABLE {schema}.waiter (
 CREATE FUNCTION {schema}.version() RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
--- The next number for a key: the clock in units of 10 microseconds since 2024, or one more than the last.
+-- The next number for a key: the clock in units of 10 microseconds since 2024, or one more than the last. STABLE, as
+-- `date_part` is: PostgreSQL makes a function part of its caller only if it promises no more than its parts.
 CREATE FUNCTION {schema}.next_fence(_last bigint, _now timestamptz) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT greatest(_last + 1, floor((extract(epoch FROM _now) - 1704067200) * 100000)::bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT greatest(_last + 1, floor((date_part('epoch', _now) - 1704067200) * 100000)::bigint)
 $$;
 
 -- Whether a key with this many holders lets in one more.
@@ -57,7 +62,7 @@ $$;
 
 -- A commit that a crash may undo would give a lease to two.
 CREATE FUNCTION {schema}.commit_durably() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
@@ -66,7 +71,7 @@ END $$;
 
 -- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
 CREATE FUNCTION {schema}.remove_ended(_key text, _now timestamptz) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.ends <= _now) THEN
         DELETE FROM {schema}.holder h
@@ -76,35 +81,38 @@ BEGIN
 END $$;
 
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
--- notifies them; 64 at most, and none behind `_before`. The mutex is locked. Returns how many.
-CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text) RETURNS integer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- notifies them; 64 at most, and none behind `_before`. `_leaver` waits no more. The mutex is locked. Returns how many.
+CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text, _leaver text) RETURNS integer
+LANGUAGE plpgsql AS $$
 DECLARE
     _lock {schema}.lock;
     _next {schema}.waiter;
     _holders bigint;
     _granted integer := 0;
 BEGIN
-    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.alive <= _now;
+    DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.alive <= _now OR w.owner = _leaver);
     SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
     IF NOT FOUND OR _next.owner = _before THEN
         RETURN 0;
     END IF;
-    SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
-    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key;
+    SELECT l.last_fence, l.epoch, l.is_shared, (SELECT count(*) FROM {schema}.holder h WHERE h.key = _key)
+        INTO STRICT _lock.last_fence, _lock.epoch, _lock.is_shared, _holders
+        FROM {schema}.lock l WHERE l.key = _key;
     WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _lock.is_shared) LOOP
         _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
         IF _holders = 0 THEN
             _lock.epoch := _lock.last_fence;
             _lock.is_shared := _next.most <> 0;
         END IF;
+        WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
             VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
-        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner;
         PERFORM pg_notify('dlock_' || split_part(_next.owner, '.', 1),
             concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
         _granted := _granted + 1;
         _holders := _holders + 1;
+        -- Nobody holds a key beside an exclusive holder.
+        EXIT WHEN _next.most = 0;
         SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
         EXIT WHEN NOT FOUND OR _next.owner = _before;
     END LOOP;
@@ -128,9 +136,9 @@ DECLARE
     _lock {schema}.lock;
     _own {schema}.holder;
     _first text;
-    _gave boolean;
-    _is_bound boolean;
-    _holders bigint;
+    _gave boolean := false;
+    _is_bound boolean := false;
+    _holders bigint := 0;
     _earliest timestamptz;
 BEGIN
     LOOP
@@ -138,33 +146,38 @@ BEGIN
         EXIT WHEN FOUND;
         INSERT INTO {schema}.lock (key) VALUES (_key) ON CONFLICT DO NOTHING;
     END LOOP;
-    -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
-    -- renewal may have this one, and wait for those.
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE {schema}.holder h
-        SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
-            label = coalesce(nullif(_label, ''), h.label),
-            function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
-        WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
-        RETURNING * INTO _own;
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key)
+        OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key) THEN
+        -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
+        -- renewal may have this one, and wait for those.
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
         IF FOUND THEN
-            PERFORM {schema}.commit_durably();
-            is_granted := true;
-            fence := _own.fence;
-            RETURN;
+            UPDATE {schema}.holder h
+            SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
+                label = coalesce(nullif(_label, ''), h.label),
+                function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
+            WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
+            RETURNING * INTO _own;
+            IF FOUND THEN
+                PERFORM {schema}.commit_durably();
+                is_granted := true;
+                fence := _own.fence;
+                RETURN;
+            END IF;
         END IF;
+        _now := clock_timestamp();
+        PERFORM {schema}.remove_ended(_key, _now);
+        -- The owner's last lease has ended, and a transaction still depends on it.
+        _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
+        _gave := {schema}.grant_waiters(_key, _now, _owner, NULL) > 0;
+        IF _gave THEN
+            SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
+        END IF;
+        SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
+        SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+    ELSE
+        _now := clock_timestamp();
     END IF;
-    _now := clock_timestamp();
-    PERFORM {schema}.remove_ended(_key, _now);
-    -- The owner's last lease has ended, and a transaction still depends on it.
-    _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
-    _gave := {schema}.grant_waiters(_key, _now, _owner) > 0;
-    IF _gave THEN
-        SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
-    END IF;
-    SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
-    SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
     IF NOT _is_bound AND (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
         IF _holders = 0 THEN
             _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
@@ -180,7 +193,7 @@ BEGIN
         IF _first IS NOT NULL THEN
             DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
             IF _most <> 0 THEN
-                PERFORM {schema}.grant_waiters(_key, _now, NULL);
+                PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
             END IF;
         END IF;
         PERFORM {schema}.commit_durably();
@@ -222,30 +235,43 @@ CREATE FUNCTION {schema}.release(_key text, _owner text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz;
-    _own {schema}.holder;
-    _was_held boolean;
+    _ends timestamptz;
+    _is_awaited boolean;
+    _is_shared boolean;
+    _gave boolean := false;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that has
-    -- adopted the lease, nor for one that has fenced it.
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE NOWAIT;
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
-    SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+    SELECT h.ends, EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key),
+            EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
+        INTO _ends, _is_awaited, _is_shared
+        FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that
+        -- has adopted the lease, nor for one that has fenced it.
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE NOWAIT;
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+        SELECT h.ends INTO _ends FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+        _is_awaited := true;
+        _is_shared := true;
+    END IF;
     _now := clock_timestamp();
-    _was_held := FOUND AND _own.ends > _now;
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
-    DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
-    PERFORM {schema}.remove_ended(_key, _now);
-    IF {schema}.grant_waiters(_key, _now, NULL) > 0 THEN
+    IF _is_shared THEN
+        PERFORM {schema}.remove_ended(_key, _now);
+    END IF;
+    IF _is_awaited THEN
+        _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
+    END IF;
+    IF _gave THEN
         PERFORM {schema}.commit_durably();
     ELSE
         -- If a crash undoes it, the lease lasts until its end.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    RETURN _was_held;
+    RETURN coalesce(_ends > _now, false);
 END $$;
 
 -- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
@@ -275,6 +301,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _due record;
 BEGIN
+    -- Without a list to sort, it costs little more than a statement that does nothing.
+    IF cardinality(_keys) = 1 THEN
+        PERFORM FROM {schema}.holder h
+            WHERE h.key = _keys[1] AND h.owner = _owners[1] AND h.fence = _fences[1] FOR KEY SHARE;
+        RETURN CASE WHEN NOT FOUND THEN _keys[1] END;
+    END IF;
     FOR _due IN SELECT * FROM unnest(_keys, _owners, _fences) AS due (key, owner, fence) ORDER BY 1, 2 LOOP
         -- Not by the time: as long as the row is there, nobody else has got the key.
         PERFORM FROM {schema}.holder h
@@ -311,7 +343,7 @@ BEGIN
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
     PERFORM pg_notify('dlock_' || split_part(_owner, '.', 1), concat_ws(' ', _owner, 0, 0, _key));
     PERFORM {schema}.remove_ended(_key, _now);
-    PERFORM {schema}.grant_waiters(_key, _now, NULL);
+    PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
     PERFORM {schema}.commit_durably();
     RETURN true;
 END $$;

@@ -1,4 +1,4 @@
-//! The cost of dlock, beside other libraries that lock over Redis.
+//! The cost of dlock, beside other libraries that lock over Redis or in PostgreSQL.
 //!
 //! The program that measures also starts its server and compares; it is built and started here.
 
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cargo::{self, Call};
-use crate::server;
+use crate::{postgres, server};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -70,6 +70,24 @@ pub(crate) enum Apart {
         peer: Option<String>,
     },
 
+    /// Measures locks in PostgreSQL beside the same statements by hand
+    ///
+    /// Fails if a lease is lost, or if the holder of many locks has more than two connections. A missed aim is no
+    /// failure.
+    Postgres {
+        /// How many rounds each way is measured; medians count
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
+
+        /// Measures hand-offs also by `benches/peers/lease`, which is built first: some minutes the first time
+        #[arg(long)]
+        peer: bool,
+
+        /// A file for all that was measured
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
     /// Measures sections of threads beside those of tasks, by the attribute and by hand
     Blocking {
         /// How many rounds each way is measured; medians count
@@ -121,6 +139,15 @@ impl Apart {
                 words.extend(peer.iter().map(|folder| format!("--peer={folder}")));
                 return start(&words);
             }
+            Self::Postgres { rounds, peer, json } => {
+                postgres::provide()?;
+                let mut words = vec!["postgres".to_owned(), format!("--rounds={rounds}")];
+                if *peer {
+                    words.push(format!("--peer={}", lease_peer()?.display()));
+                }
+                words.extend(json.iter().map(|path| format!("--json={}", path.display())));
+                return build_and_start(&words);
+            }
             Self::Blocking { rounds } => {
                 return start(&["blocking".to_owned(), format!("--rounds={rounds}")]);
             }
@@ -136,8 +163,24 @@ impl Apart {
     }
 }
 
+/// Builds the other library that locks in PostgreSQL. Its waiters pause for 50 ms, so it need not be optimized.
+fn lease_peer() -> Result<PathBuf, String> {
+    const BUILD: Call =
+        Call::new("build --locked --manifest-path benches/peers/lease/Cargo.toml --target-dir");
+    let folder = cargo::target().join("peers");
+    if BUILD.run_with(&[&folder.display().to_string()]) {
+        Ok(folder.join("debug").join("dlock-bench-lease"))
+    } else {
+        Err(format!("this failed: {}", BUILD.line()))
+    }
+}
+
 fn start(words: &[String]) -> Result<(), String> {
     server::provide()?;
+    build_and_start(words)
+}
+
+fn build_and_start(words: &[String]) -> Result<(), String> {
     let build = Call::new("build --release --locked --package dlock-bench");
     cargo::build_and_start(&build, "dlock-bench", words)
 }

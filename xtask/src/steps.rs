@@ -80,8 +80,9 @@ impl Step {
             }
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
-                // A workspace of its own, which is built by `cargo xtask fuzz` alone.
+                // Workspaces of their own, which are built by `cargo xtask fuzz` and `bench` alone.
                 Call::new("fmt --manifest-path fuzz/Cargo.toml --check"),
+                Call::new("fmt --manifest-path benches/peers/lease/Cargo.toml --check"),
             ],
             Self::Lint => vec![
                 Self::clippy(),

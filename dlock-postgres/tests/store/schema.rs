@@ -76,7 +76,7 @@ async fn what_is_granted_is_enough_and_no_more() {
         "SELECT * FROM dlock.holder",
         "DELETE FROM dlock.holder",
         "SELECT dlock.unlock('a', 'b', 1)",
-        "SELECT dlock.grant_waiters('a', now(), NULL)",
+        "SELECT dlock.grant_waiters('a', now(), NULL, NULL)",
         "CREATE TABLE dlock.mine ()",
     ] {
         let refused = client.batch_execute(forbidden).await.unwrap_err();

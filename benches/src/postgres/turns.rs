@@ -1,0 +1,151 @@
+//! A process that takes turns with another one.
+//!
+//! It reads lines `turns hold_us think_us`, and answers each with a list of its turns: when each began and ended, in ns
+//! of `CLOCK_MONOTONIC`. Programs of other libraries do the same.
+
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use dlock::{LockGuard, LockManager, Wait};
+use futures_util::StreamExt;
+use futures_util::stream::poll_fn;
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Statement, types::Type};
+
+use super::{connect, manager};
+use crate::Failure;
+use crate::clock::now;
+
+/// The words that name a way.
+pub(super) const DLOCK: &str = "dlock";
+pub(super) const NOTIFY: &str = "notify";
+pub(super) const ADVISORY: &str = "advisory";
+
+/// The key of the advisory lock.
+const NUMBER: i64 = 42;
+
+/// A row is written and a message sent in one statement, which commits by itself.
+const PASS_ON: &str = "\
+INSERT INTO lease AS l (key, owner, fence, ends) VALUES ('turn', $1, 1, 'infinity')
+ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, fence = l.fence + 1
+RETURNING pg_notify('turn_' || $1, 'turn')";
+
+enum Way {
+    Dlock(LockManager, Option<LockGuard>),
+    /// No lock: the turn is passed on with a message. No hand-off can be faster.
+    Notify {
+        client: Client,
+        pass_on: Statement,
+        messages: mpsc::UnboundedReceiver<()>,
+        other: String,
+    },
+    /// A lock for which a connection waits inside the server.
+    Advisory(Client),
+}
+
+pub(super) async fn run(way: &str, url: &str, number: u32) -> Result<(), Failure> {
+    let mut way = Way::connect(way, url, number).await?;
+    println!("READY");
+    // There is nothing else to do meanwhile.
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let [turns, hold, think] = words[..] else {
+            return Err(format!("`{line}` is not `turns hold_us think_us`").into());
+        };
+        let mut taken = Vec::new();
+        for _ in 0..turns {
+            way.enter().await?;
+            let begun = now();
+            sleep(Duration::from_micros(hold)).await;
+            let ended = now();
+            way.leave().await?;
+            taken.push([begun, ended]);
+            sleep(Duration::from_micros(think)).await;
+        }
+        println!("{}", serde_json::to_string(&taken)?);
+    }
+    Ok(())
+}
+
+impl Way {
+    async fn connect(way: &str, url: &str, number: u32) -> Result<Self, Failure> {
+        match way {
+            DLOCK => Ok(Self::Dlock(manager(url).await?, None)),
+            ADVISORY => Ok(Self::Advisory(connect(url).await?)),
+            NOTIFY => {
+                let messages = listen(url, number).await?;
+                let client = connect(url).await?;
+                let pass_on = client.prepare_typed(PASS_ON, &[Type::TEXT]).await?;
+                Ok(Self::Notify {
+                    client,
+                    pass_on,
+                    messages,
+                    other: (1 - number).to_string(),
+                })
+            }
+            _ => Err(format!("`{way}` is no way to take turns").into()),
+        }
+    }
+
+    async fn enter(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Dlock(manager, held) => {
+                *held = Some(manager.lock("turn").wait(Wait::Forever).acquire().await?);
+            }
+            Self::Notify { messages, .. } => {
+                messages.recv().await.ok_or("the connection was lost")?;
+            }
+            Self::Advisory(client) => {
+                let key = [(&NUMBER as _, Type::INT8)];
+                client
+                    .query_typed("SELECT pg_advisory_lock($1)", &key)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn leave(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Dlock(_, held) => held.take().ok_or("not held")?.release().await?,
+            Self::Notify {
+                client,
+                pass_on,
+                other,
+                ..
+            } => drop(client.query(pass_on, &[other]).await?),
+            Self::Advisory(client) => {
+                let key = [(&NUMBER as _, Type::INT8)];
+                client
+                    .query_typed("SELECT pg_advisory_unlock($1)", &key)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The messages for the process with this number. The first process has the first turn.
+async fn listen(url: &str, number: u32) -> Result<mpsc::UnboundedReceiver<()>, Failure> {
+    let (told, messages) = mpsc::unbounded_channel();
+    if number == 0 {
+        told.send(())?;
+    }
+    let (client, mut connection) = tokio_postgres::connect(url, NoTls).await?;
+    tokio::spawn(async move {
+        let mut all = poll_fn(move |context| connection.poll_message(context));
+        while let Some(Ok(message)) = all.next().await {
+            if matches!(message, AsyncMessage::Notification(_)) && told.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    client
+        .batch_execute(&format!("LISTEN turn_{number}"))
+        .await?;
+    // The connection ends with its client, and this one is to last as long as the process.
+    std::mem::forget(client);
+    Ok(messages)
+}
