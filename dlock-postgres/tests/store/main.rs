@@ -9,4 +9,5 @@ mod database;
 mod faults;
 mod fence;
 mod lock_in;
+mod rows;
 mod schema;
