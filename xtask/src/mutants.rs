@@ -47,7 +47,7 @@ pub(crate) struct Mutants {
 }
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 2] = ["dlock-runtime", "dlock-cli"];
+const PACKAGES: [&str; 3] = ["dlock-runtime", "dlock-cli", "dlock-postgres"];
 
 /// The result for a mistake.
 struct Verdict {
@@ -320,7 +320,8 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 2] = [
+    const WITH_RULES: [&str; 3] = [
+        "dlock-postgres/src/schema.sql",
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
     ];
@@ -330,7 +331,8 @@ mod tests {
         let mut rules = in_one_line(&read("ARCHITECTURE.md"));
         for file in WITH_RULES {
             let text = read(file);
-            let head = text.lines().map_while(|line| line.strip_prefix("//!"));
+            let mark = if file.ends_with(".sql") { "--" } else { "//!" };
+            let head = text.lines().map_while(|line| line.strip_prefix(mark));
             rules.extend([" ", &in_one_line(&head.collect::<Vec<_>>().join(" "))]);
         }
         for mutant in list::all() {

@@ -234,14 +234,15 @@ async fn each_of_several_keys_is_checked() {
     let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
     guard.fence(&tx).await.unwrap();
     tx.commit().await.unwrap();
-    database.end_lease("account:7").await;
-    let next = other.lock("account:7").acquire().await.unwrap();
+    // Not the first one, neither in the order of the call nor in that of the keys.
+    database.end_lease("account:8").await;
+    let next = other.lock("account:8").acquire().await.unwrap();
     let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
     let refused = guard.fence(&tx).await;
     let Err(FenceError::NotHeld { key, .. }) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!(key.as_str(), "account:7");
+    assert_eq!(key.as_str(), "account:8");
     drop(tx);
     next.release().await.unwrap();
 }

@@ -10,4 +10,5 @@ mod faults;
 mod fence;
 mod lock_in;
 mod others;
+mod rows;
 mod schema;

@@ -9,6 +9,7 @@ mod confirm;
 mod guard;
 mod modes;
 mod options;
+mod postgres;
 mod quorum;
 mod renewals;
 mod rules;
@@ -36,6 +37,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         quorum::ALL,
         scripts::ALL,
         modes::ALL,
+        postgres::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

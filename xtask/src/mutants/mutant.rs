@@ -86,10 +86,10 @@ impl Mutant {
             .expect("a path has a first part")
     }
 
+    /// Whether it is in a text that a server runs.
     pub(super) fn is_script(&self) -> bool {
-        Path::new(self.file)
-            .extension()
-            .is_some_and(|it| it == "lua")
+        let extension = Path::new(self.file).extension();
+        extension.is_some_and(|it| it == "lua" || it == "sql")
     }
 
     /// Its places in `text`; an error if one of them is not there exactly once.

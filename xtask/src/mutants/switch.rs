@@ -142,7 +142,7 @@ pub(crate) fn in_script(script: &str, text: &'static str) -> &'static str {{
 /// The name of the script in which a mistake is.
 fn script(mutant: &Mutant) -> &'static str {
     let (_, name) = mutant.file.rsplit_once('/').unwrap_or(("", mutant.file));
-    name.trim_end_matches(".lua")
+    name.trim_end_matches(".lua").trim_end_matches(".sql")
 }
 
 #[cfg(test)]

@@ -8,10 +8,19 @@ use super::mutant::Mutant;
 use super::switch::{module, switched};
 use crate::cargo;
 
-/// The code that reads a script's text, and the code that chooses the one with a mistake in it.
-const SCRIPTS: &str = "dlock-runtime/src/store/redis/protocol/scripts.rs";
-const SCRIPT: &str = "key_count: usize) -> Self {\n";
-const CHOSEN: &str = "let source = crate::mistakes::in_script(name, source);\n";
+/// The places where a script's text is read: a file, the code there, and the code that chooses the text with a mistake.
+const SCRIPTS: [(&str, &str, &str); 2] = [
+    (
+        "dlock-runtime/src/store/redis/protocol/scripts.rs",
+        "key_count: usize) -> Self {\n",
+        "key_count: usize) -> Self {\nlet source = crate::mistakes::in_script(name, source);\n",
+    ),
+    (
+        "dlock-postgres/src/schema.rs",
+        "self.fill(DEFINITION)",
+        "self.fill(crate::mistakes::in_script(\"schema\", DEFINITION))",
+    ),
+];
 
 /// The copy, with what is compiled from it beside it.
 #[derive(Debug)]
@@ -111,15 +120,15 @@ fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
         .filter(|it| Path::new(it.file) == file && !it.is_script());
     let mut own = own.peekable();
     let is_root = mutants.iter().any(|it| is_root_of(file, it.package()));
-    let has_scripts = file == Path::new(SCRIPTS);
-    if own.peek().is_none() && !is_root && !has_scripts {
+    let script = SCRIPTS.iter().find(|(name, ..)| file == Path::new(name));
+    if own.peek().is_none() && !is_root && script.is_none() {
         return Ok(bytes);
     }
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
     let mut text = switched(&text, own)?;
-    if has_scripts {
-        let chosen = replaced(&text, SCRIPT, &format!("{SCRIPT}{CHOSEN}"));
-        text = chosen.ok_or_else(|| format!("{SCRIPTS} makes scripts in another way"))?;
+    if let Some((name, code, chosen)) = script {
+        let chosen = replaced(&text, code, chosen);
+        text = chosen.ok_or_else(|| format!("{name} makes scripts in another way"))?;
     }
     if is_root {
         text += "\nmod mistakes;\n";

@@ -48,6 +48,18 @@ fn a_lease_that_came_too_long_ago_goes_back_to_the_store() {
 }
 
 #[test]
+fn a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    let owner = desk.owner(1);
+    assert_eq!(desk.state.bind(AttemptId::numbered(1)), Some(owner));
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    // Nor does the next task ask in the name of that claim, whose lease the store may still keep.
+    let asks = desk.of(2, Event::Woken);
+    assert!(matches!(asks, Effect::Ask { owner: other, .. } if other != owner));
+}
+
+#[test]
 fn a_lease_goes_round_no_more_often_than_there_are_tokens() {
     let mut desk = Desk::holding(Timing::default());
     let mut holder = 1;

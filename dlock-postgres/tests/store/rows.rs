@@ -1,0 +1,181 @@
+//! The rules of the rows, one by one: statements of two connections, in an order that a manager meets by chance only.
+
+use std::time::Duration;
+
+use dlock_postgres::Postgres;
+use dlock_runtime::LockManager;
+use dlock_testkit::eventually;
+use tokio_postgres::Client;
+
+use crate::database::{DEADLINE, Database};
+
+/// Requests an exclusive lease of half a minute.
+fn acquire(owner: &str) -> String {
+    format!("SELECT is_granted FROM dlock.acquire('order:42', '{owner}', 30000, 0, true, '', '')")
+}
+
+async fn is_true(client: &Client, statement: &str) -> bool {
+    client.query_one(statement, &[]).await.unwrap().get(0)
+}
+
+/// Waits until a connection waits for the lock of another one, or `has_ended` says that it waits for nothing.
+async fn waits_for_a_lock(database: &Database, has_ended: impl Fn() -> bool) {
+    let waiting = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND wait_event_type = 'Lock'",
+        database.name
+    );
+    let is_waiting = async || has_ended() || database.number(&waiting).await > 0;
+    eventually(DEADLINE, "it waits", is_waiting).await;
+}
+
+#[tokio::test]
+async fn two_that_ask_at_once_are_one_after_the_other() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    // The row of the key is there already: an insert would be a mutex by itself.
+    assert!(is_true(&one, &acquire("c.1")).await);
+    assert!(is_true(&one, "SELECT dlock.release('order:42', 'c.1')").await);
+    let tx = one.transaction().await.unwrap();
+    assert!(
+        tx.query_one(&acquire("a.1"), &[])
+            .await
+            .unwrap()
+            .get::<_, bool>(0)
+    );
+    let late = tokio::spawn(async move { is_true(&other, &acquire("b.1")).await });
+    waits_for_a_lock(&database, || late.is_finished()).await;
+    tx.commit().await.unwrap();
+    assert!(!late.await.unwrap(), "the first one has it");
+}
+
+#[tokio::test]
+async fn a_release_waits_for_a_renewal_that_is_under_way() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    assert!(is_true(&one, &acquire("a.1")).await);
+    let tx = one.transaction().await.unwrap();
+    let renew = "SELECT dlock.renew(ARRAY['order:42'], ARRAY['a.1'], ARRAY[30000::bigint], ARRAY[''], ARRAY[''])";
+    assert_eq!(tx.query(renew, &[]).await.unwrap().len(), 1);
+    let release = "SELECT dlock.release('order:42', 'a.1')";
+    let released = tokio::spawn(async move { is_true(&other, release).await });
+    waits_for_a_lock(&database, || released.is_finished()).await;
+    assert!(!released.is_finished(), "it waits for the renewal");
+    tx.commit().await.unwrap();
+    assert!(released.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_lease_is_checked_by_its_owner_and_by_its_fence() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    // Two that share a lock have one fence.
+    for owner in ["a.1", "b.1"] {
+        let share = format!(
+            "SELECT is_granted FROM dlock.acquire('catalog', '{owner}', 30000, -1, true, '', '')"
+        );
+        assert!(is_true(&client, &share).await);
+    }
+    let fence = database.number("SELECT max(fence) FROM dlock.holder").await;
+    let check = async |owner: &str, fence: i64| {
+        let check = format!(
+            "SELECT dlock.fence(ARRAY['catalog'], ARRAY['{owner}'], ARRAY[{fence}::bigint]) IS NULL"
+        );
+        is_true(&client, &check).await
+    };
+    assert!(check("a.1", fence).await);
+    assert!(!check("c.1", fence).await, "it holds nothing");
+    assert!(!check("a.1", fence - 1).await, "that was an earlier lease");
+    let adopt = async |owner: &str, fence: i64| {
+        is_true(
+            &client,
+            &format!("SELECT dlock.adopt('catalog', '{owner}', {fence})"),
+        )
+        .await
+    };
+    assert!(!adopt("c.1", fence).await);
+    assert!(!adopt("a.1", fence - 1).await);
+    assert!(adopt("a.1", fence).await);
+    assert!(
+        check("b.1", fence).await,
+        "the other one still has its lease"
+    );
+}
+
+#[tokio::test]
+async fn a_fence_grows_although_the_clock_is_behind_the_last_one() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(is_true(&client, &acquire("a.1")).await);
+    let ahead = "UPDATE dlock.lock SET last_fence = last_fence + 1000000000";
+    client.batch_execute(ahead).await.unwrap();
+    let last = database.number("SELECT last_fence FROM dlock.lock").await;
+    assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
+    assert!(is_true(&client, &acquire("b.1")).await);
+    assert_eq!(
+        database.number("SELECT fence FROM dlock.holder").await,
+        last + 1
+    );
+}
+
+#[tokio::test]
+async fn a_commit_that_gives_a_lease_is_durable_whatever_the_role_prefers() {
+    let database = Database::new().await;
+    let mut client = database.client().await;
+    client
+        .batch_execute("SET synchronous_commit = off")
+        .await
+        .unwrap();
+    let renew = "SELECT dlock.renew(ARRAY['order:42'], ARRAY['b.1'], ARRAY[30000::bigint], ARRAY[''], ARRAY[''])";
+    // In this order: a lease, the same again, a place in the queue, a grant to it, a renewal, and a last release.
+    for (request, commit) in [
+        (acquire("a.1").as_str(), "on"),
+        (acquire("a.1").as_str(), "on"),
+        (acquire("b.1").as_str(), "off"),
+        // It is still there when the machine was away for seconds.
+        (
+            "UPDATE dlock.waiter SET alive = alive + interval '1 hour'",
+            "off",
+        ),
+        ("SELECT dlock.release('order:42', 'a.1')", "on"),
+        (renew, "on"),
+        ("SELECT dlock.release('order:42', 'b.1')", "off"),
+    ] {
+        let tx = client.transaction().await.unwrap();
+        tx.query(request, &[]).await.unwrap();
+        let found = tx.query_one("SHOW synchronous_commit", &[]).await.unwrap();
+        assert_eq!(found.get::<_, &str>(0), commit, "{request}");
+        tx.commit().await.unwrap();
+    }
+}
+
+async fn manager(url: &str) -> LockManager {
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    let patient = builder
+        .response_timeout(Duration::from_millis(1400))
+        .connect_timeout(DEADLINE);
+    patient.connect(url).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_url_with_listen_off_has_no_connection_that_listens() {
+    let database = Database::new().await;
+    // It was the last statement of such a connection, until that is tried after some seconds.
+    let listening = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND query LIKE 'LISTEN%'",
+        database.name
+    );
+    let url = format!("{}?listen=off", database.url());
+    let (one, other) = (manager(&url).await, manager(&url).await);
+    let guard = one.lock("order:42").acquire().await.unwrap();
+    assert_eq!(database.number(&listening).await, 0);
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    let is_queued = async || {
+        assert_eq!(database.number(&listening).await, 0);
+        database.number("SELECT count(*) FROM dlock.waiter").await == 1
+    };
+    eventually(DEADLINE, "the other waits", is_queued).await;
+    guard.release().await.unwrap();
+    // It polls.
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    assert_eq!(database.number(&listening).await, 0);
+}

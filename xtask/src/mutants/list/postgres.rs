@@ -1,0 +1,325 @@
+//! Mistakes in the locks of PostgreSQL: in the functions of the schema, and in the store that calls them.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::{RUNTIME, Target};
+use super::super::mutant::Mutant;
+
+const SCHEMA: &str = "dlock-postgres/src/schema.sql";
+const STORE_RS: &str = "dlock-postgres/src/store.rs";
+const SESSION: &str = "dlock-postgres/src/session.rs";
+const HINTS: &str = "dlock-postgres/src/hints.rs";
+const CHECK: &str = "dlock-postgres/src/check.rs";
+const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
+
+const STORE: Target = Target {
+    package: "dlock-postgres",
+    test: Some("store"),
+};
+
+const UNIT: Target = Target {
+    package: "dlock-postgres",
+    test: None,
+};
+
+const CONTRACT: &[Look] = &[Test(STORE, "contract::the_store_keeps_the_contract")];
+
+const COMMIT: &[Look] = &[Test(
+    STORE,
+    "fence::nobody_gets_the_key_before_the_commit_even_when_the_lease_has_ended",
+)];
+
+const CHECKED: &[Look] = &[Test(
+    STORE,
+    "rows::a_lease_is_checked_by_its_owner_and_by_its_fence",
+)];
+
+const DURABLE: &[Look] = &[Test(
+    STORE,
+    "rows::a_commit_that_gives_a_lease_is_durable_whatever_the_role_prefers",
+)];
+
+const ENDS_WITH_COMMIT: &[Look] = &[Test(STORE, "lock_in::a_commit_ends_the_lock_at_once")];
+
+const VERSION: &[Look] = &[Test(
+    STORE,
+    "schema::a_schema_that_is_missing_or_of_another_version_is_refused_by_name",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    // The mutex of a key, and the clock
+    Mutant::new(
+        "pg-no-mutex",
+        "A request does not lock the row of its key",
+        SCHEMA,
+        "SELECT * INTO _lock FROM {schema}.lock l WHERE l.key = _key «FOR NO KEY UPDATE»; EXIT WHEN FOUND;",
+        "",
+        &[Test(STORE, "rows::two_that_ask_at_once_are_one_after_the_other")],
+    )
+    .breaks("The row of `lock` is the mutex of a key"),
+    Mutant::new(
+        "pg-fence-by-the-clock-alone",
+        "The next fence is the clock, although the last one is ahead of it",
+        SCHEMA,
+        "greatest(«_last + 1», floor(",
+        "0",
+        &[Test(
+            STORE,
+            "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
+        )],
+    ),
+    Mutant::new(
+        "pg-commit-not-durable",
+        "A crash may undo the commit that gives a lease, if the role prefers that",
+        SCHEMA,
+        "set_config('synchronous_commit', «'on'», true)",
+        "'off'",
+        DURABLE,
+    )
+    .breaks("A crash undoes no commit that gives a lease"),
+    Mutant::new(
+        "pg-renewal-not-durable",
+        "A crash may undo a renewal, if the role prefers that",
+        SCHEMA,
+        "BEGIN «PERFORM {schema}.commit_durably();» -- In one order",
+        "",
+        DURABLE,
+    )
+    .breaks("A crash undoes no commit that gives a lease"),
+    Mutant::new(
+        "pg-grant-not-durable",
+        "A crash may undo a grant to a waiter, if the role prefers that",
+        SCHEMA,
+        "IF «{schema}.grant_waiters(_key, _now, NULL) > 0» THEN",
+        "{schema}.grant_waiters(_key, _now, NULL) < 0",
+        DURABLE,
+    )
+    .breaks("A crash undoes no commit that gives a lease"),
+    // Transactions that depend on a lease
+    Mutant::new(
+        "pg-check-without-a-row-lock",
+        "A check does not lock the row of the lease",
+        SCHEMA,
+        "AND h.fence = _due.fence «FOR KEY SHARE»;",
+        "",
+        COMMIT,
+    )
+    .breaks("A transaction that depends on a lease locks its row `FOR KEY SHARE`"),
+    Mutant::new(
+        "pg-check-of-any-owner",
+        "A check finds the lease of another holder with the same fence",
+        SCHEMA,
+        "WHERE h.key = _due.key «AND h.owner = _due.owner» AND",
+        "",
+        CHECKED,
+    ),
+    Mutant::new(
+        "pg-check-of-any-fence",
+        "A check finds a later lease of the same owner",
+        SCHEMA,
+        "h.owner = _due.owner «AND h.fence = _due.fence»",
+        "",
+        CHECKED,
+    ),
+    Mutant::new(
+        "pg-check-of-the-first-key",
+        "A check ends after the first key that is held",
+        SCHEMA,
+        "RETURN _due.key; END IF; «»END LOOP; RETURN NULL;",
+        "EXIT; ",
+        &[Test(STORE, "fence::each_of_several_keys_is_checked")],
+    ),
+    Mutant::new(
+        "pg-take-over-waits",
+        "A request waits for the transaction that depends on a lease which has ended",
+        SCHEMA,
+        "e.ends <= _now FOR UPDATE «SKIP LOCKED») ended",
+        "",
+        COMMIT,
+    )
+    .breaks("so no process waits for a user's transaction"),
+    Mutant::new(
+        "pg-release-waits",
+        "A release waits for the transaction that depends on the lease",
+        SCHEMA,
+        "h.owner = _owner FOR UPDATE «NOWAIT»; _now := clock_timestamp(); _was_held",
+        "",
+        &[Test(STORE, "fence::a_release_is_carried_out_after_the_transaction")],
+    )
+    .breaks("so no process waits for a user's transaction"),
+    Mutant::new(
+        "pg-release-beside-a-renewal",
+        "A release is refused because a renewal is under way",
+        SCHEMA,
+        "then do not wait for a transaction. «PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;»",
+        "",
+        &[Test(STORE, "rows::a_release_waits_for_a_renewal_that_is_under_way")],
+    ),
+    Mutant::new(
+        "pg-bound-owner-asks-again",
+        "An owner whose ended lease is in a transaction gets another one beside it",
+        SCHEMA,
+        "IF «NOT _is_bound» AND (_first",
+        "true",
+        &[Test(
+            STORE,
+            "fence::an_owner_whose_ended_lease_is_in_a_transaction_waits_for_it_and_hinders_nobody",
+        )],
+    ),
+    Mutant::new(
+        "pg-bound-lease-handed-over",
+        "A lease that a transaction depends on passes to the next task of the process",
+        HANDOVER,
+        "&& «!hold.is_bound»",
+        "true",
+        // Over a server, the lease is soon too old to be handed over in any case.
+        &[Test(
+            RUNTIME,
+            "state::tests::turns::a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store",
+        )],
+    ),
+    Mutant::new(
+        "pg-adopts-any-fence",
+        "A transaction adopts a later lease of the same owner",
+        SCHEMA,
+        "AND h.owner = _owner AND «h.fence = _fence»; RETURN FOUND;",
+        "true",
+        CHECKED,
+    ),
+    Mutant::new(
+        "pg-adopts-nothing",
+        "A transaction checks the lease that it is to adopt, and does not end it",
+        SCHEMA,
+        "BEGIN «DELETE» FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence; RETURN FOUND;",
+        "PERFORM",
+        ENDS_WITH_COMMIT,
+    )
+    .breaks("A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes"),
+    Mutant::new(
+        "pg-verdict-ignored",
+        "A check that finds no lease is taken for one that does",
+        CHECK,
+        "pub fn verdict<D>(self, answer: Option<&str>) -> Result<(), FenceError<D>> { «verdict(self.lease, answer)» }",
+        "{ let _ = answer; Ok(()) }",
+        &[Test(STORE, "fence::a_lease_that_was_lost_before_is_not_found")],
+    ),
+    // Requests
+    Mutant::new(
+        "pg-late-renewal-revives",
+        "A renewal brings back a lease that has ended",
+        SCHEMA,
+        "h.owner = due.owner «AND h.ends > clock_timestamp()» RETURNING due.index",
+        "",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-renewal-of-any-owner",
+        "A renewal renews the lease of another owner",
+        SCHEMA,
+        "WHERE h.key = due.key «AND h.owner = due.owner» AND h.ends > clock_timestamp() RETURNING due.index",
+        "",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-release-of-an-ended-lease",
+        "The release of a lease that has ended says that it was held",
+        SCHEMA,
+        "_was_held := FOUND «AND _own.ends > _now»;",
+        "",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-last-waiter-first",
+        "A release grants the key to the last waiter",
+        SCHEMA,
+        "WHERE w.key = _key ORDER BY w.place «»LIMIT 1; IF NOT FOUND OR",
+        "DESC ",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-dead-waiter-granted",
+        "A release grants the key to a waiter that has died",
+        SCHEMA,
+        "DELETE FROM {schema}.waiter w WHERE w.key = _key AND «w.alive <= _now»;",
+        "false",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-shared-beside-exclusive",
+        "A shared lease is granted beside an exclusive one",
+        SCHEMA,
+        "WHEN _most < 0 THEN «_holders = 0 OR _is_shared»",
+        "true",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-one-permit-more",
+        "One permit more than there are is granted",
+        SCHEMA,
+        "AND _holders «<» _most END",
+        "<=",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-sweeps-what-is-held",
+        "The row of a key is swept while its lock is held",
+        SCHEMA,
+        "AND «NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)»",
+        "true",
+        &[Test(STORE, "contract::rows_that_nobody_uses_are_swept_after_an_hour")],
+    ),
+    Mutant::new(
+        "pg-renewals-by-another-index",
+        "The answer to a renewal is that of the one after it",
+        STORE_RS,
+        "answers.get_mut(«index.wrapping_sub(1)»)",
+        "index % requests.len()",
+        CONTRACT,
+    ),
+    // Messages and connections
+    Mutant::new(
+        "pg-hint-without-its-number",
+        "The message about a grant loses its number",
+        HINTS,
+        "Some((owner, «Hint::new(key, owner, fence).number(number)»))",
+        "{ let _: u64 = number; Hint::new(key, owner, fence) }",
+        &[Test(UNIT, "hints::tests::a_message_is_read_or_left_out")],
+    ),
+    Mutant::new(
+        "pg-listens-although-off",
+        "A manager listens although its URL says `listen=off`",
+        HINTS,
+        "Listen::Never => «false»,",
+        "true",
+        &[Test(
+            STORE,
+            "rows::a_url_with_listen_off_has_no_connection_that_listens",
+        )],
+    ),
+    Mutant::new(
+        "pg-any-version",
+        "Tables of another version are taken for those of this one",
+        SESSION,
+        "if «found != VERSION» {",
+        "false",
+        VERSION,
+    ),
+    Mutant::new(
+        "pg-standby-is-a-primary",
+        "A standby is taken for the primary server",
+        SESSION,
+        "if «row.get(1)» {",
+        "false",
+        &[Test(STORE, "faults::a_standby_is_refused_until_it_is_promoted")],
+    ),
+    Mutant::new(
+        "pg-pooler-gets-settings",
+        "A pooler that refuses the settings of a connection is asked with them again",
+        SESSION,
+        "«self.sends_settings = false;»",
+        "return Err(errors::of_connecting(&error, &self.config.schema));",
+        &[Test(
+            STORE,
+            "faults::behind_a_pooler_waiters_poll_and_its_restart_loses_nothing",
+        )],
+    ),
+];
