@@ -29,6 +29,7 @@ mod config;
 mod errors;
 mod fence;
 mod hints;
+mod hosts;
 mod schema;
 mod scheme;
 mod session;
