@@ -1,13 +1,13 @@
 //! The URL of a store, and the two ways to the server that it names.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use dlock_runtime::{ConnectError, store::StoreOptions};
-use tokio_postgres::config::{LoadBalanceHosts, SslMode};
+use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
 
-use crate::{schema::Schema, tls};
+use crate::{hosts, schema::Schema, tls};
 
 /// The longest name of a connection in PostgreSQL.
 const LONGEST_NAME: usize = 63;
@@ -82,7 +82,7 @@ impl Config {
             reason,
         };
         let (rest, own) = split(url).map_err(refused)?;
-        let mut hosts = hosts(&rest).map_err(refused)?;
+        let mut hosts = hosts::each(&rest).map_err(refused)?;
         let config = &hosts[0];
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(refused(
@@ -192,35 +192,6 @@ impl Route {
     }
 }
 
-/// Reads what tokio-postgres knows of a URL: one configuration for each host, and at least one.
-///
-/// A host that does not answer would otherwise use up the time of those behind it.
-fn hosts(url: &str) -> Result<Vec<tokio_postgres::Config>, String> {
-    let parse = |url: &str| {
-        tokio_postgres::Config::from_str(url).map_err(|error| {
-            // The text of the source names the option, and no value of it.
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            source.unwrap_or_else(|| error.to_string())
-        })
-    };
-    let all = parse(url)?;
-    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
-    // Cut where tokio-postgres does.
-    let start = rest.find('@').map_or(0, |at| at + 1);
-    let end = rest[start..]
-        .find(['/', '?'])
-        .map_or(rest.len(), |at| start + at);
-    let places: Vec<_> = rest[start..end].split(',').collect();
-    let is_plain = all.get_hosts().len() == places.len() && all.get_hostaddrs().is_empty();
-    if places.len() == 1 || !is_plain || all.get_load_balance_hosts() != LoadBalanceHosts::Disable {
-        return Ok(vec![all]);
-    }
-    let (login, path) = (&rest[..start], &rest[end..]);
-    let each = places.into_iter();
-    each.map(|place| parse(&format!("{scheme}://{login}{place}{path}")))
-        .collect()
-}
-
 /// Takes dlock's own options from the URL.
 fn split(url: &str) -> Result<(String, Own), String> {
     let mut own = Own::default();
@@ -277,8 +248,6 @@ fn shown(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::config::TargetSessionAttrs;
-
     use super::*;
 
     fn parsed(url: &str) -> Result<Config, ConnectError> {
@@ -295,32 +264,6 @@ mod tests {
         assert_eq!(usual.shown, "postgres://db:5433/shop");
         let other = parsed("postgres://shop@db/shop?schema=locks%202&connect_timeout=3").unwrap();
         assert_eq!(other.schema.name(), "locks 2");
-    }
-
-    #[test]
-    fn each_host_has_a_configuration_of_its_own() {
-        let url = "postgres://shop:pass@db-1:5433,[::1],db-3/shop?target_session_attrs=read-write";
-        let found = parsed(url).unwrap();
-        let hosts = found.requests.hosts.iter();
-        let ports: Vec<_> = hosts
-            .clone()
-            .map(|host| host.get_ports().to_vec())
-            .collect();
-        assert_eq!(ports, [[5433], [5432], [5432]]);
-        for host in hosts {
-            let login = (host.get_user(), host.get_password(), host.get_dbname());
-            assert_eq!(login, (Some("shop"), Some(&b"pass"[..]), Some("shop")));
-            assert_eq!(
-                host.get_target_session_attrs(),
-                TargetSessionAttrs::ReadWrite
-            );
-        }
-        assert_eq!(
-            (&*found.role, &*found.shown),
-            ("shop", "postgres://db-1:5433,[::1],db-3/shop")
-        );
-        let random = parsed("postgres://shop@db-1,db-2/shop?load_balance_hosts=random").unwrap();
-        assert_eq!(random.requests.hosts.len(), 1);
     }
 
     #[test]

@@ -3,11 +3,10 @@
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
     Error,
-    config::Host,
     error::{DbError, Severity, SqlState},
 };
 
-use crate::{config::Config, schema::Schema};
+use crate::{config::Config, hosts, schema::Schema};
 
 /// The error of a request that was sent.
 pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {
@@ -40,27 +39,9 @@ pub(crate) fn of_hosts(failures: &[(tokio_postgres::Config, StoreError)]) -> Sto
     }
     let reasons = failures
         .iter()
-        .map(|(host, error)| format!("{}: {error}", place(host)));
+        .map(|(host, error)| format!("{}: {error}", hosts::place(host)));
     let text = reasons.collect::<Vec<_>>().join("; ");
     StoreError::new(last.kind(), text).with_advice().unsent()
-}
-
-/// `host:port` of a configuration with one host.
-fn place(config: &tokio_postgres::Config) -> String {
-    let host = match config.get_hosts().first() {
-        Some(Host::Tcp(name)) => name.clone(),
-        #[cfg(unix)]
-        Some(Host::Unix(path)) => path.display().to_string(),
-        None => config
-            .get_hostaddrs()
-            .first()
-            .map(ToString::to_string)
-            .unwrap_or_default(),
-    };
-    format!(
-        "{host}:{}",
-        config.get_ports().first().copied().unwrap_or(5432)
-    )
 }
 
 /// Whether a pooler has refused the settings with which a connection begins.

@@ -63,6 +63,7 @@ mod config;
 mod errors;
 mod fence;
 mod hints;
+mod hosts;
 mod schema;
 mod scheme;
 mod session;

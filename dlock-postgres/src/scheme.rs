@@ -20,7 +20,9 @@ use crate::store::PostgresStore;
 /// ```
 ///
 /// The URL is that of libpq, `postgres://user:password@host:5432/database?option=value`, with the options of
-/// [`tokio_postgres::Config`] and these:
+/// [`tokio_postgres::Config`] and these. Of several
+/// hosts, `postgres://shop@db-1,db-2/shop`, a manager uses the first one that answers and is not a standby. It tries them
+/// in this order again when it has lost that one.
 ///
 /// | option | meaning |
 /// |---|---|

@@ -7,7 +7,7 @@ use dlock_runtime::{LockError, LockManager, StoreErrorKind};
 use dlock_testkit::{PostgresOptions, Proxy, eventually};
 use tokio_postgres::NoTls;
 
-use crate::world::{DEADLINE, World, builder, connect};
+use crate::world::{CONNECTIONS, DEADLINE, World, builder, connect};
 
 /// A body that ends with its lease.
 async fn hold(manager: &LockManager, entered: impl AsyncFnOnce()) -> LockError {
@@ -88,12 +88,42 @@ async fn a_permission_that_is_revoked_is_named_with_the_statement_that_grants_it
 }
 
 #[tokio::test]
+async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
+    let world = World::shared().await;
+    let manager = builder().wait(Duration::from_secs(2));
+    let manager = manager.connect(world.url()).await.unwrap();
+    let version = |number: i32| {
+        format!(
+            "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT {number}'"
+        )
+    };
+    let terminate = CONNECTIONS.replace("count(*)", "count(pg_terminate_backend(pid))");
+    world.execute(&version(2)).await;
+    world.execute(&terminate).await;
+    let mut text = String::new();
+    eventually(DEADLINE, "the version is named", async || {
+        let acquired = manager.lock("order:42").acquire().await;
+        text = acquired.map_or_else(|error| error.to_string(), |_| String::new());
+        text.contains("version 2")
+    })
+    .await;
+    assert!(
+        text.contains("schema `dlock`") && text.contains("update the program"),
+        "{text}"
+    );
+    world.execute(&version(1)).await;
+    let lock = manager.lock("order:42").wait(DEADLINE);
+    lock.run(async |_| ()).await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn a_schema_that_is_dropped_ends_its_leases_and_is_named() {
     let world = World::shared().await;
     let manager = world.manager().await;
-    let mut last = None;
+    let mut earlier = None;
     let first = manager.lock("account:7").run(async |lease| {
-        last = Some(lease.fencing_token());
+        earlier = Some(lease.fencing_token());
     });
     first.await.unwrap();
     let lost = hold(&manager, async || {
@@ -115,7 +145,7 @@ async fn a_schema_that_is_dropped_ends_its_leases_and_is_named() {
     world.execute(&migration).await;
     let again = manager.lock("account:7").run(async |lease| {
         assert!(
-            Some(lease.fencing_token()) > last,
+            Some(lease.fencing_token()) > earlier,
             "tokens grow by the clock"
         );
     });

@@ -1,0 +1,75 @@
+//! The hosts of a URL, each with a configuration of its own.
+
+use std::str::FromStr;
+
+use tokio_postgres::config::{Host, LoadBalanceHosts};
+
+/// Reads what tokio-postgres knows of a URL: one configuration for each host, and at least one.
+///
+/// A host that does not answer would otherwise use up the time of those behind it.
+pub(crate) fn each(url: &str) -> Result<Vec<tokio_postgres::Config>, String> {
+    let parse = |url: &str| {
+        tokio_postgres::Config::from_str(url).map_err(|error| {
+            // The text of the source names the option, and no value of it.
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            source.unwrap_or_else(|| error.to_string())
+        })
+    };
+    let all = parse(url)?;
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    // Cut where tokio-postgres does.
+    let start = rest.find('@').map_or(0, |at| at + 1);
+    let end = rest[start..]
+        .find(['/', '?'])
+        .map_or(rest.len(), |at| start + at);
+    let places: Vec<_> = rest[start..end].split(',').collect();
+    let is_plain = all.get_hosts().len() == places.len() && all.get_hostaddrs().is_empty();
+    if places.len() == 1 || !is_plain || all.get_load_balance_hosts() != LoadBalanceHosts::Disable {
+        return Ok(vec![all]);
+    }
+    let (login, path) = (&rest[..start], &rest[end..]);
+    let each = places.into_iter();
+    each.map(|place| parse(&format!("{scheme}://{login}{place}{path}")))
+        .collect()
+}
+
+/// `host:port` of a configuration with one host.
+pub(crate) fn place(config: &tokio_postgres::Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        #[cfg(unix)]
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => config
+            .get_hostaddrs()
+            .first()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+    };
+    format!(
+        "{host}:{}",
+        config.get_ports().first().copied().unwrap_or(5432)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::config::TargetSessionAttrs;
+
+    use super::*;
+
+    #[test]
+    fn each_host_has_a_configuration_of_its_own() {
+        let url = "postgres://shop:pass@db-1:5433,[::1],db-3/shop?target_session_attrs=read-write";
+        let hosts = each(url).unwrap();
+        let places: Vec<_> = hosts.iter().map(place).collect();
+        assert_eq!(places, ["db-1:5433", "::1:5432", "db-3:5432"]);
+        for host in hosts {
+            let login = (host.get_user(), host.get_password(), host.get_dbname());
+            assert_eq!(login, (Some("shop"), Some(&b"pass"[..]), Some("shop")));
+            let attributes = host.get_target_session_attrs();
+            assert_eq!(attributes, TargetSessionAttrs::ReadWrite);
+        }
+        let random = each("postgres://shop@db-1,db-2/shop?load_balance_hosts=random");
+        assert_eq!(random.unwrap().len(), 1);
+    }
+}
