@@ -229,8 +229,12 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction.
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    -- First wait for a renewal that is under way, which does not take long; then do not wait for a transaction. One that
+    -- has adopted the lease is not waited for at all: it may be open for long, and this has the mutex.
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
+    IF FOUND THEN
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    END IF;
     SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
     _now := clock_timestamp();
     _was_held := FOUND AND _own.ends > _now;
@@ -299,7 +303,11 @@ DECLARE
     _now timestamptz;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    -- As in a release.
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
+    IF FOUND THEN
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
+    END IF;
     PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence FOR UPDATE NOWAIT;
     IF NOT FOUND THEN
         RETURN false;
