@@ -14,7 +14,7 @@ use futures_util::future::join_all;
 
 use self::env::Postgres;
 use crate::{
-    common::{Env, soon},
+    common::{Env, assert_idle, soon},
     driver::{at_every_await, poll},
     operations::{Operation, QUICK},
     runtimes::{EndsOverAServer, end_over_a_server},
@@ -56,6 +56,11 @@ async fn dropped_everywhere(env: &Postgres, operation: &Operation) -> usize {
         let outcome = soon(poll(scene, polls, drops)).await;
         stage.is_over();
         soon(around).await.unwrap();
+        // Before another process comes, which would remove what has ended.
+        assert_idle(&[&manager, &other]).await;
+        if !operation.keeps {
+            assert_eq!(env.rows_of(stage.keys()).await, Vec::<String>::new());
+        }
         stage.assert_clean().await;
         assert_eq!(env.rows_of(stage.keys()).await, Vec::<String>::new());
         outcome == Polled::Finished(())

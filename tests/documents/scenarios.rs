@@ -10,14 +10,14 @@ use crate::root;
 /// How many rows each section has.
 const SECTIONS: [(char, usize); 10] = [
     ('A', 17),
-    ('B', 20),
+    ('B', 24),
     ('C', 16),
     ('D', 22),
     ('E', 13),
     ('F', 12),
     ('G', 20),
     ('H', 16),
-    ('I', 18),
+    ('I', 20),
     ('J', 25),
 ];
 

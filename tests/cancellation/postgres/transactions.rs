@@ -227,3 +227,45 @@ async fn a_guard_that_is_dropped_in_an_open_transaction_is_released_at_its_end()
     soon(next.release()).await.unwrap();
     world.assert_free().await;
 }
+
+/// While the transaction is open that has the lock, neither the process that has given up nor an operator holds up others.
+#[tokio::test]
+async fn a_lock_in_an_open_transaction_holds_up_no_other_request() {
+    let mut world = World::start().await;
+    let manager = world.manager.clone();
+    at_every_await(0.., async |polls, drops| {
+        let tx = soon(world.client.transaction()).await.unwrap();
+        let outcome = soon(poll(lock_in(manager.lock(KEY), &tx), polls, drops)).await;
+        // What was sent before has been carried out.
+        soon(tx.query_one("SELECT 1", &[])).await.unwrap();
+        let is_free = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
+        if let Some(guard) = is_free {
+            soon(guard.release()).await.unwrap();
+        }
+        let elsewhere = soon(manager.lock("account:8").acquire()).await.unwrap();
+        soon(elsewhere.release()).await.unwrap();
+        soon(tx.rollback()).await.unwrap();
+        let guard = soon(world.other.lock(KEY).wait(LIMIT).acquire()).await;
+        soon(guard.unwrap().release()).await.unwrap();
+        world
+            .env
+            .assert_clean(2, &[&world.manager, &world.other])
+            .await;
+        matches!(outcome, Polled::Finished(Ok(_)))
+    })
+    .await;
+
+    let tx = soon(world.client.transaction()).await.unwrap();
+    let token = soon(lock_in(manager.lock(KEY), &tx)).await.unwrap();
+    let operator = world.env.client().await;
+    let unlock = "SELECT dlock.unlock(key, owner, fence) FROM dlock.holder WHERE fence = $1";
+    let fence = i64::try_from(token.fence()).unwrap();
+    let refused = soon(operator.query_one(unlock, &[&fence])).await;
+    let refused = refused.expect_err("the transaction is open");
+    assert_eq!(refused.code().map(|it| it.code()), Some("55P03"));
+    let busy = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
+    assert!(busy.is_none());
+    soon(tx.commit()).await.unwrap();
+    let guard = soon(world.other.lock(KEY).acquire()).await.unwrap();
+    soon(guard.release()).await.unwrap();
+}

@@ -8,7 +8,7 @@ use std::{
 };
 
 use dlock::{LockError, LockManager};
-use dlock_testkit::Polled;
+use dlock_testkit::{Polled, eventually};
 use futures_util::FutureExt;
 use tokio::{runtime::Builder, task::yield_now};
 
@@ -131,4 +131,43 @@ fn a_body_that_blocks_the_only_worker_for_longer_than_its_lease_keeps_it() {
         assert_eq!(blocked.join().unwrap(), Ok(Ok(())));
         around.block_on(assert_free(&env, &manager, &other, "order:42"));
     }
+}
+
+/// The thread of the store sends the releases: nothing else is left that could.
+#[test]
+fn a_runtime_that_ends_with_its_manager_leaves_no_row() {
+    let around = Builder::new_multi_thread().enable_all().build().unwrap();
+    let env = around.block_on(Postgres::start());
+    let other = around.block_on(env.manager());
+    let elsewhere = around.block_on(other.lock("order:43").acquire()).unwrap();
+    let here = Builder::new_multi_thread().enable_all().build().unwrap();
+    let manager = here.block_on(env.manager());
+    let (begun, has_begun) = mpsc::channel();
+    for is_shared in [false, true] {
+        let lock = manager.lock(if is_shared { "catalog" } else { "order:42" });
+        let lock = if is_shared { lock.shared() } else { lock };
+        let begun = begun.clone();
+        here.spawn(lock.run(async move |_| {
+            begun.send(()).unwrap();
+            std::future::pending::<()>().await;
+        }));
+    }
+    here.spawn(manager.lock("order:43").wait(LIMIT).acquire());
+    for _ in 0..2 {
+        has_begun.recv_timeout(LIMIT).unwrap();
+    }
+    around.block_on(eventually(LIMIT, "the third waits", async || {
+        env.number("SELECT count(*) FROM dlock.waiter").await == 1
+    }));
+    drop(here);
+    let keys = ["order:42", "order:43", "catalog"].map(str::to_owned);
+    around.block_on(async {
+        // The usual TTL is longer than that.
+        eventually(LIMIT, "no row is left but that of the other", async || {
+            env.rows_of(&keys).await.len() == 1
+        })
+        .await;
+        soon(elsewhere.release()).await.unwrap();
+        env.assert_clean(3, &[&manager, &other]).await;
+    });
 }
