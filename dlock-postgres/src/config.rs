@@ -12,7 +12,7 @@ use crate::{schema::Schema, tls};
 /// The longest name of a connection in PostgreSQL.
 const LONGEST_NAME: usize = 63;
 
-/// What a store needs to know of its server.
+/// The server of a store, and the ways to it.
 #[derive(Clone)]
 pub(crate) struct Config {
     /// The way of all requests.

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL or of a connection means for a lock.
+//! The meaning of an error of PostgreSQL, or of a connection, for a lock.
 
 use std::error::Error as _;
 

@@ -13,7 +13,7 @@ const ADOPTION: Duration = Duration::from_secs(3);
 
 /// Checks a lease in a transaction of the database that keeps the lease.
 pub trait Fence {
-    /// Checks in `transaction` that the lease is held, for each of its keys. After it has answered, nobody else gets
+    /// Checks in `transaction` that the lease is held, for each of its keys. After it has answered, no other process gets
     /// the keys before the transaction has ended, even if the lease has ended in the meantime.
     ///
     /// Call it before the statements that it protects. It costs one round trip. The row of the lease is locked

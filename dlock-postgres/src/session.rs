@@ -43,7 +43,7 @@ pub(crate) enum Link {
     Down(StoreError),
 }
 
-/// What happens on a connection.
+/// An event on a connection.
 pub(crate) enum News {
     /// There is a new connection, to a pooler or directly.
     Connected {
