@@ -4,7 +4,7 @@ use std::{
     env,
     error::Error,
     fs::{self, File},
-    os::unix::fs::chown,
+    os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -19,7 +19,7 @@ pub(crate) const DATABASE_URL: &str = "DATABASE_URL";
 /// A directory with the programs of PostgreSQL.
 const PROGRAMS: &str = "DLOCK_POSTGRES";
 
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(50);
 
 /// The id of `nobody`: PostgreSQL does not run as root.
@@ -88,6 +88,8 @@ impl Own {
         let mut postgres = call(programs, "postgres");
         postgres.arg("-D").arg(&data).arg("-k").arg(place);
         postgres.args(["-c", "listen_addresses=", "-c", "fsync=off"]);
+        // Ctrl-C ends this program, which then ends the server.
+        postgres.process_group(0);
         let process = postgres.stderr(File::create(&log)?).spawn()?;
         let socket = place.to_str().ok_or("the name of TMPDIR is not UTF-8")?;
         let url = format!("postgres://ledger@{}/postgres", socket.replace('/', "%2F"));

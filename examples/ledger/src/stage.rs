@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The demonstration fails after this time without a line.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_secs(120);
 const TICK: Duration = Duration::from_millis(20);
 
 /// Transfers of each of the other processes while `late` sleeps.

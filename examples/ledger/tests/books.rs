@@ -7,7 +7,7 @@ use std::time::Duration;
 use dlock_testkit::{PostgresServer, Worker};
 
 /// Much longer than a run takes, also on a loaded machine.
-const LIMIT: Duration = Duration::from_mins(3);
+const LIMIT: Duration = Duration::from_secs(180);
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ledger"));
