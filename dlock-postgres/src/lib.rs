@@ -25,6 +25,8 @@
 //!
 //! A manager uses two connections, whatever the number of its locks, on a thread of its own.
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod config;
 mod errors;
 mod fence;
