@@ -1,6 +1,6 @@
 -- The locks of one page of keys, by one snapshot. It locks no rows and writes nothing.
 --
--- {page} is the statement that chooses the keys. The rows are 1 a key, 2 a holder, 3 a waiter, 4 the end of the page.
+-- The page is a statement that chooses keys. The rows are 1 a key, 2 a holder, 3 a waiter, 4 the end of the page.
 --
 -- A lease that has ended is still held while a transaction depends on it: then a transaction in progress has locked or
 -- deleted its row. `xmax` is that transaction, or the number of a list of them; which of both is not visible. Numbers that
