@@ -1,4 +1,8 @@
 //! The commands over a PostgreSQL server.
+#![allow(
+    clippy::unwrap_used,
+    reason = "the helpers of tests may fail as tests do"
+)]
 
 mod doctor;
 mod migrate;

@@ -33,8 +33,8 @@ pub(super) struct Grants {
     pub(super) denied: Vec<Denied>,
 }
 
-/// Reads the permissions of the user `role`.
-pub(super) async fn grants(link: &Link, role: &str) -> Result<Grants, StoreError> {
+/// Reads the permissions of this user.
+pub(super) async fn grants(link: &Link, user: &str) -> Result<Grants, StoreError> {
     let schema = &link.config().schema;
     let name = schema.name();
     let rows = link.ask(ALLOWED, &[(&name, Type::TEXT)]).await?;
@@ -51,14 +51,12 @@ pub(super) async fn grants(link: &Link, role: &str) -> Result<Grants, StoreError
     };
     let is_there = has(&there, "function", "version") && has(&there, "table", "holder");
     let has_usage = has(&allowed, "schema", name);
-    let role = quoted(role).map_err(|_| {
-        let text = format!("PostgreSQL named the user `{role}`, which is not a name");
-        StoreError::new(StoreErrorKind::BadAnswer, text)
-    })?;
+    let user = quoted(user)
+        .map_err(|error| StoreError::new(StoreErrorKind::BadAnswer, error.to_string()))?;
     let mut denied = Vec::new();
     if is_there && !has_usage {
         let rule = format!(
-            "GRANT USAGE ON SCHEMA {} TO {role};",
+            "GRANT USAGE ON SCHEMA {} TO {user};",
             schema.fill("{schema}")
         );
         denied.push(Denied::new(rule, "naming anything in the schema", true));
@@ -71,7 +69,7 @@ pub(super) async fn grants(link: &Link, role: &str) -> Result<Grants, StoreError
         let bare = function.split('(').next().unwrap_or(function);
         if !has(&allowed, "function", bare) {
             let rule = schema.fill(&format!(
-                "GRANT EXECUTE ON FUNCTION {{schema}}.{function} TO {role};"
+                "GRANT EXECUTE ON FUNCTION {{schema}}.{function} TO {user};"
             ));
             denied.push(Denied::new(rule, purpose(bare), is_required));
         }
@@ -79,7 +77,7 @@ pub(super) async fn grants(link: &Link, role: &str) -> Result<Grants, StoreError
     for table in TABLES.into_iter().filter(|_| is_there) {
         if !has(&allowed, "table", table) {
             let rule = schema.fill(&format!(
-                "GRANT SELECT ON TABLE {{schema}}.{table} TO {role};"
+                "GRANT SELECT ON TABLE {{schema}}.{table} TO {user};"
             ));
             denied.push(Denied::new(rule, "listing locks", false));
         }

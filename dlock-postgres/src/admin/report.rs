@@ -58,21 +58,21 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             .info
             .insert(field(&row, 0, "name")?, field(&row, 1, "setting")?);
     }
-    tell(&mut report.info, "product", "PostgreSQL");
-    tell(&mut report.info, "schema", config.schema.name());
-    tell(&mut report.info, "needed_version", VERSION);
-    tell(&mut report.info, "pooled", is_pooled);
+    tell(&mut report.info, "product", &"PostgreSQL");
+    tell(&mut report.info, "schema", &config.schema.name());
+    tell(&mut report.info, "needed_version", &VERSION);
+    tell(&mut report.info, "pooled", &is_pooled);
     let listens = match config.listen {
         Listen::Direct => "direct",
         Listen::Always => "other",
         Listen::Never => "off",
     };
-    tell(&mut report.info, "listen", listens);
+    tell(&mut report.info, "listen", &listens);
     measure(link, report).await?;
     let user = report.info.get("user").cloned().unwrap_or_default();
     let grants = grants::grants(link, &user).await?;
-    tell(&mut report.info, "has_schema", grants.is_there);
-    tell(&mut report.info, "reads_tables", grants.reads_tables);
+    tell(&mut report.info, "has_schema", &grants.is_there);
+    tell(&mut report.info, "reads_tables", &grants.reads_tables);
     report.denied = grants.denied;
     if !grants.is_there {
         return Ok(());
@@ -83,7 +83,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             tell(
                 &mut report.info,
                 "schema_version",
-                field::<i32>(row, 0, "version")?,
+                &field::<i32>(row, 0, "version")?,
             );
         }
     }
@@ -93,24 +93,24 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
         tell(
             &mut report.info,
             &format!("{name}_live"),
-            field::<i64>(&row, 1, "live")?,
+            &field::<i64>(&row, 1, "live")?,
         );
         tell(
             &mut report.info,
             &format!("{name}_dead"),
-            field::<i64>(&row, 2, "dead")?,
+            &field::<i64>(&row, 2, "dead")?,
         );
         tell(
             &mut report.info,
             &format!("{name}_unvacuumed"),
-            field::<bool>(&row, 3, "off")?,
+            &field::<bool>(&row, 3, "off")?,
         );
     }
     // The row of a lease is needed to say which transaction it is, but not to say that there is one.
     if grants.reads_tables {
         let connected = link.connected().await?;
         let relying = relied::relying(config, &connected.client, "").await?;
-        tell(&mut report.info, "relying", relying.len());
+        tell(&mut report.info, "relying", &relying.len());
         for (index, it) in relying.iter().enumerate() {
             let seconds = it
                 .seconds
@@ -119,7 +119,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
                 "pid={},seconds={seconds},state={},user={},application={}",
                 it.pid, it.state, it.user, it.application
             );
-            tell(&mut report.info, &format!("relying{index}"), text);
+            tell(&mut report.info, &format!("relying{index}"), &text);
         }
     }
     Ok(())
@@ -147,6 +147,6 @@ async fn measure(link: &Link, report: &mut ServerReport) -> Result<(), StoreErro
     Ok(())
 }
 
-fn tell(info: &mut BTreeMap<String, String>, name: &str, value: impl ToString) {
+fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
     info.insert(name.to_owned(), value.to_string());
 }

@@ -25,8 +25,10 @@ use super::HandOff;
 /// # let _ = watch;
 /// ```
 pub struct HandOffs {
-    poll: Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send>,
+    poll: Box<PollNext>,
 }
+
+type PollNext = dyn FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send;
 
 impl HandOffs {
     /// Creates the stream from the function that polls for its next grant, for stores of other crates. The function

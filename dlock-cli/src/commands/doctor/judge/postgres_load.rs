@@ -61,7 +61,7 @@ pub(super) fn transactions(facts: &Facts, server: &ServerFacts) -> Vec<Finding> 
         );
         findings.push(
             Finding::risk(Topic::Transactions, what)
-                .why("nobody else gets the key of such a lease before the transaction ends, also if its process hangs")
+                .why("no other process gets the key of such a lease before the transaction ends, even if its process hangs")
                 .advice("end it with `SELECT pg_terminate_backend(pid)` if its process hangs; commit sooner after `fence`"),
         );
     }
@@ -227,6 +227,29 @@ mod tests {
         })
     }
 
+    /// Changes of a healthy server, and a part of the finding that they cause.
+    type Case = (
+        &'static [(&'static str, &'static str)],
+        Severity,
+        Topic,
+        &'static str,
+    );
+
+    fn check(cases: &[Case]) {
+        for (changes, severity, topic, part) in cases {
+            let all = found(changes);
+            let is_it = |it: &Finding| {
+                let texts = [Some(&it.what), it.why.as_ref(), it.advice.as_ref()];
+                let says = texts.into_iter().flatten().any(|text| text.contains(part));
+                it.severity == *severity && it.topic == *topic && says
+            };
+            assert!(
+                all.iter().any(is_it),
+                "no {severity:?} {topic:?} `{part}`: {all:#?}"
+            );
+        }
+    }
+
     #[test]
     fn every_state_of_a_server_has_its_finding() {
         let fine = found(&[]);
@@ -236,9 +259,9 @@ mod tests {
             "{fine:#?}"
         );
         let broken = Severity::Broken;
-        for (changes, severity, topic, part) in [
+        check(&[
             (
-                &[("server_version_num", "130010")][..],
+                &[("server_version_num", "130010")],
                 broken,
                 Topic::Version,
                 "too old",
@@ -291,6 +314,12 @@ mod tests {
                 Topic::Pooler,
                 "beside it",
             ),
+        ]);
+    }
+
+    #[test]
+    fn transactions_and_tables_have_their_findings() {
+        check(&[
             (
                 &[
                     ("relying", "1"),
@@ -346,17 +375,6 @@ mod tests {
                 Topic::Tables,
                 "20000 dead rows",
             ),
-        ] {
-            let all = found(changes);
-            let is_it = |it: &Finding| {
-                let texts = [Some(&it.what), it.why.as_ref(), it.advice.as_ref()];
-                let says = texts.into_iter().flatten().any(|text| text.contains(part));
-                it.severity == severity && it.topic == topic && says
-            };
-            assert!(
-                all.iter().any(is_it),
-                "no {severity:?} {topic:?} `{part}`: {all:#?}"
-            );
-        }
+        ]);
     }
 }
