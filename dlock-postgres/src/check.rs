@@ -226,7 +226,10 @@ impl Adoption {
     /// # Errors
     ///
     /// [`FenceError::NotHeld`] with that key. The transaction is not to be committed then.
-    pub fn verdict<D: Error + 'static>(self, answer: Option<&str>) -> Result<FencingToken, FenceError<D>> {
+    pub fn verdict<D: Error + 'static>(
+        self,
+        answer: Option<&str>,
+    ) -> Result<FencingToken, FenceError<D>> {
         verdict(&self.guard, answer)?;
         let token = self.guard.fencing_token();
         self.guard.leave();

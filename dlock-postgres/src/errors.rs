@@ -6,7 +6,11 @@ use tokio_postgres::{
     error::{DbError, Severity, SqlState},
 };
 
-use crate::{config::Config, hosts, schema::Schema};
+use crate::{
+    config::Config,
+    hosts,
+    schema::{Schema, VERSION},
+};
 
 /// The error of a request that was sent.
 pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {
@@ -120,7 +124,10 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
                 Some(grant) => format!(
                     "{message}; grant it with: {grant}. `Schema::grants` has all statements that a manager needs"
                 ),
-                None => format!("{message}; `Schema::grants` has the statements that grant it"),
+                None => format!(
+                    "{message}; grant it with the statements of `Schema::grants`, or with `dlock postgres migrate --role`; \
+                     operators need `Schema::operator_grants`, or `--operator-role`"
+                ),
             },
         ),
         "3F000" | "42883" | "42P01" => (StoreErrorKind::Unsupported, missing(schema)),
@@ -169,7 +176,34 @@ pub(crate) fn of_transaction<D: std::error::Error + 'static>(error: &D) -> Strin
 /// The advice for a schema that is not there.
 pub(crate) fn missing(schema: &Schema) -> String {
     format!(
-        "the tables of dlock are not in schema `{schema}`; execute the statements of `Schema::migration`"
+        "the tables of dlock are not in schema `{schema}`; execute `dlock postgres migrate`, or the statements of \
+         `Schema::migration`"
+    )
+}
+
+/// Refuses a schema of another version, and a standby.
+pub(crate) fn check(schema: &Schema, version: i32, is_standby: bool) -> Result<(), StoreError> {
+    let refusal = if version != VERSION {
+        let text = other_version(schema, version);
+        StoreError::new(StoreErrorKind::Unsupported, text)
+    } else if is_standby {
+        let text = "the server is a standby; point dlock at the primary server";
+        StoreError::new(StoreErrorKind::ReadOnly, text)
+    } else {
+        return Ok(());
+    };
+    Err(refusal.with_advice().unsent())
+}
+
+/// The text about a schema of another version.
+pub(crate) fn other_version(schema: &Schema, found: i32) -> String {
+    let advice = if found < VERSION {
+        "the tables have to be made anew"
+    } else {
+        "update the program"
+    };
+    format!(
+        "schema `{schema}` has version {found} of dlock's tables, and this program needs version {VERSION}; {advice}"
     )
 }
 

@@ -57,7 +57,13 @@
 //!
 //! A manager has two connections, whatever the number of its locks, on a thread of its own. Requests work behind a pooler
 //! in transaction mode.
+//!
+//! With the feature `admin`, the module `admin` has an inspector for operators, and applies the migration, as `dlock postgres
+//! migrate` does.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod check;
 mod config;
 mod errors;
