@@ -70,13 +70,8 @@ async fn holders_and_waiters_are_shown_in_order() {
     let shown = database.call(&["ls"]).await.with(0).stdout;
     assert!(shown.contains("order:1  billing@"), "{shown}");
     let top = database.call(&["top", "--once"]).await.with(0).stdout;
-    for part in [
-        "1 lock   1 held   2 waiting   3 processes",
-        "PostgreSQL 1",
-        "mail@",
-    ] {
-        let found = top.contains(part) || part == "mail@";
-        assert!(found, "no `{part}`:\n{top}");
+    for part in ["1 lock   1 held   2 waiting   3 processes", "PostgreSQL 1"] {
+        assert!(top.contains(part), "no `{part}`:\n{top}");
     }
     let top = json(&database.call(&["top", "--json"]).await.with(0).stdout);
     assert_eq!(
@@ -222,6 +217,7 @@ async fn all_pages_are_listed_and_patterns_mean_what_they_mean_in_redis() {
         ("*99", 12),
         ("k:0042", 1),
         ("k:004", 0),
+        ("k:?", 0),
         ("a?b", 6),
         ("a.b", 1),
         ("a%b", 1),
@@ -244,8 +240,7 @@ async fn all_pages_are_listed_and_patterns_mean_what_they_mean_in_redis() {
 async fn a_lease_that_ended_is_shown_as_long_as_a_transaction_relies_on_it() {
     let database = Database::new().await;
     let manager = database.manager("sleeper").await;
-    let options = StoreOptions::default();
-    let mut options = options;
+    let mut options = StoreOptions::default();
     options.response_timeout = LIMIT;
     options.connect_timeout = LIMIT;
     let inspector = PostgresInspector::connect(&database.url(), &options)

@@ -196,6 +196,23 @@ async fn only_the_lease_that_was_seen_is_ended() {
 }
 
 #[tokio::test]
+async fn those_who_share_a_lock_later_are_not_ended_if_it_was_free_in_between() {
+    let database = Database::new().await;
+    let inspector = inspector(&database).await;
+    let manager = database.manager("one").await;
+    let key = LockKey::new("catalog").unwrap();
+    let guard = manager.lock("catalog").shared().acquire().await.unwrap();
+    let seen = inspector.lock(&key).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    let later = database.manager("two").await;
+    let later = later.lock("catalog").shared().acquire().await.unwrap();
+    let outcome = inspector.unlock(&seen, None).await.unwrap();
+    assert_eq!(outcome, Unlocked::Changed);
+    later.ensure_held().unwrap();
+    later.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     let database = Database::new().await;
     let [one, two, three] = [

@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
 fn version(server: &ServerFacts) -> Finding {
     let shown = server.told("server_version").unwrap_or("unknown");
     match server.number::<u32>("server_version_num") {
-        None => Finding::unknown(Topic::Version, "the server did not tell its version"),
+        None => Finding::unknown(Topic::Version, "the version of the server is unknown"),
         Some(number) if number < OLDEST => {
             Finding::broken(Topic::Version, format!("PostgreSQL {shown} is too old"))
                 .why("the functions of dlock need PostgreSQL 14")
