@@ -17,7 +17,7 @@ use crate::{
     common::{Env, assert_idle, soon},
     driver::{at_every_await, poll},
     operations::{Operation, QUICK},
-    runtimes::{EndsOverAServer, end_over_a_server},
+    runtimes::end_over_a_server,
     stage::{Scale, Stage},
 };
 
@@ -84,8 +84,5 @@ async fn whatever_is_dropped_anywhere_leaves_no_row() {
 
 #[test]
 fn a_runtime_that_ends_while_postgresql_is_asked_leaves_no_row() {
-    end_over_a_server::<Postgres>(EndsOverAServer {
-        what: "the runtime ends, over PostgreSQL",
-        workers: 16,
-    });
+    end_over_a_server::<Postgres>("the runtime ends, over PostgreSQL", 16);
 }

@@ -106,27 +106,18 @@ fn a_runtime_that_ends_while_a_quorum_is_asked_leaves_nothing() {
 #[cfg(feature = "redis")]
 #[test]
 fn a_runtime_that_ends_while_a_server_is_asked_leaves_nothing() {
-    end_over_a_server::<crate::common::Redis>(EndsOverAServer {
-        what: "the runtime ends, over a server",
-        // Each connects two managers.
-        workers: 32,
-    });
+    // Each thread connects two managers.
+    end_over_a_server::<crate::common::Redis>("the runtime ends, over a server", 32);
 }
 
-/// How runtimes end over a real server.
+/// Ends runtimes over a real server, in so many threads; `what` is the name of this in the output.
 #[cfg(feature = "redis")]
-pub(crate) struct EndsOverAServer {
-    pub(crate) what: &'static str,
-    pub(crate) workers: usize,
-}
-
-#[cfg(feature = "redis")]
-pub(crate) fn end_over_a_server<E: crate::common::Env + Sync>(ends: EndsOverAServer) {
+pub(crate) fn end_over_a_server<E: crate::common::Env + Sync>(what: &'static str, workers: usize) {
     let runtime = Flavor::Threads.runtime();
     let env = runtime.block_on(E::start());
     let operations: Vec<_> = QUICK.iter().filter(|it| !it.ends_manager()).collect();
     let series = Series {
-        what: ends.what,
+        what,
         operations: &operations,
         runtimes: &[
             (Flavor::OneThread, Home::Elsewhere),
@@ -136,7 +127,7 @@ pub(crate) fn end_over_a_server<E: crate::common::Env + Sync>(ends: EndsOverASer
         // The test cannot time an answer: some of its awaits may not be. A server is not stopped at its
         // steps.
         least: |_| [1, 0],
-        workers: ends.workers,
+        workers,
     };
     series.run(|| {
         let connect = async { [env.manager().await, env.manager().await] };

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use dlock::{LockGuard, LockManager};
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_testkit::{Polled, eventually};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, Transaction, error::SqlState};
 
 use super::env::Postgres;
 use crate::{
@@ -262,7 +262,7 @@ async fn a_lock_in_an_open_transaction_holds_up_no_other_request() {
     let fence = i64::try_from(token.fence()).unwrap();
     let refused = soon(operator.query_one(unlock, &[&fence])).await;
     let refused = refused.expect_err("the transaction is open");
-    assert_eq!(refused.code().map(|it| it.code()), Some("55P03"));
+    assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE));
     let busy = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
     assert!(busy.is_none());
     soon(tx.commit()).await.unwrap();
