@@ -122,7 +122,8 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
             StoreErrorKind::Denied,
             match schema.missing_grant(message, &config.role) {
                 Some(grant) => format!(
-                    "{message}; grant it with: {grant}. `Schema::grants` has all statements that a manager needs"
+                    "{message}; grant it with: {grant}. `Schema::grants` has all statements that a manager needs, \
+                     and `Schema::operator_grants` those that operators need"
                 ),
                 None => format!(
                     "{message}; grant it with the statements of `Schema::grants`, or with `dlock postgres migrate --role`; \

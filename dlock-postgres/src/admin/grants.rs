@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use super::link::{Link, field};
 use crate::schema::{FUNCTIONS, TABLES, UNLOCK, quoted};
 
-/// What this user may do with the objects of the schema. The catalogs are visible to every user.
+/// The permissions of this user for the objects of the schema. The catalogs are visible to every user.
 const ALLOWED: &str = "
     SELECT 'schema', n.nspname::text, has_schema_privilege(n.oid, 'USAGE') FROM pg_namespace n WHERE n.nspname = $1
     UNION ALL
@@ -29,7 +29,7 @@ pub(super) struct Grants {
     pub(super) reads_version: bool,
     /// `true` if the user can read the tables.
     pub(super) reads_tables: bool,
-    /// What the user lacks, each with the statement that grants it.
+    /// Returns the permissions that the user lacks, each with the statement that grants it.
     pub(super) denied: Vec<Denied>,
 }
 

@@ -12,7 +12,7 @@ use tokio_postgres::{
 
 use crate::{config::Config, errors};
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Every transaction is read-only.

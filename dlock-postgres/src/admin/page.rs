@@ -34,7 +34,7 @@ const GIVEN: &str = "SELECT given.key COLLATE \"C\" AS key FROM unnest($1::text[
 /// The number of keys that one statement reads.
 pub(super) const ROWS: i64 = 500;
 
-/// What one statement has read.
+/// The locks that one statement has read.
 pub(super) struct Page {
     /// The locks with a holder or waiters, in the order of their keys.
     pub(super) locks: Vec<LockInfo>,

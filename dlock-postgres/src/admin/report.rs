@@ -40,7 +40,7 @@ const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::big
 /// The number of round trips that are measured.
 const SAMPLES: usize = 20;
 
-/// Reports on the server. What cannot be read is absent.
+/// Reports on the server. A value that cannot be read is absent.
 pub(super) async fn report(link: &Link) -> ServerReport {
     let mut report = ServerReport::new(link.config().shown.clone());
     if let Err(failure) = fill(link, &mut report).await {
