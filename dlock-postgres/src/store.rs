@@ -1,4 +1,21 @@
 //! The store: each request is one statement, a call of a function of the schema.
+//!
+//! # Rules
+//!
+//! - **Safety.** The row of `lock` is the mutex of a key; the clock is read after it was locked. A crash undoes no
+//!   commit that gives a lease.
+//! - **Safety.** A transaction that depends on a lease locks its row `FOR KEY SHARE`. A request removes the row only if
+//!   it gets it `FOR UPDATE` without waiting, so no process waits for a user's transaction.
+//!   (`nobody_gets_the_key_before_the_commit_even_when_the_lease_has_ended`)
+//! - **Safety.** A lease that was passed to a transaction (`Lease::records`) is not handed over inside the process: the
+//!   transaction may last longer than the body.
+//!   (`a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store`)
+//! - A statement about a lease has no name: behind a pooler, a name may meet another client's statement.
+//! - A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes: the commit frees
+//!   it, and until then the row counts as held. (`a_commit_ends_the_lock_at_once`)
+//! - The two connections are on a thread of the store. If a request has no answer, its connection is tried, and replaced
+//!   if it does not answer either.
+//! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
 
 use std::{
     fmt,
