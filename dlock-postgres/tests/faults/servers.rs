@@ -20,10 +20,12 @@ async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
     let LockError::Unavailable { reason, .. } = &error else {
         panic!("{error}")
     };
-    assert_eq!(reason.kind(), StoreErrorKind::TimedOut, "{error}");
+    // The last request had no answer in time, or its connection was given up.
+    let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Disconnected];
+    assert!(kinds.contains(&reason.kind()), "{error}");
     let text = error.to_string();
     assert!(
-        text.contains("`order:43`") && text.contains("did not answer"),
+        text.contains("`order:43`") && text.contains("answer"),
         "{text}"
     );
     world.server.resume();
