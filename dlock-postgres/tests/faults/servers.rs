@@ -35,8 +35,10 @@ async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
     })
     .await;
     guard.ensure_held().unwrap();
-    let busy = other.lock("order:42").try_acquire().await.unwrap();
-    assert!(busy.is_none());
+    eventually(DEADLINE, "the other finds the key held", async || {
+        matches!(other.lock("order:42").try_acquire().await, Ok(None))
+    })
+    .await;
     guard.release().await.unwrap();
     world.nothing_is_left().await;
 }
@@ -81,7 +83,7 @@ async fn a_server_that_is_killed_with_requests_under_way_keeps_no_lease_without_
         // Every other call has given up before the server is back.
         let is_patient = number % 2 == 0;
         let wait = if is_patient {
-            DEADLINE
+            3 * DEADLINE
         } else {
             Duration::from_secs(2)
         };
