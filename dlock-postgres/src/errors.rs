@@ -16,6 +16,11 @@ use crate::{
 pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {
     match error.as_db_error() {
         Some(refusal) => of_answer(refusal, config),
+        // Also if dlock itself has given the connection up, because the server was silent.
+        None if error.is_closed() => StoreError::new(
+            StoreErrorKind::Disconnected,
+            "the connection was closed before the answer came",
+        ),
         None => StoreError::new(StoreErrorKind::Disconnected, cause(error)),
     }
 }

@@ -30,6 +30,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// A connection without traffic is tried this often.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// The longest `lock_timeout` of PostgreSQL, in milliseconds. Zero would be none.
+const LONGEST_LOCK_LIMIT: u128 = i32::MAX as u128;
+
 /// The settings of dlock's connections, whatever those of the role are. Poolers do not accept them.
 const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off \
@@ -217,7 +220,8 @@ impl Keeper {
                 let own = config.get_options().unwrap_or_default();
                 // A request that waits for a lock of others is undone before its caller gives the connection up.
                 // Otherwise a process of the server would wait on for each of these connections.
-                let lock_limit = (self.config.response_limit.as_millis() * 2 / 3).max(1);
+                let lock_limit = self.config.response_limit.as_millis() * 2 / 3;
+                let lock_limit = lock_limit.clamp(1, LONGEST_LOCK_LIMIT);
                 config.options(format!("{SETTINGS} -c lock_timeout={lock_limit} {own}"));
             }
             let connected = match &self.route.tls {

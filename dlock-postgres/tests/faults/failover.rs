@@ -114,11 +114,11 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
 async fn a_silent_host_does_not_hide_the_one_behind_it() {
     let world = World::new(PostgresOptions::new()).await;
     let standby = standby(&world).await;
-    let builder = builder().connect_timeout(Duration::from_secs(2));
+    let builder = builder().connect_timeout(Duration::from_secs(8));
     let manager = builder.connect(url(&world.server, &standby)).await.unwrap();
     world.server.pause();
     standby.promote().await;
-    let lock = manager.lock("order:42").wait(2 * DEADLINE);
+    let lock = manager.lock("order:42").wait(4 * DEADLINE);
     lock.run(async |_| ()).await.unwrap();
     world.server.resume();
     let row = standby.client("postgres").await;

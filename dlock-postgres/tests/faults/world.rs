@@ -108,7 +108,7 @@ pub(crate) async fn client(url: &str) -> Client {
 pub(crate) fn builder() -> LockManagerBuilder {
     let builder = LockManager::builder().scheme("postgres", Postgres);
     builder
-        .response_timeout(Duration::from_millis(700))
+        .response_timeout(Duration::from_millis(1400))
         .connect_timeout(DEADLINE)
         .wait(DEADLINE)
 }
