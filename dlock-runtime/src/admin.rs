@@ -1,9 +1,12 @@
-//! Inspects the locks in a server for operators, and releases a lock by force.
+//! Inspects the locks in a store for operators, and releases a lock by force.
 //!
-//! An [`Inspector`] reads a server and acquires no locks. It does not delay other clients: it reads the keys in
-//! small steps that take at most 5 % of the server's time, and reads each lock by a read-only script.
+//! [`Inspect`] is the trait of all inspectors. The commands of `dlock` use it, and each store with its own server
+//! implements it.
 //!
-//! # Permissions
+//! An [`Inspector`] implements it for Redis. It reads a server and acquires no locks. It does not delay other clients: it
+//! reads the keys in small steps that take at most 5 % of the server's time, and reads each lock by a read-only script.
+//!
+//! # Permissions for Redis
 //!
 //! On a server with access control lists, a user with the permissions for locks can also [inspect a
 //! lock](Inspector::lock) and [force its release](Inspector::unlock). The user needs `+scan` as well to list
@@ -20,9 +23,14 @@
 #![doc = include_str!("store/redis/permissions_cluster.txt")]
 //! ```
 
+#[cfg(feature = "redis")]
 mod deployment;
 mod hand_offs;
+mod inspect;
+#[cfg(feature = "redis")]
 mod inspector;
+mod make;
+#[cfg(feature = "redis")]
 mod merge;
 
 use std::{
@@ -30,15 +38,21 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+#[cfg(feature = "redis")]
 pub use self::{
     deployment::{Deployment, Layout},
-    hand_offs::HandOffs,
     inspector::Inspector,
 };
+pub use self::{
+    hand_offs::HandOffs,
+    inspect::{Inspect, Inspecting},
+};
+#[cfg(feature = "redis")]
+use crate::store::redis::LeaseIdentity;
 use crate::{
     mode::LockMode,
     owner::{ClientId, OwnerId},
-    store::{StoreError, redis::LeaseIdentity},
+    store::StoreError,
 };
 
 /// A lock that has a holder or waiters.
@@ -79,7 +93,9 @@ pub struct LockInfo {
     pub held_at: usize,
     /// The number of servers that answered; 1, unless this is a quorum.
     pub servers: usize,
-    /// The identity of each holder's lease, in the order of [`holders`](Self::holders), on each server that has it.
+    /// The identity of each holder's lease in Redis, in the order of [`holders`](Self::holders), on each server that
+    /// has it. Other stores recognize a lease by its owner and its fence.
+    #[cfg(feature = "redis")]
     seen: Vec<Vec<(usize, LeaseIdentity)>>,
 }
 
@@ -153,6 +169,8 @@ pub struct HolderInfo {
 pub struct WaiterInfo {
     /// The owner id. Other tasks of the same process may wait behind it; the server does not know them.
     pub owner: OwnerId,
+    /// The label of the process, if the store knows it.
+    pub label: Option<String>,
     /// The mode in which it wants the lock.
     pub mode: LockMode,
     /// The process, if it has published a record of itself.
@@ -212,8 +230,10 @@ pub struct ProcessInfo {
 pub struct Overview {
     /// The locks that have a holder or waiters, in the order of their keys.
     pub locks: Vec<LockInfo>,
-    /// The processes that have a manager, in the order of their labels.
+    /// The records of processes that have a manager, in the order of their labels. Empty if the store keeps none.
     pub processes: Vec<ProcessInfo>,
+    /// The number of processes that have a manager. `None` if the store cannot tell.
+    pub process_count: Option<usize>,
 }
 
 /// The outcome of an attempt to end a holder's lease.
@@ -293,13 +313,14 @@ pub struct ServerReport {
     pub server: String,
     /// The reason why the server could not be inspected.
     pub failure: Option<StoreError>,
-    /// All fields of `INFO`, by name; empty if the user may not read them.
+    /// The state and the settings of the server, by name: all fields of `INFO` of Redis. Empty if the user may not read
+    /// them.
     pub info: BTreeMap<String, String>,
     /// The setting `appendfsync` of the server's append-only file, if it has one and `CONFIG GET` is permitted.
     pub appendfsync: Option<String>,
     /// The difference between the server's clock and the clock of this machine.
     pub clock: Option<ClockReading>,
-    /// The round-trip times of several `PING`s.
+    /// The round-trip times of several small requests, such as `PING`.
     pub round_trips: Vec<Duration>,
     /// The permissions that locks need and that the user lacks.
     pub denied: Vec<Denied>,
@@ -359,7 +380,8 @@ pub struct ClockReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Denied {
-    /// The missing rule, in the syntax of `ACL SETUSER`: `+publish`, `~dlock:*`.
+    /// The missing rule: in the syntax of `ACL SETUSER` for Redis, such as `+publish` or `~dlock:*`, and a statement
+    /// such as `GRANT …` for a database.
     pub rule: String,
     /// The part of dlock that needs the permission.
     pub purpose: String,

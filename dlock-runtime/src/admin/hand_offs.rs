@@ -1,13 +1,16 @@
 //! The published messages about new holders.
 
-use std::fmt;
+use std::{
+    fmt,
+    future::poll_fn,
+    task::{Context, Poll},
+};
 
 use super::HandOff;
-use crate::store::redis::Listener;
 
 /// Receives the wake-up messages of a namespace.
 ///
-/// Created by [`Inspector::hand_offs`](super::Inspector::hand_offs). Dropping it closes the connections.
+/// Created by [`Inspect::hand_offs`](super::Inspect::hand_offs). Dropping it closes the connections.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -22,16 +25,29 @@ use crate::store::redis::Listener;
 /// # let _ = watch;
 /// ```
 pub struct HandOffs {
-    listener: Listener,
-    /// `true` if waiters are notified without being made the holder.
-    of_quorum: bool,
+    poll: Box<PollNext>,
 }
 
+type PollNext = dyn FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send;
+
 impl HandOffs {
-    pub(super) fn new(listener: Listener, of_quorum: bool) -> Self {
+    /// Creates the stream from the function that polls for its next grant, for stores of other crates. The function
+    /// returns `None` when a connection has broken, and always from then on.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::admin::{HandOff, HandOffs};
+    ///
+    /// let (grants, mut heard) = tokio::sync::mpsc::channel::<HandOff>(16);
+    /// let hand_offs = HandOffs::new(move |context| heard.poll_recv(context));
+    /// # drop((grants, hand_offs));
+    /// ```
+    #[must_use]
+    pub fn new(
+        poll: impl FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send + 'static,
+    ) -> Self {
         Self {
-            listener,
-            of_quorum,
+            poll: Box::new(poll),
         }
     }
 
@@ -61,17 +77,7 @@ impl HandOffs {
     /// # let _ = count;
     /// ```
     pub async fn next(&mut self) -> Option<HandOff> {
-        loop {
-            let told = self.listener.next().await?;
-            // A single server sends a fence of 0 to a holder whose lock was force-released.
-            if told.fence > 0 || self.of_quorum {
-                return Some(HandOff {
-                    key: told.key,
-                    owner: told.owner,
-                    fence: told.fence,
-                });
-            }
-        }
+        poll_fn(|context| (self.poll)(context)).await
     }
 }
 

@@ -2,11 +2,14 @@
 
 mod look;
 mod report;
+mod traits;
 mod unlock;
 
 use std::{fmt, sync::atomic::AtomicU64};
 
-use super::HandOffs;
+use futures_util::stream::{Stream as _, StreamExt as _, unfold};
+
+use super::{HandOff, HandOffs};
 use crate::{
     error::ConnectError,
     owner::ClientId,
@@ -95,8 +98,12 @@ impl Inspector {
     /// ```
     #[must_use]
     pub fn at_full_speed(self) -> Self {
-        self.stores.iter().for_each(|store| store.pace().lift());
+        self.lift();
         self
+    }
+
+    fn lift(&self) {
+        self.stores.iter().for_each(|store| store.pace().lift());
     }
 
     /// Returns the completed part of a walk through all keys, from 0 to 1. Returns `None` while no walk is in
@@ -163,7 +170,21 @@ impl Inspector {
     /// ```
     pub async fn hand_offs(&self) -> Result<HandOffs, StoreError> {
         let listener = Listener::open(&self.stores).await?;
-        Ok(HandOffs::new(listener, self.of_quorum))
+        let of_quorum = self.of_quorum;
+        let hand_offs = unfold(listener, move |mut listener| async move {
+            loop {
+                let heard = listener.next().await?;
+                // A single server sends a fence of 0 to a holder whose lock was force-released.
+                if heard.fence > 0 || of_quorum {
+                    let hand_off = HandOff::new(heard.key, heard.owner, heard.fence);
+                    return Some((hand_off, listener));
+                }
+            }
+        });
+        let mut hand_offs = Box::pin(hand_offs.fuse());
+        Ok(HandOffs::new(move |context| {
+            hand_offs.as_mut().poll_next(context)
+        }))
     }
 }
 

@@ -2,19 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
-use super::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
+use super::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo, make::since};
 use crate::{
     key::LockKey,
     mode::LockMode,
     owner::{ClientId, OwnerId},
     store::redis::{HolderSnapshot, LeaseIdentity, LockSnapshot, Presence},
 };
-
-/// The time from which fences count: the beginning of 2024.
-const FENCE_EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
 /// An answer with the number of its server.
 pub(super) struct At<T> {
@@ -182,18 +179,13 @@ fn holder(
                 function: labelled.function.clone(),
                 process: process_of(owner.client(), known),
                 fence,
-                since: since(fence, now),
+                since: UNIX_EPOCH
+                    .checked_add(now)
+                    .and_then(|now| since(fence, now)),
                 ttl,
             }
         }
     })
-}
-
-/// Returns the time when a lease with this fence was granted. Fences run ahead of a clock that was set back.
-fn since(fence: u64, now: Duration) -> Option<SystemTime> {
-    let micros = fence.checked_mul(10)?;
-    let since = FENCE_EPOCH.checked_add(Duration::from_micros(micros))?;
-    UNIX_EPOCH.checked_add(since.min(now))
 }
 
 fn waiters(
@@ -208,10 +200,12 @@ fn waiters(
             let waiting = snapshot.now.saturating_sub(queued.arrived);
             let is_alive = queued.alive_until >= milliseconds(snapshot.now);
             let place = *places.entry(owner).or_insert_with(|| {
+                let process = process_of(owner.client(), known);
                 waiters.push(WaiterInfo {
                     owner,
+                    label: process.as_ref().map(|it| it.label.clone()),
                     mode: queued.mode,
-                    process: process_of(owner.client(), known),
+                    process,
                     waiting,
                     is_alive,
                 });
@@ -238,63 +232,20 @@ fn process_of(client: ClientId, known: &BTreeMap<ClientId, Presence>) -> Option<
     Some(process(client, said))
 }
 
-/// Splits a process's label: `application@host/pid`, or `host/pid`.
 pub(super) fn process(client: ClientId, said: Presence) -> ProcessInfo {
     let Presence {
         label,
         started,
         version,
     } = said;
-    // A store that was created directly may have any label.
-    let (place, pid) = label
-        .rsplit_once('/')
-        .and_then(|(place, pid)| Some((place, pid.parse().ok()?)))
-        .unwrap_or((&label, 0));
-    let (application, host) = match place.rsplit_once('@') {
-        Some((application, host)) => (Some(application.to_owned()), host),
-        None => (None, place),
-    };
     let started = UNIX_EPOCH.checked_add(Duration::from_millis(started));
-    ProcessInfo {
-        client,
-        application,
-        host: host.to_owned(),
-        pid,
-        started: started.unwrap_or(UNIX_EPOCH),
-        version,
-        label,
-    }
+    ProcessInfo::new(client, label, started.unwrap_or(UNIX_EPOCH), version)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::random::SystemRandom;
-
-    fn said(label: &str) -> Presence {
-        Presence {
-            label: label.into(),
-            started: 1,
-            version: "0".into(),
-        }
-    }
-
-    #[test]
-    fn a_label_has_parts() {
-        let client = ClientId::new(&SystemRandom);
-        for (label, application, host, pid) in [
-            ("billing@host-3/4711", Some("billing"), "host-3", 4711),
-            ("host-3/4711", None, "host-3", 4711),
-            ("a@b@host/1", Some("a@b"), "host", 1),
-            ("a/b@host/1", Some("a/b"), "host", 1),
-            ("anything", None, "anything", 0),
-            ("host/x", None, "host/x", 0),
-        ] {
-            let process = process(client, said(label));
-            let parts = (process.application.as_deref(), &*process.host, process.pid);
-            assert_eq!(parts, (application, host, pid), "{label}");
-        }
-    }
 
     fn snapshot(server: usize, attempt: u64, fence: u64, ttl: u64) -> At<LockSnapshot> {
         let client: ClientId = "0123456789abcdef0123456789abcdef".parse().unwrap();
@@ -373,14 +324,5 @@ mod tests {
         let mixed = lock(&key, mixed, 2, 2, &BTreeMap::new());
         assert_eq!(owners(&mixed), ["7"]);
         assert_eq!(mixed.mode, Some(LockMode::Exclusive));
-    }
-
-    #[test]
-    fn a_fence_tells_when_it_was_given() {
-        let now = FENCE_EPOCH + Duration::from_secs(10);
-        let at = |fence| since(fence, now).map(|it| it.duration_since(UNIX_EPOCH).unwrap());
-        assert_eq!(at(500_000), Some(FENCE_EPOCH + Duration::from_secs(5)));
-        assert_eq!(at(9_000_000), Some(now), "it ran ahead");
-        assert_eq!(at(u64::MAX), None);
     }
 }

@@ -212,6 +212,21 @@ impl StoreError {
         )
     }
 
+    /// Returns `true` if the request certainly changed nothing: it was never sent, or it was refused as a whole.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{StoreError, StoreErrorKind};
+    ///
+    /// let refused = StoreError::new(StoreErrorKind::Refused, "the lock is in use").without_effect();
+    /// assert!(refused.has_no_effect());
+    /// assert!(!StoreError::timed_out(std::time::Duration::from_secs(1)).has_no_effect());
+    /// ```
+    #[must_use]
+    pub fn has_no_effect(&self) -> bool {
+        self.left_nothing()
+    }
+
     /// Returns `true` if the store's answer means that the same request would fail again.
     ///
     /// Failures of a connection do not count: connecting is retried without the request.

@@ -117,7 +117,11 @@ impl Inspector {
         let (locks, known, servers) = self.survey(Wanted::All).await?;
         let processes = sorted(known.clone());
         let locks = self.describe(locks, known, servers).await;
-        Ok(Overview { locks, processes })
+        Ok(Overview {
+            locks,
+            process_count: Some(processes.len()),
+            processes,
+        })
     }
 
     /// Returns one lock, or `None` if it has neither a holder nor waiters.

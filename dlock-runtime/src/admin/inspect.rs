@@ -1,0 +1,180 @@
+//! The trait of inspectors, which a store fills for the commands of operators.
+
+use std::{future::Future, pin::Pin};
+
+use super::{HandOffs, LockInfo, Overview, ServerReport, Unlocked};
+use crate::{
+    key::LockKey,
+    owner::OwnerId,
+    store::{StoreError, StoreErrorKind},
+};
+
+/// The future of a method of [`Inspect`].
+pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Reads the locks of a store for operators, and releases a lock by force.
+///
+/// A store of another crate implements it to be used by the commands `ls`, `inspect`, `watch`, `unlock`, `top` and `doctor`,
+/// and by pages that show locks. The types of its answers have constructors: [`LockInfo::new`] and others. No method
+/// acquires a lock, and only [`unlock`](Self::unlock) changes anything.
+///
+/// **Cost.** A listing must not delay the clients of the store: read in small steps, and pause between them. The
+/// inspectors of dlock use at most 5 % of a server's time. [`lift_limit`](Self::lift_limit) removes the pauses.
+///
+/// **Unknown values.** A value that a store cannot tell is `None` or absent: labels, processes and their number, fields of
+/// [`ServerReport`]. [`hand_offs`](Self::hand_offs) may be [`Unsupported`](StoreErrorKind::Unsupported).
+///
+/// **Times** are by the clock of the store, not by the clock of the inspector.
+///
+/// # Cancel safety
+///
+/// Every future except that of [`unlock`](Self::unlock) can be dropped at any time.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{StoreError, admin::Inspect};
+///
+/// /// Returns the keys of all held locks in any store.
+/// async fn held(inspector: &dyn Inspect) -> Result<Vec<String>, StoreError> {
+///     let locks = inspector.locks(None).await?.into_iter();
+///     Ok(locks.filter(|lock| lock.holder.is_some()).map(|lock| lock.key).collect())
+/// }
+/// # let _ = held;
+/// ```
+pub trait Inspect: Send + Sync {
+    /// Lists the locks that have a holder or waiters, in the order of their keys. A `pattern` selects the matching keys;
+    /// `*`, `?`, `[a-z]` and `\` have the meaning of Redis's `SCAN`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request.
+    fn locks<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>>;
+
+    /// Lists those of the given locks that have a holder or waiters, in the order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request.
+    fn locks_of<'a>(
+        &'a self,
+        keys: &'a [LockKey],
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>>;
+
+    /// Returns one lock, or `None` if it has neither a holder nor waiters.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request.
+    fn lock<'a>(&'a self, key: &'a LockKey)
+    -> Inspecting<'a, Result<Option<LockInfo>, StoreError>>;
+
+    /// Lists all locks and all processes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request.
+    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>>;
+
+    /// Force-releases the lease in `seen` if it still exists: that of `holder`, or without one those of all holders. The
+    /// owner and the fence identify a lease. Without a `holder`, it also ends the leases of holders that began to share the
+    /// lock after the inspection.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer, or refuses: then the lease was not ended, and
+    /// [`has_no_effect`](StoreError::has_no_effect) is `true`.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped early, the lease may or may not have been ended.
+    fn unlock<'a>(
+        &'a self,
+        seen: &'a LockInfo,
+        holder: Option<OwnerId>,
+    ) -> Inspecting<'a, Result<Unlocked, StoreError>>;
+
+    /// Subscribes to the grants of locks to waiters. The default is for stores that do not publish them.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when it cannot subscribe. It is of the kind [`Unsupported`](StoreErrorKind::Unsupported) if the
+    /// store does not publish grants.
+    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+        let text = "this store does not publish grants; they are found by reading the locks";
+        let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
+        Box::pin(std::future::ready(Err(error.unsent())))
+    }
+
+    /// Reports on each server. A failure is part of the report.
+    fn servers(&self) -> Inspecting<'_, Vec<ServerReport>>;
+
+    /// Returns the completed part of a listing of all locks, from 0 to 1. Returns `None` while none is in progress.
+    fn progress(&self) -> Option<f64>;
+
+    /// Removes the limit on the server's time from now on.
+    fn lift_limit(&self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Empty;
+
+    impl Inspect for Empty {
+        fn locks<'a>(
+            &'a self,
+            _: Option<&'a str>,
+        ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn locks_of<'a>(
+            &'a self,
+            _: &'a [LockKey],
+        ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn lock<'a>(
+            &'a self,
+            _: &'a LockKey,
+        ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
+            Box::pin(async { Ok(None) })
+        }
+
+        fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+            Box::pin(async { Ok(Overview::default()) })
+        }
+
+        fn unlock<'a>(
+            &'a self,
+            _: &'a LockInfo,
+            _: Option<OwnerId>,
+        ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
+            Box::pin(async { Ok(Unlocked::Changed) })
+        }
+
+        fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
+            Box::pin(async { Vec::new() })
+        }
+
+        fn progress(&self) -> Option<f64> {
+            None
+        }
+
+        fn lift_limit(&self) {}
+    }
+
+    #[tokio::test]
+    async fn a_store_that_publishes_no_grants_says_so_for_good() {
+        let inspector: &dyn Inspect = &Empty;
+        let error = inspector.hand_offs().await.unwrap_err();
+        assert!(error.is_final() && error.has_no_effect(), "{error}");
+        assert!(error.to_string().contains("does not publish"), "{error}");
+        assert_eq!(inspector.overview().await.unwrap().process_count, None);
+    }
+}

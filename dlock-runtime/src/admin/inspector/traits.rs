@@ -1,0 +1,65 @@
+//! The inspector of Redis as one of any store.
+
+use super::Inspector;
+use crate::{
+    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, ServerReport, Unlocked},
+    key::LockKey,
+    owner::OwnerId,
+    store::StoreError,
+};
+
+impl Inspect for Inspector {
+    fn locks<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.locks(pattern))
+    }
+
+    fn locks_of<'a>(
+        &'a self,
+        keys: &'a [LockKey],
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.locks_of(keys))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        key: &'a LockKey,
+    ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
+        Box::pin(self.lock(key))
+    }
+
+    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+        Box::pin(self.overview())
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        seen: &'a LockInfo,
+        holder: Option<OwnerId>,
+    ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
+        Box::pin(async move {
+            match holder {
+                Some(owner) => self.unlock_holder(seen, owner).await,
+                None => self.unlock(seen).await,
+            }
+        })
+    }
+
+    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+        Box::pin(self.hand_offs())
+    }
+
+    fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
+        Box::pin(self.servers())
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.progress()
+    }
+
+    fn lift_limit(&self) {
+        self.lift();
+    }
+}
