@@ -35,6 +35,9 @@ CREATE UNLOGGED TABLE {schema}.waiter (
     -- 0 for exclusive, -1 for shared, otherwise the number of permits.
     most integer NOT NULL,
     alive timestamptz NOT NULL,
+    -- For operators: since when it waits, and the process.
+    since timestamptz NOT NULL,
+    label text,
     PRIMARY KEY (key, owner)
 ) WITH (fillfactor = 70);
 
@@ -189,8 +192,8 @@ BEGIN
         RETURN;
     END IF;
     IF _queue AND NOT _is_bound THEN
-        INSERT INTO {schema}.waiter (key, owner, most, alive)
-            VALUES (_key, _owner, _most, _now + interval '3 seconds')
+        INSERT INTO {schema}.waiter (key, owner, most, alive, since, label)
+            VALUES (_key, _owner, _most, _now + interval '3 seconds', _now, nullif(_label, ''))
             ON CONFLICT (key, owner) DO UPDATE SET alive = excluded.alive, most = excluded.most;
     END IF;
     SELECT (SELECT count(*) FROM {schema}.waiter w WHERE w.key = _key AND w.place < own.place)
@@ -292,21 +295,36 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- An operator's release of the lease that was seen. Returns whether it was there; the old holder is notified.
+-- An operator's release of the lease that was seen, or without an owner of all that share the lock under this fence.
+-- Returns whether there was one; the old holders are notified. Refused with 55P03 while a transaction depends on one.
 CREATE FUNCTION {schema}.unlock(_key text, _owner text, _fence bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _now timestamptz;
+    _each text;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
-    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence FOR UPDATE NOWAIT;
+    -- First refuse a lease that a transaction has adopted: the next lock would wait for its end. Then wait for a renewal
+    -- that is under way, which does not take long.
+    PERFORM FROM {schema}.holder h
+        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        ORDER BY h.owner FOR KEY SHARE NOWAIT;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    PERFORM FROM {schema}.holder h
+        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        ORDER BY h.owner FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.holder h
+        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        ORDER BY h.owner FOR UPDATE NOWAIT;
     _now := clock_timestamp();
-    DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
-    PERFORM pg_notify('dlock_' || split_part(_owner, '.', 1), concat_ws(' ', _owner, 0, 0, _key));
+    FOR _each IN
+        DELETE FROM {schema}.holder h
+            WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
+    LOOP
+        PERFORM pg_notify('dlock_' || split_part(_each, '.', 1), concat_ws(' ', _each, 0, 0, _key));
+    END LOOP;
     PERFORM {schema}.remove_ended(_key, _now);
     PERFORM {schema}.grant_waiters(_key, _now, NULL);
     PERFORM {schema}.commit_durably();
