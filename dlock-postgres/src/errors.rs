@@ -8,7 +8,7 @@ use tokio_postgres::{
     error::{DbError, Severity, SqlState},
 };
 
-use crate::schema::Schema;
+use crate::schema::{Schema, VERSION};
 
 /// The error of a request that was sent.
 pub(crate) fn of_request(error: &Error, schema: &Schema) -> StoreError {
@@ -89,7 +89,8 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
         "42501" => (
             StoreErrorKind::Denied,
             format!(
-                "{message}; `Schema::grants` of dlock-postgres has the statements that grant it"
+                "{message}; grant it with the statements of `Schema::grants`, or with `dlock postgres migrate --role`; \
+                 operators need `Schema::operator_grants`, or `--operator-role`"
             ),
         ),
         "3F000" | "42883" | "42P01" => (StoreErrorKind::Unsupported, missing(schema)),
@@ -114,7 +115,34 @@ fn of_answer(refusal: &DbError, schema: &Schema) -> StoreError {
 /// The advice for a schema that is not there.
 pub(crate) fn missing(schema: &Schema) -> String {
     format!(
-        "the tables of dlock are not in schema `{schema}`; execute the statements of `Schema::migration`"
+        "the tables of dlock are not in schema `{schema}`; execute `dlock postgres migrate`, or the statements of \
+         `Schema::migration`"
+    )
+}
+
+/// Refuses a schema of another version, and a standby.
+pub(crate) fn check(schema: &Schema, version: i32, is_standby: bool) -> Result<(), StoreError> {
+    let refusal = if version != VERSION {
+        let text = other_version(schema, version);
+        StoreError::new(StoreErrorKind::Unsupported, text)
+    } else if is_standby {
+        let text = "the server is a standby; point dlock at the primary server";
+        StoreError::new(StoreErrorKind::ReadOnly, text)
+    } else {
+        return Ok(());
+    };
+    Err(refusal.with_advice().unsent())
+}
+
+/// The text about a schema of another version.
+pub(crate) fn other_version(schema: &Schema, found: i32) -> String {
+    let advice = if found < VERSION {
+        "the tables have to be made anew"
+    } else {
+        "update the program"
+    };
+    format!(
+        "schema `{schema}` has version {found} of dlock's tables, and this program needs version {VERSION}; {advice}"
     )
 }
 

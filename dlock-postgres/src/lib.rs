@@ -24,7 +24,13 @@
 //! The statements of [`Schema::migration`] make the tables. A manager never changes a schema.
 //!
 //! A manager uses two connections, whatever the number of its locks, on a thread of its own.
+//!
+//! With the feature `admin`, the module `admin` has an inspector for operators, and applies the migration, as `dlock postgres
+//! migrate` does.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod config;
 mod errors;
 mod fence;

@@ -8,7 +8,7 @@ pub(crate) const VERSION: i32 = 1;
 const DEFINITION: &str = include_str!("schema.sql");
 
 /// The functions that a manager calls, and those that check its leases in a transaction.
-const FUNCTIONS: [&str; 7] = [
+pub(crate) const FUNCTIONS: [&str; 7] = [
     "version()",
     "acquire(text, text, bigint, integer, boolean, text, text)",
     "release(text, text)",
@@ -18,8 +18,11 @@ const FUNCTIONS: [&str; 7] = [
     "sweep()",
 ];
 
+/// The function by which operators force a release.
+pub(crate) const UNLOCK: &str = "unlock(text, text, bigint)";
+
 /// The tables that the commands for operators read.
-const TABLES: [&str; 3] = ["lock", "holder", "waiter"];
+pub(crate) const TABLES: [&str; 3] = ["lock", "holder", "waiter"];
 
 /// The longest name of PostgreSQL, in bytes.
 const LONGEST: usize = 63;
@@ -82,13 +85,17 @@ impl Schema {
     ///
     /// [`InvalidSchema`] if no role can have this name.
     pub fn migration(&self, role: Option<&str>) -> Result<String, InvalidSchema> {
-        let schema = &self.quoted;
         let grants = role.map_or(Ok(String::new()), |role| self.grants(role))?;
-        let definition = self.fill(DEFINITION);
-        Ok(format!(
-            "BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\n\n{definition}\n\
-             REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;\n{grants}COMMIT;\n"
-        ))
+        Ok(format!("BEGIN;\n{}{grants}COMMIT;\n", self.definition()))
+    }
+
+    /// Returns the statements that create the tables and functions, without a transaction around them.
+    pub(crate) fn definition(&self) -> String {
+        let (schema, definition) = (&self.quoted, self.fill(DEFINITION));
+        format!(
+            "CREATE SCHEMA IF NOT EXISTS {schema};\n\n{definition}\n\
+             REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;\n"
+        )
     }
 
     /// Returns the statements that grant a role what a manager needs: to call its functions, but not to touch its
@@ -136,7 +143,7 @@ impl Schema {
         Ok(format!(
             "GRANT USAGE ON SCHEMA {schema} TO {role};\n\
              GRANT SELECT ON TABLE {} TO {role};\n\
-             GRANT EXECUTE ON FUNCTION {schema}.version(), {schema}.unlock(text, text, bigint) TO {role};\n",
+             GRANT EXECUTE ON FUNCTION {schema}.version(), {schema}.{UNLOCK} TO {role};\n",
             tables.join(", ")
         ))
     }
@@ -159,7 +166,7 @@ impl fmt::Display for Schema {
     }
 }
 
-fn quoted(name: &str) -> Result<String, InvalidSchema> {
+pub(crate) fn quoted(name: &str) -> Result<String, InvalidSchema> {
     if name.is_empty() || name.len() > LONGEST || name.contains('\0') {
         return Err(InvalidSchema);
     }

@@ -19,7 +19,6 @@ use tokio_postgres::{
 use crate::{
     config::{Config, Route},
     errors,
-    schema::VERSION,
     worker::Worker,
 };
 
@@ -223,26 +222,7 @@ impl Keeper {
         let statement = schema.fill("SELECT {schema}.version(), pg_is_in_recovery()");
         let row = client.query_typed_one(&statement, &[]).await;
         let row = row.map_err(|error| errors::of_request(&error, schema).unsent())?;
-        let found: i32 = row.get(0);
-        if found != VERSION {
-            let text = format!(
-                "schema `{schema}` has version {found} of dlock's tables, and this program needs version {VERSION}; \
-                 {}",
-                if found < VERSION {
-                    "the tables have to be made anew"
-                } else {
-                    "update the program"
-                }
-            );
-            let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
-            return Err(error.unsent());
-        }
-        if row.get(1) {
-            let text = "the server is a standby; point dlock at the primary server";
-            let error = StoreError::new(StoreErrorKind::ReadOnly, text).with_advice();
-            return Err(error.unsent());
-        }
-        Ok(())
+        errors::check(schema, row.get(0), row.get(1))
     }
 
     /// Offers the connection to requests, until it breaks or does not answer.

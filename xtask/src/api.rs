@@ -34,7 +34,7 @@ struct Library {
     name: &'static str,
 }
 
-const LIBRARIES: [Library; 4] = [
+const LIBRARIES: [Library; 5] = [
     Library {
         package: "dlock-rs",
         name: "dlock",
@@ -50,6 +50,10 @@ const LIBRARIES: [Library; 4] = [
     Library {
         package: "dlock-conformance",
         name: "dlock_conformance",
+    },
+    Library {
+        package: "dlock-postgres",
+        name: "dlock_postgres",
     },
 ];
 

@@ -26,10 +26,11 @@ const BESIDE: [Step; 5] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 4] = [
+const PUBLISHED: [&str; 5] = [
     "dlock",
     "dlock_conformance",
     "dlock_macros",
+    "dlock_postgres",
     "dlock_runtime",
 ];
 

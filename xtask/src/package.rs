@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_packages_are_published() {
+    fn six_packages_are_published() {
         let packages = published().expect("cargo describes the workspace");
         let mut names: Vec<_> = packages.iter().map(|it| it.name.as_str()).collect();
         names.sort_unstable();
@@ -225,6 +225,7 @@ mod tests {
                 "dlock-cli",
                 "dlock-conformance",
                 "dlock-macros",
+                "dlock-postgres",
                 "dlock-rs",
                 "dlock-runtime"
             ]
@@ -237,6 +238,7 @@ mod tests {
             "dlock-cli",
             "dlock-conformance",
             "dlock-macros",
+            "dlock-postgres",
             "dlock-runtime",
         ] {
             check_licences(&cargo::root().join(folder)).expect("the links to the licences work");

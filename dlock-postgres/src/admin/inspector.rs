@@ -1,0 +1,337 @@
+//! An operator's view of the locks in a schema.
+
+use std::{
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock_runtime::{
+    ConnectError, LockKey,
+    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, ServerReport, Unlocked},
+    store::{OwnerId, StoreError, StoreErrorKind, StoreOptions},
+};
+use tokio::time::{Instant, sleep_until};
+
+use super::{
+    link::{Link, field},
+    page::{self, Page},
+    pattern::Pattern,
+    report, unlock,
+};
+use crate::config::Config;
+
+/// The name of an inspector's connection. It is not that of a process with locks.
+const NAME: &str = "dlock operator";
+
+/// Per unit of the server's time, this many units of pause follow: 5 % are used.
+const PAUSES: u32 = 19;
+
+/// The longest pause. A page that takes longer than a twentieth of it was read by a server without time to spare.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The names that managers give to their connections, unless the URL has another `application_name`.
+const PROCESSES: &str = "SELECT count(DISTINCT a.application_name) FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.application_name ~ '^[^ ]+/[0-9]+$'";
+
+/// About how many keys a walk will read.
+const ESTIMATE: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relname IN ('holder', 'waiter')";
+
+/// Inspects the locks in a schema of a PostgreSQL database, and force-releases a lock.
+///
+/// Its connection is read-only, and lists locks in pages of 500 keys. Between two pages it pauses, so that listings use at most
+/// 5 % of the server's time. A forced release uses a connection of its own.
+///
+/// PostgreSQL sends a message about a grant to its waiter only, so [`hand_offs`](Inspect::hand_offs) is `Unsupported`.
+/// Processes leave no records: holders and waiters have labels, and [`Overview::process_count`] is the number of labels among
+/// the names of the connections to the database. Processes behind a pooler, or with an `application_name` of their own in
+/// the URL, are not counted.
+///
+/// ```no_run
+/// use dlock_postgres::admin::PostgresInspector;
+/// use dlock_runtime::{admin::Inspect, store::StoreOptions};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let url = "postgres://operations@db.internal/shop";
+/// let inspector = PostgresInspector::connect(url, &StoreOptions::default()).await?;
+/// for lock in inspector.locks(Some("order:*")).await? {
+///     println!("{}: {} wait", lock.key, lock.waiter_count);
+/// }
+/// # Ok(()) }
+/// ```
+pub struct PostgresInspector {
+    link: Link,
+    budget: Budget,
+}
+
+impl PostgresInspector {
+    /// Connects to the server of `url`, and checks that the tables of dlock are there and the server is not a standby. It
+    /// must be called on a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL is invalid, the server does not answer in time or refuses the login, or the tables are
+    /// missing or of another version.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn connect(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
+        Self::connect_by(url, options, true).await
+    }
+
+    /// Connects as [`connect`](Self::connect) does, but accepts a server without the tables, and a standby: for
+    /// [`servers`](Inspect::servers), which reports them.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL is invalid, or the server does not answer in time or refuses the login.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection.
+    pub async fn connect_unchecked(
+        url: &str,
+        options: &StoreOptions,
+    ) -> Result<Self, ConnectError> {
+        Self::connect_by(url, options, false).await
+    }
+
+    async fn connect_by(
+        url: &str,
+        options: &StoreOptions,
+        checks: bool,
+    ) -> Result<Self, ConnectError> {
+        let mut options = options.clone();
+        NAME.clone_into(&mut options.label);
+        let link = Link::new(Config::parse(url, &options)?, checks);
+        if let Err(reason) = link.connected().await {
+            let url = link.config().shown.clone();
+            return Err(ConnectError::Unavailable { url, reason });
+        }
+        Ok(Self {
+            link,
+            budget: Budget::default(),
+        })
+    }
+
+    async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+        let pattern = Pattern::of(pattern);
+        let _shown = Walking(&self.budget);
+        self.budget.show(Some(0.0));
+        let schema = self.link.config().schema.name();
+        let rows = self
+            .link
+            .ask(ESTIMATE, &[(&schema, tokio_postgres::types::Type::TEXT)])
+            .await?;
+        let expected: i64 = rows.first().map_or(Ok(0), |row| field(row, 0, "rows"))?;
+        let (mut locks, mut after, mut done) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = self
+                .budget
+                .spend(page::walk(&self.link, &after, &pattern))
+                .await?;
+            locks.extend(page.locks);
+            done += page.keys;
+            self.budget.show(Some(part(done, expected)));
+            match page.last {
+                Some(last) => after = last,
+                None => return Ok(locks),
+            }
+        }
+    }
+
+    async fn list_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
+        let mut keys: Vec<_> = keys.iter().map(LockKey::as_str).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut locks = Vec::new();
+        for some in keys.chunks(usize::try_from(page::ROWS).unwrap_or(usize::MAX)) {
+            let read = page::of_keys(&self.link, some);
+            locks.extend(self.budget.spend(read).await?.locks);
+        }
+        Ok(locks)
+    }
+
+    async fn count_processes(&self) -> Result<Option<usize>, StoreError> {
+        if self.link.connected().await?.is_pooled {
+            return Ok(None);
+        }
+        let rows = self.link.ask(PROCESSES, &[]).await?;
+        let count: i64 = rows.first().map_or(Ok(0), |row| field(row, 0, "count"))?;
+        Ok(usize::try_from(count).ok())
+    }
+}
+
+impl Inspect for PostgresInspector {
+    fn locks<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.list(pattern))
+    }
+
+    fn locks_of<'a>(
+        &'a self,
+        keys: &'a [LockKey],
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.list_of(keys))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        key: &'a LockKey,
+    ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
+        Box::pin(async move {
+            let mut page = page::of_keys(&self.link, &[key.as_str()]).await?;
+            Ok(page.locks.pop())
+        })
+    }
+
+    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            let mut overview = Overview::default();
+            overview.locks = self.list(None).await?;
+            overview.process_count = self.count_processes().await?;
+            Ok(overview)
+        })
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        seen: &'a LockInfo,
+        holder: Option<OwnerId>,
+    ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
+        Box::pin(unlock::unlock(self.link.config(), seen, holder))
+    }
+
+    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+        let text = "PostgreSQL sends a message about a grant to its waiter only; grants are found by reading the locks";
+        let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
+        Box::pin(std::future::ready(Err(error.unsent())))
+    }
+
+    fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
+        Box::pin(async move { vec![report::report(&self.link).await] })
+    }
+
+    fn progress(&self) -> Option<f64> {
+        *self.budget.progress()
+    }
+
+    fn lift_limit(&self) {
+        self.budget.is_lifted.store(true, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for PostgresInspector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresInspector")
+            .field(self.link.config())
+            .finish()
+    }
+}
+
+/// The limit on the server's time, for all listings together.
+#[derive(Default)]
+struct Budget {
+    is_lifted: AtomicBool,
+    /// The end of the pause after the last page.
+    free: tokio::sync::Mutex<Option<Instant>>,
+    progress: Mutex<Option<f64>>,
+}
+
+impl Budget {
+    /// Reads a page when it is time to.
+    async fn spend(
+        &self,
+        read: impl Future<Output = Result<Page, StoreError>>,
+    ) -> Result<Page, StoreError> {
+        if self.is_lifted.load(Ordering::Relaxed) {
+            return read.await;
+        }
+        let mut free = self.free.lock().await;
+        if let Some(free) = *free {
+            sleep_until(free).await;
+        }
+        let page = read.await?;
+        *free = Some(Instant::now() + (page.took * PAUSES).min(LONGEST_PAUSE));
+        Ok(page)
+    }
+
+    fn show(&self, progress: Option<f64>) {
+        *self.progress() = progress;
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, Option<f64>> {
+        // It is one value: every change is complete.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A listing that is under way. Dropped, also unfinished, it has no progress any more.
+struct Walking<'a>(&'a Budget);
+
+impl Drop for Walking<'_> {
+    fn drop(&mut self) {
+        self.0.show(None);
+    }
+}
+
+/// The completed part. The expected number may be too small, or 0 if the tables were never counted.
+#[allow(clippy::cast_precision_loss, reason = "it is shown in percent")]
+fn part(done: u64, expected: i64) -> f64 {
+    match u64::try_from(expected) {
+        Ok(expected) if expected > done => done as f64 / expected as f64,
+        _ if expected > 0 => 0.99,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_is_never_complete_before_its_end() {
+        for (done, expected, shown) in [
+            (0, 0, 0.0),
+            (500, 0, 0.0),
+            (500, 1000, 0.5),
+            (500, 400, 0.99),
+            (0, -1, 0.0),
+        ] {
+            let part = part(done, expected);
+            assert!((part - shown).abs() < 1e-9, "{done} of {expected}: {part}");
+        }
+    }
+
+    fn page(took: Duration) -> Page {
+        Page {
+            locks: Vec::new(),
+            last: None,
+            keys: 0,
+            took,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_twentieth_of_the_time_is_used_unless_the_limit_is_lifted() {
+        let budget = Budget::default();
+        let began = Instant::now();
+        for after in [0, 190, 380, 2380] {
+            let took = Duration::from_millis(if after == 380 { 1000 } else { 10 });
+            budget.spend(async { Ok(page(took)) }).await.unwrap();
+            assert_eq!(began.elapsed(), Duration::from_millis(after));
+        }
+        budget.is_lifted.store(true, Ordering::Relaxed);
+        let read = budget.spend(async { Ok(page(Duration::ZERO)) });
+        read.await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_millis(2380));
+    }
+}

@@ -1,0 +1,199 @@
+//! A connection for operators, made when it is needed and again when it has broken.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+use tokio::{sync::Mutex, time::timeout};
+use tokio_postgres::{
+    Client, Error, Row, Socket,
+    tls::{MakeTlsConnect, NoTls},
+    types::{ToSql, Type},
+};
+
+use crate::{config::Config, errors};
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Every transaction is read-only.
+    Reading,
+    /// Forced releases and migrations.
+    Writing,
+}
+
+impl Purpose {
+    /// The settings of the connection, whatever those of the role are. Poolers do not accept them.
+    fn settings(self) -> &'static str {
+        match self {
+            // The statements read some rows by an index. A plan for tables of unknown size would read all.
+            Self::Reading => {
+                "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=on \
+                 -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
+            }
+            Self::Writing => {
+                "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
+            }
+        }
+    }
+}
+
+/// A new connection.
+pub(super) struct Connected {
+    pub(super) client: Client,
+    /// `true` if a pooler has refused the settings of the connection.
+    pub(super) is_pooled: bool,
+}
+
+/// Connects within the time limit of `config`. The bytes are moved by a task of the current runtime, which ends when the
+/// client is dropped.
+pub(super) async fn connect(config: &Config, purpose: Purpose) -> Result<Connected, StoreError> {
+    let limit = config.connect_limit;
+    match timeout(limit, connect_at_last(config, purpose)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(StoreError::timed_out(limit).unsent()),
+    }
+}
+
+async fn connect_at_last(config: &Config, purpose: Purpose) -> Result<Connected, StoreError> {
+    let mut is_pooled = false;
+    loop {
+        let mut target = config.requests.config.clone();
+        if !is_pooled {
+            let own = target.get_options().unwrap_or_default();
+            target.options(format!("{} {own}", purpose.settings()));
+        }
+        let opened = match &config.requests.tls {
+            Some(tls) => open(&target, tls.clone()).await,
+            None => open(&target, NoTls).await,
+        };
+        match opened {
+            Ok(client) => return Ok(Connected { client, is_pooled }),
+            Err(error) if !is_pooled && errors::refuses_settings(&error) => is_pooled = true,
+            Err(error) => return Err(errors::of_connecting(&error, &config.schema)),
+        }
+    }
+}
+
+async fn open<T>(target: &tokio_postgres::Config, tls: T) -> Result<Client, Error>
+where
+    T: MakeTlsConnect<Socket>,
+    T::Stream: Send + 'static,
+{
+    let (client, connection) = target.connect(tls).await?;
+    // Its error is also that of the requests.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(client)
+}
+
+/// The connection of an inspector, which only reads.
+pub(super) struct Link {
+    config: Config,
+    /// `false` if a schema of any version will do, and a standby.
+    checks: bool,
+    connected: Mutex<Option<Arc<Connected>>>,
+}
+
+impl Link {
+    pub(super) fn new(config: Config, checks: bool) -> Self {
+        Self {
+            config,
+            checks,
+            connected: Mutex::default(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns the connection, after making it if there is none.
+    pub(super) async fn connected(&self) -> Result<Arc<Connected>, StoreError> {
+        let mut slot = self.connected.lock().await;
+        if let Some(known) = slot.as_ref().filter(|it| !it.client.is_closed()) {
+            return Ok(known.clone());
+        }
+        *slot = None;
+        let made = Arc::new(connect(&self.config, Purpose::Reading).await?);
+        if self.checks {
+            self.check(&made.client).await.map_err(StoreError::unsent)?;
+        }
+        Ok(slot.insert(made).clone())
+    }
+
+    /// Sends one statement, whose parts `{schema}` are filled in, and returns its rows.
+    pub(super) async fn ask(
+        &self,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let connected = self.connected().await?;
+        let answer = self.ask_on(&connected.client, statement, parameters).await;
+        if let Err(error) = &answer
+            && matches!(
+                error.kind(),
+                StoreErrorKind::TimedOut | StoreErrorKind::Disconnected
+            )
+        {
+            *self.connected.lock().await = None;
+        }
+        answer
+    }
+
+    async fn ask_on(
+        &self,
+        client: &Client,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let Config {
+            schema,
+            response_limit: limit,
+            ..
+        } = &self.config;
+        within(*limit, schema, async {
+            client
+                .query_typed(&schema.fill(statement), parameters)
+                .await
+        })
+        .await
+    }
+
+    /// Checks that the tables are there, are of this version, and can be read.
+    async fn check(&self, client: &Client) -> Result<(), StoreError> {
+        let statement = "SELECT {schema}.version(), pg_is_in_recovery()";
+        let rows = self.ask_on(client, statement, &[]).await?;
+        let row = rows.first().ok_or_else(|| unreadable("no version"))?;
+        errors::check(
+            &self.config.schema,
+            field(row, 0, "version")?,
+            field(row, 1, "standby")?,
+        )
+    }
+}
+
+/// Waits for the answer of a request, but not longer than `limit`.
+pub(super) async fn within<T>(
+    limit: Duration,
+    schema: &crate::Schema,
+    asked: impl Future<Output = Result<T, Error>>,
+) -> Result<T, StoreError> {
+    match timeout(limit, asked).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(errors::of_request(&error, schema)),
+        Err(_) => Err(StoreError::timed_out(limit)),
+    }
+}
+
+/// Returns a field of a row.
+pub(super) fn field<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    index: usize,
+    name: &str,
+) -> Result<T, StoreError> {
+    let value = row.try_get(index);
+    value.map_err(|error| unreadable(&format!("`{name}`: {error}")))
+}
+
+pub(super) fn unreadable(reason: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::BadAnswer, reason)
+}

@@ -1,0 +1,224 @@
+//! Creates the tables and functions of dlock in a database, as far as they are not there.
+
+use dlock_runtime::{
+    ConnectError,
+    store::{StoreError, StoreErrorKind, StoreOptions},
+};
+use tokio_postgres::{Client, Error};
+
+use super::link::{Purpose, connect, within};
+use crate::{InvalidSchema, Schema, config::Config, errors, schema::VERSION};
+
+/// Two migrations at the same time wait for each other by this advisory lock. It is the ASCII of `dlock`.
+const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(431316165483)";
+
+/// The statements that create the tables of dlock in a schema, with the permissions of some roles.
+///
+/// ```
+/// use dlock_postgres::{Schema, admin::Migration};
+///
+/// let migration = Migration::new(Schema::new("dlock")?).role("shop")?.operator_role("operations")?;
+/// let script = migration.script();
+/// assert!(script.starts_with("BEGIN;") && script.ends_with("COMMIT;\n"));
+/// assert!(script.contains("GRANT SELECT ON TABLE"));
+/// # Ok::<(), dlock_postgres::InvalidSchema>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Migration {
+    schema: Schema,
+    grants: String,
+}
+
+/// The result of a [`Migration`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Migrated {
+    /// The tables were created.
+    Created {
+        /// The version of the schema.
+        version: i32,
+    },
+    /// The tables were there. Only the permissions were granted.
+    AlreadyThere {
+        /// The version of the schema.
+        version: i32,
+    },
+}
+
+/// The reason why a [`Migration`] changed nothing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// The URL is invalid, or the server cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The schema has another version of the tables.
+    #[error("{0}")]
+    OtherVersion(String),
+    /// The database refused a statement, and rolled all of them back.
+    #[error("{0}")]
+    Refused(String),
+    /// The server did not answer, and it is unknown whether the tables were created. Apply the migration again.
+    #[error("{0}; apply the migration again: it says what is there")]
+    Unknown(StoreError),
+}
+
+impl Migration {
+    /// Creates the migration of a schema, without permissions for other roles than the owner.
+    #[must_use]
+    pub fn new(schema: Schema) -> Self {
+        Self {
+            schema,
+            grants: String::new(),
+        }
+    }
+
+    /// Creates the migration of the schema that `url` names, or else the namespace of `options`.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidUrl`] if the URL is invalid.
+    pub fn for_url(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
+        Ok(Self::new(Config::parse(url, options)?.schema))
+    }
+
+    /// Adds the permissions that a process with locks needs.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSchema`] if no role can have this name.
+    pub fn role(mut self, role: &str) -> Result<Self, InvalidSchema> {
+        self.grants += &self.schema.grants(role)?;
+        Ok(self)
+    }
+
+    /// Adds the permissions that operators need.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidSchema`] if no role can have this name.
+    pub fn operator_role(mut self, role: &str) -> Result<Self, InvalidSchema> {
+        self.grants += &self.schema.operator_grants(role)?;
+        Ok(self)
+    }
+
+    /// Returns the schema.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the statements for an empty schema, in one transaction.
+    #[must_use]
+    pub fn script(&self) -> String {
+        format!(
+            "BEGIN;\n{}{}COMMIT;\n",
+            self.schema.definition(),
+            self.grants
+        )
+    }
+
+    /// Applies the migration to the database of `url` in one transaction: all of it, or nothing. If the tables are there
+    /// already in this version, it grants the permissions only. It must be called on a runtime of tokio.
+    ///
+    /// # Errors
+    ///
+    /// [`MigrateError`]. Nothing was changed, except if it is [`Unknown`](MigrateError::Unknown).
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, all or none of the statements may have been applied.
+    ///
+    /// ```no_run
+    /// use dlock_postgres::{Schema, admin::Migration};
+    /// use dlock_runtime::store::StoreOptions;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let migration = Migration::new(Schema::new("dlock")?).role("shop")?;
+    /// let url = "postgres://owner@db.internal/shop";
+    /// println!("{:?}", migration.apply(url, &StoreOptions::default()).await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn apply(&self, url: &str, options: &StoreOptions) -> Result<Migrated, MigrateError> {
+        let mut config = Config::parse(url, options)?;
+        config.schema = self.schema.clone();
+        let connected = connect(&config, Purpose::Writing).await;
+        let client = connected
+            .map_err(|reason| ConnectError::Unavailable {
+                url: config.shown.clone(),
+                reason,
+            })?
+            .client;
+        let step = async |statements: &str| {
+            let asked = async { Ok(client.batch_execute(statements).await) };
+            match within(config.response_limit, &config.schema, asked).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(self.refused(&error)),
+                Err(error) => Err(MigrateError::Unknown(error)),
+            }
+        };
+        step("BEGIN READ WRITE").await?;
+        step(ONE_AT_A_TIME).await?;
+        let migrated = match self.found(&client).await? {
+            None => {
+                step(&self.schema.definition()).await?;
+                Migrated::Created { version: VERSION }
+            }
+            Some(VERSION) => Migrated::AlreadyThere { version: VERSION },
+            Some(other) => {
+                let text = errors::other_version(&self.schema, other);
+                return Err(MigrateError::OtherVersion(text));
+            }
+        };
+        step(&self.grants).await?;
+        step("COMMIT").await?;
+        Ok(migrated)
+    }
+
+    /// Returns the version of the tables that are there.
+    async fn found(&self, client: &Client) -> Result<Option<i32>, MigrateError> {
+        let is_there =
+            "SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+             WHERE n.nspname = $1 AND p.proname = 'version')";
+        let name = self.schema.name();
+        let asked = client
+            .query_typed_one(is_there, &[(&name, tokio_postgres::types::Type::TEXT)])
+            .await;
+        let is_there: bool = asked
+            .and_then(|row| row.try_get(0))
+            .map_err(|error| self.refused(&error))?;
+        if !is_there {
+            return Ok(None);
+        }
+        let version = self.schema.fill("SELECT {schema}.version()");
+        let row = client.query_typed_one(&version, &[]).await;
+        let found = row.and_then(|row| row.try_get(0));
+        found.map(Some).map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &Error) -> MigrateError {
+        let Some(refusal) = error.as_db_error() else {
+            return MigrateError::Unknown(StoreError::new(
+                StoreErrorKind::Disconnected,
+                error.to_string(),
+            ));
+        };
+        let (schema, message) = (&self.schema, refusal.message());
+        let advice = match refusal.code().code() {
+            "42501" => {
+                "apply it as the owner of the database or of the schema, or have it printed with `--print` for an \
+                 administrator; `GRANT CREATE ON DATABASE … TO …` permits a role to create the schema"
+                    .to_owned()
+            }
+            "42704" => "create the role first, with `CREATE ROLE … LOGIN`".to_owned(),
+            "42P07" | "42723" | "42710" => format!(
+                "schema `{schema}` has objects of the same names that are not dlock's: choose another schema"
+            ),
+            "25006" => "point dlock at the primary server, and not at a standby".to_owned(),
+            code => format!("the code is {code}"),
+        };
+        MigrateError::Refused(format!(
+            "the tables of dlock were not created in schema `{schema}`: {message}; {advice}"
+        ))
+    }
+}

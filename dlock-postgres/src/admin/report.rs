@@ -1,0 +1,152 @@
+//! Reads the state of the server: settings, clock, round trips, permissions, and the transactions that hold leases.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use dlock_runtime::{
+    admin::{ClockReading, ServerReport},
+    store::StoreError,
+};
+use tokio_postgres::types::Type;
+
+use super::{
+    grants,
+    link::{Link, field},
+    relied,
+};
+use crate::{config::Listen, schema::VERSION};
+
+/// Settings, as the server reports them to any user.
+const SETTINGS: &str = "SELECT s.name, s.setting FROM pg_settings s WHERE s.name IN (
+    'server_version', 'server_version_num', 'max_connections', 'superuser_reserved_connections', 'synchronous_commit',
+    'synchronous_standby_names', 'fsync', 'full_page_writes', 'idle_in_transaction_session_timeout', 'autovacuum')
+    UNION ALL SELECT 'in_recovery', CASE WHEN pg_is_in_recovery() THEN 'on' ELSE 'off' END
+    UNION ALL SELECT 'user', current_user::text
+    UNION ALL SELECT 'database', current_database()::text
+    UNION ALL SELECT 'connections', sum(d.numbackends)::text FROM pg_stat_database d
+    UNION ALL SELECT 'reads_all_stats', pg_has_role('pg_read_all_stats', 'USAGE')::text";
+
+/// The rows of dlock's tables, as autovacuum counts them.
+const TABLES: &str = "SELECT c.relname::text, s.n_live_tup, s.n_dead_tup,
+        coalesce(c.reloptions @> ARRAY['autovacuum_enabled=false'], false)
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_stat_all_tables s ON s.relid = c.oid
+    WHERE n.nspname = $1 AND c.relname IN ('lock', 'holder', 'waiter')";
+
+const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// The number of round trips that are measured.
+const SAMPLES: usize = 20;
+
+/// Reports on the server. What cannot be read is absent.
+pub(super) async fn report(link: &Link) -> ServerReport {
+    let mut report = ServerReport::new(link.config().shown.clone());
+    if let Err(failure) = fill(link, &mut report).await {
+        report.failure = Some(failure);
+    }
+    report
+}
+
+/// Fails only if the server cannot be asked at all.
+async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> {
+    let config = link.config();
+    let is_pooled = link.connected().await?.is_pooled;
+    for row in link.ask(SETTINGS, &[]).await? {
+        report
+            .info
+            .insert(field(&row, 0, "name")?, field(&row, 1, "setting")?);
+    }
+    tell(&mut report.info, "product", &"PostgreSQL");
+    tell(&mut report.info, "schema", &config.schema.name());
+    tell(&mut report.info, "needed_version", &VERSION);
+    tell(&mut report.info, "pooled", &is_pooled);
+    let listens = match config.listen {
+        Listen::Direct => "direct",
+        Listen::Always => "other",
+        Listen::Never => "off",
+    };
+    tell(&mut report.info, "listen", &listens);
+    measure(link, report).await?;
+    let user = report.info.get("user").cloned().unwrap_or_default();
+    let grants = grants::grants(link, &user).await?;
+    tell(&mut report.info, "has_schema", &grants.is_there);
+    tell(&mut report.info, "reads_tables", &grants.reads_tables);
+    report.denied = grants.denied;
+    if !grants.is_there {
+        return Ok(());
+    }
+    if grants.reads_version {
+        let rows = link.ask("SELECT {schema}.version()", &[]).await?;
+        if let Some(row) = rows.first() {
+            tell(
+                &mut report.info,
+                "schema_version",
+                &field::<i32>(row, 0, "version")?,
+            );
+        }
+    }
+    let schema = config.schema.name();
+    for row in link.ask(TABLES, &[(&schema, Type::TEXT)]).await? {
+        let name: String = field(&row, 0, "relname")?;
+        tell(
+            &mut report.info,
+            &format!("{name}_live"),
+            &field::<i64>(&row, 1, "live")?,
+        );
+        tell(
+            &mut report.info,
+            &format!("{name}_dead"),
+            &field::<i64>(&row, 2, "dead")?,
+        );
+        tell(
+            &mut report.info,
+            &format!("{name}_unvacuumed"),
+            &field::<bool>(&row, 3, "off")?,
+        );
+    }
+    // The row of a lease is needed to say which transaction it is, but not to say that there is one.
+    if grants.reads_tables {
+        let connected = link.connected().await?;
+        let relying = relied::relying(config, &connected.client, "").await?;
+        tell(&mut report.info, "relying", &relying.len());
+        for (index, it) in relying.iter().enumerate() {
+            let seconds = it
+                .seconds
+                .map_or_else(|| "?".to_owned(), |it| it.to_string());
+            let text = format!(
+                "pid={},seconds={seconds},state={},user={},application={}",
+                it.pid, it.state, it.user, it.application
+            );
+            tell(&mut report.info, &format!("relying{index}"), &text);
+        }
+    }
+    Ok(())
+}
+
+/// Measures round trips, and the clock by the shortest of them.
+async fn measure(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> {
+    for _ in 0..SAMPLES {
+        let (sent, at) = (Instant::now(), SystemTime::now());
+        let rows = link.ask(NOW, &[]).await?;
+        let took = sent.elapsed();
+        let shortest = report.round_trips.iter().min().copied();
+        report.round_trips.push(took);
+        if shortest.is_none_or(|it| took < it)
+            && let Some(row) = rows.first()
+        {
+            let theirs: i64 = field(row, 0, "time")?;
+            let ours = at.duration_since(UNIX_EPOCH).unwrap_or_default() + took / 2;
+            let ours = i64::try_from(ours.as_micros()).unwrap_or(i64::MAX);
+            let reading =
+                ClockReading::new(theirs - ours, (took / 2).max(Duration::from_micros(1)));
+            report.clock = Some(reading);
+        }
+    }
+    Ok(())
+}
+
+fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
+    info.insert(name.to_owned(), value.to_string());
+}
