@@ -53,6 +53,7 @@ impl Cli {
             Command::Top(args) => commands::top::run(&global, &args).await,
             Command::Doctor(args) => commands::doctor::run(&global, &args).await,
             Command::Bench(args) => commands::bench::run(&global, &args).await,
+            Command::Postgres(args) => commands::postgres::run(&global, args).await,
             Command::Completions(args) => commands::completions::run(&args, &Self::command()),
             #[cfg(unix)]
             Command::Watchdog(args) => commands::run::watch_over(&args).await,
@@ -72,6 +73,7 @@ pub(crate) enum Command {
     Top(commands::top::TopArgs),
     Doctor(commands::doctor::DoctorArgs),
     Bench(commands::bench::BenchArgs),
+    Postgres(commands::postgres::PostgresArgs),
     /// Prints a completion script for a shell
     Completions(commands::completions::CompletionsArgs),
     /// Ends the command of a `dlock run` that was stopped or killed

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod inspect;
 pub(crate) mod ls;
+pub(crate) mod postgres;
 #[cfg(unix)]
 pub(crate) mod run;
 pub(crate) mod top;

@@ -9,7 +9,7 @@ use std::{
 
 use dlock::{
     LockKey, StoreError,
-    admin::{Inspector, LockInfo, Overview},
+    admin::{Inspect, LockInfo, Overview},
 };
 use tokio::{
     task::JoinSet,
@@ -20,15 +20,15 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) locks: Vec<LockInfo>,
-    /// The number of processes at the last complete scan.
-    pub(crate) processes: usize,
+    /// The number of processes at the last complete scan, if the store can tell.
+    pub(crate) processes: Option<usize>,
     /// The time that a scan of all keys takes, if it is longer than the interval. A change without a message
     /// is noticed with this delay.
     pub(crate) lag: Option<Duration>,
 }
 
 pub(crate) struct Follower {
-    inspector: Arc<Inspector>,
+    inspector: Arc<dyn Inspect>,
     pattern: Option<String>,
     /// The scan that is under way, if there is one. It continues between two calls, and returns its duration too.
     walk: JoinSet<Result<(Overview, Duration), StoreError>>,
@@ -38,7 +38,7 @@ pub(crate) struct Follower {
     known: BTreeMap<LockKey, u64>,
     /// `true` after the first complete scan.
     knows_all: bool,
-    processes: usize,
+    processes: Option<usize>,
     lag: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ const ENOUGH: usize = 1000;
 
 impl Follower {
     /// Returns a follower of the locks whose keys match `pattern`.
-    pub(crate) fn new(inspector: Arc<Inspector>, pattern: Option<String>) -> Self {
+    pub(crate) fn new(inspector: Arc<dyn Inspect>, pattern: Option<String>) -> Self {
         Self {
             inspector,
             pattern,
@@ -59,7 +59,7 @@ impl Follower {
             walks: 0,
             known: BTreeMap::new(),
             knows_all: false,
-            processes: 0,
+            processes: None,
             lag: None,
         }
     }
@@ -100,7 +100,7 @@ impl Follower {
             () = sleep(patience), if self.knows_all => return self.look_again().await,
         };
         self.knows_all = true;
-        self.processes = walked.processes.len();
+        self.processes = walked.process_count;
         self.lag = (took > patience).then_some(took);
         self.know(&walked.locks);
         // A lock that is free at the moment is kept for one more scan.
@@ -160,7 +160,7 @@ impl Follower {
 mod tests {
     use std::future::pending;
 
-    use dlock::{LockManager, store::redis::RedisConfig};
+    use dlock::{LockManager, admin::Inspector, store::redis::RedisConfig};
     use dlock_testkit::RedisServer;
 
     use super::*;

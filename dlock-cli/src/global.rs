@@ -11,10 +11,11 @@ const OF_ALL: &str = "Global options";
 pub(crate) struct Global {
     /// The URL of the server or servers:
     /// `redis://host:6379`, `redis-sentinel://h1,h2/service`,
-    /// `redis-cluster://h1,h2`, `redlock://h1,h2,h3`, or
-    /// `rediss://host` for TLS. Other users of the machine can
-    /// see arguments: set the password in `DLOCK_PASSWORD`, and
-    /// the user in `DLOCK_USER` unless it is the default user
+    /// `redis-cluster://h1,h2`, `redlock://h1,h2,h3`,
+    /// `rediss://host` for TLS, or `postgres://host/database`.
+    /// Other users of the machine can see arguments: set the
+    /// password in `DLOCK_PASSWORD`, and the user in
+    /// `DLOCK_USER` unless it is the default user
     #[arg(
         long,
         verbatim_doc_comment,
@@ -27,8 +28,15 @@ pub(crate) struct Global {
         value_parser = NonEmptyStringValueParser::new()
     )]
     pub(crate) url: String,
-    /// The prefix of all keys of dlock on the server
-    #[arg(long, global = true, help_heading = OF_ALL, default_value = "dlock")]
+    /// The prefix of all keys of dlock on the server; in
+    /// PostgreSQL the schema
+    #[arg(
+        long,
+        global = true,
+        verbatim_doc_comment,
+        help_heading = OF_ALL,
+        default_value = "dlock"
+    )]
     pub(crate) namespace: String,
     /// Stores each lock at its own name, where third-party
     /// clients use it too

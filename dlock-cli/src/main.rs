@@ -8,6 +8,7 @@ mod follow;
 mod global;
 mod interrupt;
 mod log;
+mod login;
 mod output;
 mod progress;
 mod text;

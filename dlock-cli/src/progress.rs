@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::admin::Inspector;
+use dlock::admin::Inspect;
 use ratatui::crossterm::{
     cursor::MoveToColumn,
     queue,
@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(300);
 /// error, which is removed at the end. Without a terminal there is no such line.
 pub(crate) async fn with_progress<T>(
     global: &Global,
-    inspector: &Inspector,
+    inspector: &dyn Inspect,
     hint: &str,
     scan: impl Future<Output = T>,
 ) -> T {
@@ -52,7 +52,7 @@ pub(crate) async fn with_progress<T>(
 }
 
 /// Returns the progress of the scan that is under way, in percent.
-pub(crate) fn percent(inspector: &Inspector) -> Option<u8> {
+pub(crate) fn percent(inspector: &dyn Inspect) -> Option<u8> {
     let parts = inspector.progress()? * 100.0;
     // The result follows at once, so 100 % is never shown.
     (0..100).rev().find(|&it| f64::from(it) <= parts)

@@ -48,6 +48,7 @@ pub(crate) struct HolderView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct WaiterView {
     pub(crate) owner: String,
+    pub(crate) label: Option<String>,
     /// `exclusive`, `shared` or `permits`.
     pub(crate) mode: String,
     /// The number of permits, of which it wants one.
@@ -176,6 +177,7 @@ impl WaiterView {
         let (mode, permits) = mode_of(waiter.mode);
         Self {
             owner: waiter.owner.to_string(),
+            label: waiter.label.clone(),
             mode: mode.to_owned(),
             permits,
             process: waiter.process.as_ref().map(ProcessView::of),
@@ -186,8 +188,7 @@ impl WaiterView {
 
     /// Returns the name of the waiter, in printable characters.
     pub(crate) fn name(&self) -> String {
-        let name = self.process.as_ref().map_or(&self.owner, |it| &it.label);
-        printable(name).into_owned()
+        printable(self.label.as_ref().unwrap_or(&self.owner)).into_owned()
     }
 
     /// Describes what it wants, unless it is an exclusive lock.

@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 use dlock::{
     LockManager,
-    admin::{Deployment, Inspector, Layout, ServerReport},
+    admin::{Deployment, Inspect, Layout, ServerReport},
 };
 
 use self::{measure::Measured, report::Report};
@@ -44,7 +44,7 @@ pub(crate) struct BenchArgs {
 }
 
 pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failure> {
-    let inspector = Inspector::connect(global.config()).await?;
+    let inspector = global.inspector().await?;
     let servers = inspector.servers().await;
     let prefix = format!(
         "dlock-bench:{:016x}",
@@ -55,7 +55,7 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
     // Two managers behave like two processes: a grant between them goes through the server.
     let managers = [global.manager().await?, global.manager().await?];
     let measured = tokio::select! {
-        measured = measure_all(global, args, &inspector, &managers, &prefix) => measured,
+        measured = measure_all(global, args, &*inspector, &managers, &prefix) => measured,
         code = interrupted() => Err(Failure::new(Exit::Command(code), "interrupted")),
     };
     // Release all locks, also after a failure.
@@ -77,11 +77,12 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
 async fn measure_all(
     global: &Global,
     args: &BenchArgs,
-    inspector: &Inspector,
+    inspector: &dyn Inspect,
     [one, other]: &[LockManager; 2],
     prefix: &str,
 ) -> Result<Vec<Measured>, Failure> {
-    let is_quorum = Deployment::of(&global.config())?.layout == Layout::Quorum;
+    let is_quorum =
+        !global.is_postgres() && Deployment::of(&global.config())?.layout == Layout::Quorum;
     let key = |name: &str| format!("{prefix}:{name}");
     Ok(vec![
         measure::pings(inspector, is_quorum, args.seconds).await?,

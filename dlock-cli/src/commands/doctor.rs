@@ -8,6 +8,7 @@ mod report;
 use std::{
     env,
     io::{IsTerminal, stdout},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,8 +18,9 @@ use clap::{
 };
 use dlock::{
     ConnectError, MAX_TTL, MIN_TTL,
-    admin::{Deployment, Inspector, Layout},
+    admin::{Deployment, Inspect, Inspector, Layout},
 };
+use dlock_postgres::admin::PostgresInspector;
 
 use self::{
     facts::{Facts, LockFacts, ServerFacts},
@@ -73,22 +75,33 @@ pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Fail
 }
 
 async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
-    let deployment = Deployment::of(&global.config())?;
     let mut facts = Facts {
-        layout: deployment.layout,
+        layout: Layout::Single,
         ttl: args.ttl,
-        min_replicas: deployment.min_replicas,
-        sentinels: deployment.servers,
-        user: deployment.user.unwrap_or_else(user_of_environment),
+        min_replicas: 0,
+        sentinels: 0,
+        user: String::new(),
         raw_keys: global.raw_keys,
         servers: Vec::new(),
         locks: Err("no server could be read".to_owned()),
     };
-    match Inspector::connect(global.config()).await {
+    if !global.is_postgres() {
+        let deployment = Deployment::of(&global.config())?;
+        facts.layout = deployment.layout;
+        facts.min_replicas = deployment.min_replicas;
+        facts.sentinels = deployment.servers;
+        facts.user = deployment.user.unwrap_or_else(user_of_environment);
+    }
+    match connect(global).await? {
         Ok(inspector) => {
             let reports = inspector.servers().await;
             facts.servers = reports.into_iter().map(ServerFacts::from).collect();
-            facts.locks = locks(global, args, inspector).await;
+            // The user of PostgreSQL is known to the server.
+            let told = facts.servers.iter().find_map(|it| it.told("user"));
+            if let Some(user) = told.map(str::to_owned) {
+                facts.user = user;
+            }
+            facts.locks = locks(global, args, &*inspector).await;
         }
         // A server that is unavailable or refuses the login is a finding, like any other.
         Err(ConnectError::Unavailable { url, reason }) => {
@@ -103,6 +116,17 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
     Ok(facts)
 }
 
+/// Connects to the store, also if it lacks what locks need.
+async fn connect(global: &Global) -> Result<Result<Arc<dyn Inspect>, ConnectError>, Failure> {
+    if !global.is_postgres() {
+        let inspector = Inspector::connect(global.config()).await;
+        return Ok(inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>));
+    }
+    let options = global.options()?;
+    let inspector = PostgresInspector::connect_unchecked(&global.url, &options).await;
+    Ok(inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>))
+}
+
 /// The user for a URL without a login.
 fn user_of_environment() -> String {
     let named = env::var("DLOCK_USER").ok().filter(|it| !it.is_empty());
@@ -112,15 +136,15 @@ fn user_of_environment() -> String {
 async fn locks(
     global: &Global,
     args: &DoctorArgs,
-    mut inspector: Inspector,
+    inspector: &dyn Inspect,
 ) -> Result<LockFacts, String> {
     if args.fast {
-        inspector = inspector.at_full_speed();
+        inspector.lift_limit();
     }
     let advice = if args.fast { "" } else { SLOW };
-    let look = with_progress(global, &inspector, advice, inspector.overview());
+    let look = with_progress(global, inspector, advice, inspector.overview());
     let seen = look.await.map_err(|it| it.to_string())?;
-    Ok(LockFacts::of(&seen.locks, &seen.processes))
+    Ok(LockFacts::of(&seen))
 }
 
 fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {

@@ -3,7 +3,7 @@
 use std::{fmt::Write, time::SystemTime};
 
 use clap::Args;
-use dlock::{LockKey, admin::Inspector};
+use dlock::LockKey;
 
 use crate::{
     exit::{Exit, Failure},
@@ -25,7 +25,7 @@ pub(crate) struct InspectArgs {
 
 pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Failure> {
     let key = LockKey::new(&args.key)?;
-    let inspector = Inspector::connect(global.config()).await?;
+    let inspector = global.inspector().await?;
     let found = inspector.lock(&key).await?;
     let now = SystemTime::now();
     let lock = found.map_or_else(|| LockView::free(&args.key), |it| LockView::of(&it, now));

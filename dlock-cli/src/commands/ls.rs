@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use clap::Args;
 use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
-use dlock::admin::Inspector;
 
 use crate::{
     exit::{Exit, Failure, note},
@@ -29,13 +28,13 @@ pub(crate) struct LsArgs {
 }
 
 pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> {
-    let mut inspector = Inspector::connect(global.config()).await?;
+    let inspector = global.inspector().await?;
     if args.fast {
-        inspector = inspector.at_full_speed();
+        inspector.lift_limit();
     }
     let look = inspector.locks(args.pattern.as_deref());
     let advice = if args.fast { "" } else { SLOW };
-    let locks = with_progress(global, &inspector, advice, look).await?;
+    let locks = with_progress(global, &*inspector, advice, look).await?;
     let now = SystemTime::now();
     let locks: Vec<_> = locks.iter().map(|lock| LockView::of(lock, now)).collect();
     if global.json {

@@ -13,7 +13,6 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::Inspector;
 use serde_json::json;
 
 use self::{
@@ -55,11 +54,11 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         return Err(Failure::new(Exit::Usage, message));
     }
     // Connect before the terminal changes, so that errors are printed as by other commands.
-    let inspector = Inspector::connect(global.config()).await?;
+    let inspector = global.inspector().await?;
     if !once {
         return screen::run(global, args.interval, inspector).await;
     }
-    let server = Server::ask(&inspector).await;
+    let server = Server::ask(&*inspector).await;
     if global.json {
         let seen = inspector.overview().await?;
         let now = server.now();
@@ -69,13 +68,13 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
             "server": server.name,
             "version": server.version,
             "namespace": global.namespace,
-            "processes": seen.processes.len(),
+            "processes": seen.process_count,
             "locks": locks,
         }))?;
     } else {
-        let look = Picture::take(&inspector, &server);
+        let look = Picture::take(&*inspector, &server);
         let advice = "; slow to spare the server";
-        let picture = with_progress(global, &inspector, advice, look).await?;
+        let picture = with_progress(global, &*inspector, advice, look).await?;
         let mut model = Model::new(&global.namespace, server);
         let _step = model.update(Message::Picture(picture));
         output::text(&view::text(&model, width()))?;

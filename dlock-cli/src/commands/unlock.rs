@@ -6,11 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{
-    LockKey,
-    admin::{Inspector, Unlocked},
-    store::OwnerId,
-};
+use dlock::{LockKey, StoreErrorKind, admin::Unlocked, store::OwnerId};
 use serde::Serialize;
 
 use super::inspect::described;
@@ -70,7 +66,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
         let message = "cannot ask for confirmation without a terminal: add `--yes`";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let inspector = Inspector::connect(global.config()).await?;
+    let inspector = global.inspector().await?;
     let seen = inspector.lock(&key).await?;
     let Some(seen) = seen.filter(|seen| seen.holder.is_some()) else {
         return tell(global, &args.key, "free", &[]);
@@ -85,10 +81,15 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     if !args.yes && !is_confirmed(&args.key)? {
         return tell(global, &args.key, "declined", &wanted);
     }
-    let unlocked = match args.holder {
-        Some(owner) => inspector.unlock_holder(&seen, owner).await?,
-        None => inspector.unlock(&seen).await?,
-    };
+    let unlocked = inspector.unlock(&seen, args.holder).await;
+    let unlocked = unlocked.map_err(|error| {
+        // A lease on which a transaction relies.
+        if error.kind() == StoreErrorKind::Refused && error.has_no_effect() {
+            Failure::new(Exit::Negative, error.to_string())
+        } else {
+            error.into()
+        }
+    })?;
     let outcome = match unlocked {
         Unlocked::Freed => "freed",
         Unlocked::HandedOn => "handed-on",

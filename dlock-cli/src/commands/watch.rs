@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::{HandOffs, Inspector};
+use dlock::admin::{HandOffs, Inspect};
 use futures_util::FutureExt;
 use jiff::Zoned;
 use tokio::time::{Instant, sleep_until};
@@ -54,7 +54,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failure> {
-    let inspector = Arc::new(Inspector::connect(global.config()).await?);
+    let inspector = global.inspector().await?;
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
 const SURE: Duration = Duration::from_secs(1);
 
 /// Reads the locks until a final failure.
-async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) -> Failure {
+async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<dyn Inspect>) -> Failure {
     let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
     let mut lag = Lag::default();
     let (mut known, mut looked) = (Vec::new(), (Instant::now(), SystemTime::now()));
@@ -81,7 +81,8 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<Inspector>) ->
         if hand_offs.is_none() && may_listen {
             match inspector.hand_offs().await {
                 Ok(listened) => hand_offs = Some(listened),
-                // Without the permission to subscribe, the next reading finds the grants.
+                // Without the permission to subscribe, or in a store without messages about grants, the next reading
+                // finds them.
                 Err(error) => may_listen = !error.is_final(),
             }
         }

@@ -6,6 +6,7 @@ mod budget;
 mod doctor;
 mod documented;
 mod layouts;
+mod postgres;
 mod reads;
 mod run;
 mod run_ends;
@@ -53,6 +54,8 @@ fn clean(command: &mut Command) {
         "DLOCK_URL",
         "DLOCK_USER",
         "DLOCK_PASSWORD",
+        "PGUSER",
+        "PGPASSWORD",
         "NO_COLOR",
         "CLICOLOR_FORCE",
     ] {

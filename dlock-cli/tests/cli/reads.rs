@@ -279,7 +279,7 @@ async fn a_free_lock_and_one_of_another_client_say_so() {
 }
 
 /// Returns `true` if a terminal only prints the text.
-fn is_harmless(text: &str) -> bool {
+pub(super) fn is_harmless(text: &str) -> bool {
     let drives = |c: char| {
         c != '\n' && c.is_control()
             || matches!(c, '\u{200e}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -18,11 +18,16 @@ async fn manager(server: &RedisServer, application: &str) -> LockManager {
 
 /// Starts `top` in a terminal of this size, which waits for texts and presses keys.
 fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
+    terminal_at(&server.url(), size, steps)
+}
+
+/// Starts `top` for this URL.
+pub(super) fn terminal_at(url: &str, size: &str, steps: &[&str]) -> Worker {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
     let mut command: Command = python();
     clean(&mut command);
     command
-        .env("DLOCK_URL", server.url())
+        .env("DLOCK_URL", url)
         .env("TERM", "xterm-256color")
         .arg(script)
         .arg(size)
@@ -38,7 +43,7 @@ fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
 }
 
 /// Waits for the end of the program, and asserts that its terminal is restored.
-async fn left_behind_nothing(worker: &Worker, code: i32) {
+pub(super) async fn left_behind_nothing(worker: &Worker, code: i32) {
     let ended = ended(worker).await.with(0);
     for line in [
         &format!("code {code}"),

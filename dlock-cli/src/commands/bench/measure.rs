@@ -7,7 +7,7 @@ use std::{
 
 use dlock::{
     LockManager,
-    admin::{Inspector, ServerReport},
+    admin::{Inspect, ServerReport},
 };
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
@@ -36,7 +36,7 @@ pub(super) struct Measured {
 
 /// Measures the round trips of PINGs. For a quorum they are those of the server that completes the majority.
 pub(super) async fn pings(
-    inspector: &Inspector,
+    inspector: &dyn Inspect,
     is_quorum: bool,
     time: Duration,
 ) -> Result<Measured, Failure> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use dlock::{
     StoreError, StoreErrorKind,
-    admin::{ClockReading, Layout, LockInfo, ProcessInfo, ServerReport},
+    admin::{ClockReading, Layout, Overview, ServerReport},
 };
 
 /// The name of a layout, as reports show it.
@@ -112,7 +112,9 @@ pub(crate) struct LockFacts {
     pub(crate) foreign: Vec<String>,
     /// The keys of locks that are held at a minority of a quorum.
     pub(crate) at_a_minority: Vec<String>,
-    /// The number of processes of each version of dlock.
+    /// The number of processes, if the store can tell.
+    pub(crate) processes: Option<usize>,
+    /// The number of processes of each version of dlock, of those whose version is known.
     pub(crate) versions: BTreeMap<String, usize>,
 }
 
@@ -125,6 +127,11 @@ impl ServerFacts {
             is_silent: matches!(failure.kind(), Disconnected | TimedOut | Unreachable),
             ..self
         }
+    }
+
+    /// Returns `true` if it is a server of PostgreSQL.
+    pub(crate) fn is_postgres(&self) -> bool {
+        self.is("product", "PostgreSQL")
     }
 
     /// Returns the value of `name` in `INFO`.
@@ -155,7 +162,7 @@ impl ServerFacts {
 
     /// Returns `true` if the server accepts writes of locks.
     pub(crate) fn is_master(&self) -> bool {
-        self.answers() && !self.is("role", "slave")
+        self.answers() && !self.is("role", "slave") && !self.is("in_recovery", "on")
     }
 }
 
@@ -198,9 +205,12 @@ impl From<ServerReport> for ServerFacts {
 }
 
 impl LockFacts {
-    pub(crate) fn of(locks: &[LockInfo], processes: &[ProcessInfo]) -> Self {
-        let mut facts = Self::default();
-        for lock in locks {
+    pub(crate) fn of(seen: &Overview) -> Self {
+        let mut facts = Self {
+            processes: seen.process_count,
+            ..Self::default()
+        };
+        for lock in &seen.locks {
             facts.waiters += lock.waiter_count;
             facts.dead_waiters += lock.waiters.iter().filter(|it| !it.is_alive).count();
             let Some(holder) = &lock.holder else { continue };
@@ -215,7 +225,7 @@ impl LockFacts {
                 facts.at_a_minority.push(lock.key.clone());
             }
         }
-        for process in processes {
+        for process in &seen.processes {
             *facts.versions.entry(process.version.clone()).or_default() += 1;
         }
         facts

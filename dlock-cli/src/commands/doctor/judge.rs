@@ -8,6 +8,8 @@ mod load;
 mod locks;
 mod memory;
 mod persistence;
+mod postgres;
+mod postgres_load;
 mod replicas;
 #[cfg(test)]
 mod tests;
@@ -32,6 +34,9 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     if let Some(failure) = &server.failure {
         return vec![basics::unreachable(failure)];
+    }
+    if server.is_postgres() {
+        return postgres::judge(facts, server);
     }
     let mut findings = basics::permissions(facts, server);
     findings.extend(latency::judge(facts, server));

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use dlock::{
     StoreError,
-    admin::{HolderInfo, Inspector, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
+    admin::{HolderInfo, Inspect, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
     store::{ClientId, OwnerId},
 };
 
@@ -25,7 +25,8 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) locks: Vec<Lock>,
-    pub(crate) processes: usize,
+    /// `None` if the store cannot tell.
+    pub(crate) processes: Option<usize>,
     /// The time of a scan of all keys, if it is longer than the interval.
     pub(crate) lag: Option<Duration>,
 }
@@ -81,7 +82,7 @@ pub(crate) struct Process {
 }
 
 impl Server {
-    pub(crate) async fn ask(inspector: &Inspector) -> Self {
+    pub(crate) async fn ask(inspector: &dyn Inspect) -> Self {
         Self::of(&inspector.servers().await)
     }
 
@@ -121,18 +122,22 @@ impl Server {
 fn version(report: &ServerReport) -> Option<String> {
     let told = |name| report.info.get(name);
     let valkey = told("valkey_version").map(|it| format!("Valkey {it}"));
-    valkey.or_else(|| told("redis_version").map(|it| format!("Redis {it}")))
+    let redis = || told("redis_version").map(|it| format!("Redis {it}"));
+    let postgres = || told("server_version").map(|it| format!("PostgreSQL {it}"));
+    valkey
+        .or_else(redis)
+        .or_else(|| told("product").and_then(|_| postgres()))
 }
 
 impl Picture {
-    pub(crate) async fn take(inspector: &Inspector, server: &Server) -> Result<Self, StoreError> {
+    pub(crate) async fn take(inspector: &dyn Inspect, server: &Server) -> Result<Self, StoreError> {
         let seen = inspector.overview().await?;
-        Ok(Self::of(seen.locks, seen.processes.len(), None, server))
+        Ok(Self::of(seen.locks, seen.process_count, None, server))
     }
 
     pub(crate) fn of(
         locks: Vec<LockInfo>,
-        processes: usize,
+        processes: Option<usize>,
         lag: Option<Duration>,
         server: &Server,
     ) -> Self {
@@ -201,11 +206,10 @@ fn holder(info: HolderInfo, now: SystemTime) -> Holder {
 }
 
 fn waiter(info: WaiterInfo) -> Waiter {
-    let label = info.process.as_ref().map(|it| it.label.clone());
     let (mode, permits) = mode_of(info.mode);
     Waiter {
         wish: wish(mode, permits),
-        name: label.unwrap_or_else(|| nameless(info.owner.client())),
+        name: info.label.unwrap_or_else(|| nameless(info.owner.client())),
         owner: info.owner.to_string(),
         waiting: info.waiting,
         is_alive: info.is_alive,

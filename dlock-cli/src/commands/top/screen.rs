@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::admin::Inspector;
+use dlock::admin::Inspect;
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
@@ -53,12 +53,12 @@ impl Drop for Screen {
 pub(crate) async fn run(
     global: &Global,
     every: Duration,
-    inspector: Inspector,
+    inspector: Arc<dyn Inspect>,
 ) -> Result<Exit, Failure> {
     let hand_offs = Arc::new(AtomicU64::new(0));
     let (sender, messages) = channel(WAITING);
     let source = Source {
-        config: global.config(),
+        global: global.clone(),
         interval: every,
         hand_offs: Arc::clone(&hand_offs),
         messages: sender.clone(),

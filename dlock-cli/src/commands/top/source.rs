@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{StoreError, admin::Inspector, store::redis::RedisConfig};
+use dlock::{StoreError, StoreErrorKind, admin::Inspect};
 use tokio::{
     sync::mpsc::Sender,
     time::{Instant, MissedTickBehavior, interval, sleep},
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     follow::{Follower, Seen},
+    global::Global,
     progress::percent,
 };
 
@@ -49,7 +50,7 @@ impl Heard {
 }
 
 pub(crate) struct Source {
-    pub(crate) config: RedisConfig,
+    pub(crate) global: Global,
     pub(crate) interval: Duration,
     /// The number of grants, which the reader resets.
     pub(crate) hand_offs: Arc<AtomicU64>,
@@ -58,12 +59,12 @@ pub(crate) struct Source {
 
 impl Source {
     /// Runs until the receiver of the messages is dropped.
-    pub(crate) async fn run(self, first: Inspector) {
+    pub(crate) async fn run(self, first: Arc<dyn Inspect>) {
         let mut inspector = Some(first);
         while !self.messages.is_closed() {
             let reason = match inspector.take() {
-                Some(inspector) => self.follow(Arc::new(inspector)).await.to_string(),
-                None => match Inspector::connect(self.config.clone()).await {
+                Some(inspector) => self.follow(inspector).await.to_string(),
+                None => match self.global.inspector().await {
                     Ok(again) => {
                         inspector = Some(again);
                         continue;
@@ -77,25 +78,25 @@ impl Source {
     }
 
     /// Reports on one server until it fails.
-    async fn follow(&self, inspector: Arc<Inspector>) -> StoreError {
+    async fn follow(&self, inspector: Arc<dyn Inspect>) -> StoreError {
         let heard = Heard::default();
         tokio::select! {
             Err(error) = self.take_pictures(&inspector, &heard) => error,
-            never = self.count(&inspector, &heard) => match never {},
-            never = self.tell_progress(&inspector) => match never {},
+            never = self.count(&*inspector, &heard) => match never {},
+            never = self.tell_progress(&*inspector) => match never {},
         }
     }
 
     async fn take_pictures(
         &self,
-        inspector: &Arc<Inspector>,
+        inspector: &Arc<dyn Inspect>,
         heard: &Heard,
     ) -> Result<Infallible, StoreError> {
         let mut follower = Follower::new(inspector.clone(), None);
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let server = Server::ask(inspector).await;
+            let server = Server::ask(&**inspector).await;
             self.tell(Message::Server(server.clone())).await;
             let asked = Instant::now();
             while asked.elapsed() < ASK {
@@ -114,7 +115,7 @@ impl Source {
         }
     }
 
-    async fn tell_progress(&self, inspector: &Inspector) -> Infallible {
+    async fn tell_progress(&self, inspector: &dyn Inspect) -> Infallible {
         let mut ticks = interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -123,7 +124,7 @@ impl Source {
         }
     }
 
-    async fn count(&self, inspector: &Inspector, heard: &Heard) -> Infallible {
+    async fn count(&self, inspector: &dyn Inspect, heard: &Heard) -> Infallible {
         loop {
             match inspector.hand_offs().await {
                 Ok(mut hand_offs) => {
@@ -135,7 +136,13 @@ impl Source {
                     self.tell(Message::Blind("the connection was lost".to_owned()))
                         .await;
                 }
-                Err(error) => self.tell(Message::Blind(error.to_string())).await,
+                Err(error) => {
+                    self.tell(Message::Blind(error.to_string())).await;
+                    if error.kind() == StoreErrorKind::Unsupported {
+                        // The store will never publish them.
+                        return pending().await;
+                    }
+                }
             }
             sleep(PAUSE).await;
         }

@@ -176,6 +176,7 @@ mod tests {
     fn lock(holder: Option<HolderView>, waiters: &[&str]) -> LockView {
         let waiter = |owner: &&str| WaiterView {
             owner: (*owner).to_owned(),
+            label: None,
             mode: "exclusive".to_owned(),
             permits: None,
             process: None,

@@ -22,14 +22,14 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 }
 
 fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
-    let processes = locks.versions.values().sum();
     let what = format!(
-        "{} held, {}, {}",
+        "{} held, {}{}",
         counted(locks.held, "lock"),
         counted(locks.waiters, "waiter"),
-        match processes {
-            1 => "1 process".to_owned(),
-            _ => format!("{processes} processes"),
+        match locks.processes {
+            None => String::new(),
+            Some(1) => ", 1 process".to_owned(),
+            Some(processes) => format!(", {processes} processes"),
         },
     );
     let mut findings = vec![Finding::ok(Topic::Locks, what)];

@@ -34,7 +34,7 @@ fn picture() -> Picture {
             lock("c", "", Some(1), &[]),
             lock("d", "Four", Some(10), &[]),
         ],
-        processes: 3,
+        processes: Some(3),
         lag: None,
     }
 }

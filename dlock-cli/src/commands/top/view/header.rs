@@ -106,12 +106,14 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         return;
     };
     let mut numbers = Vec::new();
-    for (number, one, many) in [
-        (picture.locks.len(), "lock", "locks"),
-        (picture.held(), "held", "held"),
-        (picture.waiters(), "waiting", "waiting"),
+    let counted = [
+        (Some(picture.locks.len()), "lock", "locks"),
+        (Some(picture.held()), "held", "held"),
+        (Some(picture.waiters()), "waiting", "waiting"),
         (picture.processes, "process", "processes"),
-    ] {
+    ];
+    for (number, one, many) in counted {
+        let Some(number) = number else { continue };
         let what = if number == 1 { one } else { many };
         let number = Span::styled(format!(" {number}"), faded(Style::new().bold(), model));
         numbers.extend([number, format!(" {what}  ").dim()]);

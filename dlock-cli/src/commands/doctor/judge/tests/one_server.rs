@@ -270,6 +270,7 @@ fn locks_on_the_servers_are_counted() {
     let some = LockFacts {
         held: 1,
         waiters: 2,
+        processes: Some(3),
         versions: [("0.1.0".to_owned(), 3)].into(),
         ..LockFacts::default()
     };

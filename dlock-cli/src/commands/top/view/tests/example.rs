@@ -77,7 +77,7 @@ pub(super) fn model() -> Model {
             lock("evil\u{1b}[2J\u{202e}key", Some(foreign), Vec::new()),
             lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
         ],
-        processes: 3,
+        processes: Some(3),
         lag: None,
     };
     send(&mut model, Message::Picture(picture));

@@ -1,0 +1,148 @@
+//! Checks a server of PostgreSQL: version, schema, permissions, durability, connections, transactions and tables.
+
+use super::super::{
+    facts::{Facts, Missing, ServerFacts},
+    finding::{Finding, Topic},
+};
+use super::{latency, postgres_load as load};
+
+/// The oldest version that has the functions dlock needs.
+const OLDEST: u32 = 140_000;
+
+pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
+    let mut findings = vec![version(server), role(server)];
+    findings.extend(schema(server));
+    findings.extend(permissions(server));
+    findings.extend(durability(server));
+    findings.extend(latency::judge(facts, server));
+    findings.push(load::connections(server));
+    findings.extend(load::pooler(server));
+    findings.extend(load::transactions(facts, server));
+    findings.extend(load::tables(server));
+    findings
+}
+
+fn version(server: &ServerFacts) -> Finding {
+    let shown = server.told("server_version").unwrap_or("unknown");
+    match server.number::<u32>("server_version_num") {
+        None => Finding::unknown(Topic::Version, "the version of the server is unknown"),
+        Some(number) if number < OLDEST => {
+            Finding::broken(Topic::Version, format!("PostgreSQL {shown} is too old"))
+                .why("the functions of dlock need PostgreSQL 14")
+                .advice("use PostgreSQL 14 or later")
+        }
+        Some(_) => Finding::ok(Topic::Version, format!("PostgreSQL {shown}")),
+    }
+}
+
+fn role(server: &ServerFacts) -> Finding {
+    if server.is("in_recovery", "on") {
+        return Finding::broken(Topic::Role, "this is a standby, which accepts no locks")
+            .why("every lock is a write, and a standby refuses writes")
+            .advice("use the address of the primary server");
+    }
+    Finding::ok(Topic::Role, "primary")
+}
+
+fn schema(server: &ServerFacts) -> Option<Finding> {
+    let name = server.told("schema").unwrap_or("dlock");
+    if server.is("has_schema", "false") {
+        let what = format!("the tables of dlock are not in schema `{name}`");
+        return Some(Finding::broken(Topic::Schema, what).advice(
+            "run `dlock postgres migrate`, or name the right schema with `--namespace` or `?schema=` in the URL",
+        ));
+    }
+    // A user who may not read it has a finding about that.
+    let version = server.told("schema_version")?;
+    let needed = server.told("needed_version")?;
+    let what = format!("schema `{name}` has version {version}");
+    Some(if version == needed {
+        Finding::ok(Topic::Schema, what)
+    } else {
+        Finding::broken(Topic::Schema, format!("{what}, and this program needs {needed}"))
+            .advice("use the version of dlock that has created it, or create another schema with `dlock postgres migrate`")
+    })
+}
+
+fn permissions(server: &ServerFacts) -> Vec<Finding> {
+    let (required, useful): (Vec<_>, Vec<_>) = server.denied.iter().partition(|it| it.is_required);
+    let mut findings = Vec::new();
+    if !required.is_empty() {
+        let why = format!(
+            "{}. Users that only inspect locks do not need lock permissions: suppress this with --accept permissions",
+            purposes(&required)
+        );
+        findings.push(
+            Finding::broken(
+                Topic::Permissions,
+                "the user cannot lock without some permissions",
+            )
+            .why(why)
+            .advice(rules(&required)),
+        );
+    }
+    if !useful.is_empty() {
+        findings.push(
+            Finding::note(
+                Topic::Permissions,
+                "the user lacks permissions of operators",
+            )
+            .why(purposes(&useful))
+            .advice(rules(&useful)),
+        );
+    }
+    if findings.is_empty() && server.is("has_schema", "true") {
+        let what = "the user has all permissions that locks and operators need";
+        findings.push(Finding::ok(Topic::Permissions, what));
+    }
+    findings
+}
+
+fn purposes(missing: &[&Missing]) -> String {
+    let mut purposes: Vec<_> = missing.iter().map(|it| it.purpose.as_str()).collect();
+    purposes.dedup();
+    format!("they are needed for: {}", purposes.join(", "))
+}
+
+fn rules(missing: &[&Missing]) -> String {
+    let rules: Vec<_> = missing.iter().map(|it| it.rule.as_str()).collect();
+    rules.join(" ")
+}
+
+fn durability(server: &ServerFacts) -> Vec<Finding> {
+    const LOST: &str = "after a crash of the machine the database can be damaged or lose commits: two clients can then \
+                        hold the same key";
+    let mut findings = Vec::new();
+    for name in ["fsync", "full_page_writes"] {
+        if server.is(name, "off") {
+            findings.push(
+                Finding::risk(Topic::Persistence, format!("`{name}` is off"))
+                    .why(LOST)
+                    .advice(format!("set `{name} = on` in postgresql.conf")),
+            );
+        }
+    }
+    let has_standbys = server
+        .told("synchronous_standby_names")
+        .is_some_and(|it| !it.is_empty());
+    match server.told("synchronous_commit") {
+        Some("off") => findings.push(
+            Finding::note(Topic::Persistence, "`synchronous_commit` is off")
+                .why("a commit that gives a lease is made durable nevertheless; commits of your own transactions are not"),
+        ),
+        Some("local") if has_standbys => findings.push(
+            Finding::risk(
+                Topic::Persistence,
+                "`synchronous_commit` is `local`, although there are synchronous standbys",
+            )
+            .why("a failover can lose the last leases: a second client can then acquire a key that is held")
+            .advice("set `synchronous_commit = on`"),
+        ),
+        _ => {}
+    }
+    if findings.is_empty() {
+        let what = "`fsync`, `full_page_writes` and `synchronous_commit` keep commits";
+        findings.push(Finding::ok(Topic::Persistence, what));
+    }
+    findings
+}

@@ -1,0 +1,98 @@
+//! The login for a URL of PostgreSQL, from the environment.
+
+use std::env;
+
+use url::form_urlencoded::byte_serialize;
+
+use crate::exit::{Exit, Failure};
+
+/// The variables with a user, the first of which counts.
+const USERS: [&str; 2] = ["DLOCK_USER", "PGUSER"];
+
+/// The variables with a password.
+const PASSWORDS: [&str; 2] = ["DLOCK_PASSWORD", "PGPASSWORD"];
+
+/// Adds user and password of the environment to a URL that has none.
+pub(crate) fn of_environment(url: &str) -> Result<String, Failure> {
+    let (user, password) = (first(&USERS)?, first(&PASSWORDS)?);
+    Ok(with(url, user.as_deref(), password.as_deref()))
+}
+
+fn first(names: &[&str]) -> Result<Option<String>, Failure> {
+    for name in names {
+        match env::var(name) {
+            Ok(text) if !text.is_empty() => return Ok(Some(text)),
+            Ok(_) | Err(env::VarError::NotPresent) => {}
+            Err(env::VarError::NotUnicode(_)) => {
+                let text = format!("invalid variable `{name}`: not UTF-8. Set it to UTF-8 text");
+                return Err(Failure::new(Exit::Usage, text));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Adds what the URL lacks, as options: a URL may have several hosts, which no parser of URLs accepts.
+fn with(url: &str, user: Option<&str>, password: Option<&str>) -> String {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let login = place.split_once("://").map_or(place, |(_, rest)| rest);
+    let login = login.rsplit_once('@').map(|(login, _)| login);
+    let has = |name: &str| {
+        query
+            .split('&')
+            .any(|it| it.split('=').next() == Some(name))
+    };
+    let has_user = login.is_some_and(|it| !it.is_empty() && !it.starts_with(':')) || has("user");
+    let has_password = login.is_some_and(|it| it.contains(':')) || has("password");
+    let mut found = url.to_owned();
+    for (name, value) in [
+        ("user", user.filter(|_| !has_user)),
+        ("password", password.filter(|_| !has_password)),
+    ] {
+        let Some(value) = value else { continue };
+        let value: String = byte_serialize(value.as_bytes()).collect();
+        found.push(if found.contains('?') { '&' } else { '?' });
+        found.extend([name, "=", &value]);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_url_lacks_is_added() {
+        let (me, hush) = (Some("me"), Some("p@ss word&"));
+        for (url, user, password, found) in [
+            ("postgres://h/d", None, None, "postgres://h/d"),
+            (
+                "postgres://h/d",
+                me,
+                hush,
+                "postgres://h/d?user=me&password=p%40ss+word%26",
+            ),
+            (
+                "postgres://a:1,b:2/d?schema=x",
+                me,
+                None,
+                "postgres://a:1,b:2/d?schema=x&user=me",
+            ),
+            (
+                "postgres://app@h/d",
+                me,
+                hush,
+                "postgres://app@h/d?password=p%40ss+word%26",
+            ),
+            ("postgres://app:x@h/d", me, hush, "postgres://app:x@h/d"),
+            (
+                "postgres://h/d?user=app&password=x",
+                me,
+                hush,
+                "postgres://h/d?user=app&password=x",
+            ),
+        ] {
+            assert_eq!(with(url, user, password), found);
+        }
+    }
+}

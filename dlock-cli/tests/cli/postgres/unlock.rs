@@ -1,0 +1,264 @@
+//! `dlock unlock` over PostgreSQL: it ends only the lease that it has shown, and none on which a transaction relies.
+
+use std::time::Duration;
+
+use dlock::{
+    LockError, LockKey, LostCause,
+    admin::{Inspect as _, Unlocked},
+    store::StoreOptions,
+};
+use dlock_postgres::{Fence as _, admin::PostgresInspector, lock_in};
+
+use super::{Database, json};
+use crate::LIMIT;
+
+async fn inspector(database: &Database) -> PostgresInspector {
+    let mut options = StoreOptions::default();
+    options.response_timeout = LIMIT;
+    options.connect_timeout = LIMIT;
+    PostgresInspector::connect(&database.url(), &options)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn the_next_waiter_holds_the_lock_and_the_old_holder_is_notified() {
+    let database = Database::new().await;
+    let (one, other) = (
+        database.manager("one").await,
+        database.manager("other").await,
+    );
+    let guard = one.lock("job").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("job").wait(LIMIT).acquire());
+    database.has_waiters(1).await;
+    let said = database
+        .call(&["--json", "unlock", "-y", "job"])
+        .await
+        .with(0);
+    let said = json(&said.stdout);
+    assert_eq!(said["outcome"], "handed-on");
+    assert!(
+        said["holder"]["label"]
+            .as_str()
+            .unwrap()
+            .starts_with("one@")
+    );
+    let lost = guard.lost().await;
+    assert!(
+        matches!(
+            lost,
+            LockError::Lost {
+                cause: LostCause::Revoked,
+                ..
+            }
+        ),
+        "{lost:?}"
+    );
+    let next = waiting.await.unwrap().unwrap();
+    let ended = database.call(&["unlock", "--yes", "job"]).await.with(0);
+    assert!(
+        ended.stdout.contains("Released `job`: it is free."),
+        "{}",
+        ended.stdout
+    );
+    next.lost().await;
+    let ended = database.call(&["unlock", "--yes", "job"]).await.with(1);
+    assert_eq!(ended.stdout, "`job` is free.\n");
+}
+
+#[tokio::test]
+async fn a_lease_is_not_released_while_a_transaction_relies_on_it() {
+    let database = Database::new().await;
+    let manager = database.manager("billing").await;
+    let mut client = database.client().await;
+    let guard = manager.lock("account:7").acquire().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    let pid: i32 = tx
+        .query_one("SELECT pg_backend_pid()", &[])
+        .await
+        .unwrap()
+        .get(0);
+    // Another one that relies on another lease is not to be ended.
+    let mut stranger = database.client().await;
+    let other = manager.lock("account:8").acquire().await.unwrap();
+    let other_tx = stranger.transaction().await.unwrap();
+    other.fence(&other_tx).await.unwrap();
+    let stranger: i32 = other_tx
+        .query_one("SELECT pg_backend_pid()", &[])
+        .await
+        .unwrap()
+        .get(0);
+
+    // Twice: a refused release leaves its mark in the row.
+    for _ in 0..2 {
+        let refused = database.call(&["unlock", "-y", "account:7"]).await.with(1);
+        for part in [
+            "`account:7` was not released",
+            "a transaction relies on its lease",
+            &format!("pg_terminate_backend({pid})"),
+            "idle in transaction since 20",
+        ] {
+            assert!(
+                refused.stderr.contains(part),
+                "no `{part}`: {}",
+                refused.stderr
+            );
+        }
+        let named = format!("pid {stranger}");
+        assert!(!refused.stderr.contains(&named), "{}", refused.stderr);
+        guard.ensure_held().unwrap();
+    }
+    // A role that does not see the transactions of others is told so.
+    let role = database.role("operator").await;
+    let words = ["postgres", "migrate", "--operator-role", &role];
+    database.call(&words).await.with(0);
+    let refused = database
+        .call_as(&role, &["unlock", "-y", "account:7"])
+        .await
+        .with(1);
+    assert!(
+        refused.stderr.contains(&pid.to_string()) && refused.stderr.contains("pg_read_all_stats"),
+        "{}",
+        refused.stderr
+    );
+    tx.commit().await.unwrap();
+    database.call(&["unlock", "-y", "account:7"]).await.with(0);
+    guard.lost().await;
+    other_tx.commit().await.unwrap();
+    other.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_ends_with_a_transaction_is_refused_without_waiting_for_it() {
+    let database = Database::new().await;
+    let (one, other) = (
+        database.manager("one").await,
+        database.manager("other").await,
+    );
+    let mut client = database.client().await;
+    let tx = client.transaction().await.unwrap();
+    lock_in(one.lock("account:7"), &tx).await.unwrap();
+    let refused = database.call(&["unlock", "-y", "account:7"]).await.with(1);
+    assert!(
+        refused.stderr.contains("relies on its lease"),
+        "{}",
+        refused.stderr
+    );
+    // Requests for the key are answered meanwhile.
+    assert!(
+        other
+            .lock("account:7")
+            .try_acquire()
+            .await
+            .unwrap()
+            .is_none()
+    );
+    tx.commit().await.unwrap();
+    let next = other.lock("account:7").try_acquire().await.unwrap();
+    next.expect("the transaction has ended")
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn only_the_lease_that_was_seen_is_ended() {
+    let database = Database::new().await;
+    let inspector = inspector(&database).await;
+    let manager = database.manager("one").await;
+    let key = LockKey::new("job").unwrap();
+    let guard = manager.lock("job").acquire().await.unwrap();
+    let seen = inspector.lock(&key).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(
+        inspector.unlock(&seen, None).await.unwrap(),
+        Unlocked::Changed
+    );
+    let later = database
+        .manager("two")
+        .await
+        .lock("job")
+        .acquire()
+        .await
+        .unwrap();
+    let owner = seen.holder.as_ref().and_then(|it| it.owner);
+    for holder in [None, owner] {
+        let outcome = inspector.unlock(&seen, holder).await.unwrap();
+        assert_eq!(outcome, Unlocked::Changed, "{holder:?}");
+    }
+    later.ensure_held().unwrap();
+    assert_eq!(
+        database.number("SELECT count(*) FROM dlock.holder").await,
+        1
+    );
+    later.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn those_who_share_a_lock_later_are_not_ended_if_it_was_free_in_between() {
+    let database = Database::new().await;
+    let inspector = inspector(&database).await;
+    let manager = database.manager("one").await;
+    let key = LockKey::new("catalog").unwrap();
+    let guard = manager.lock("catalog").shared().acquire().await.unwrap();
+    let seen = inspector.lock(&key).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    let later = database.manager("two").await;
+    let later = later.lock("catalog").shared().acquire().await.unwrap();
+    let outcome = inspector.unlock(&seen, None).await.unwrap();
+    assert_eq!(outcome, Unlocked::Changed);
+    later.ensure_held().unwrap();
+    later.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_a_shared_lock_one_holder_or_all_are_ended() {
+    let database = Database::new().await;
+    let [one, two, three] = [
+        database.manager("one").await,
+        database.manager("two").await,
+        database.manager("three").await,
+    ];
+    let first = one.lock("catalog").shared().acquire().await.unwrap();
+    let second = two.lock("catalog").shared().acquire().await.unwrap();
+    let inspector = inspector(&database).await;
+    let key = LockKey::new("catalog").unwrap();
+    let seen = inspector.lock(&key).await.unwrap().unwrap();
+    let refused = database.call(&["unlock", "-y", "catalog"]).await.with(2);
+    assert!(
+        refused.stderr.contains("`--holder OWNER` or `--all`"),
+        "{}",
+        refused.stderr
+    );
+    let holders = seen
+        .holders()
+        .find(|it| it.label.as_ref().unwrap().starts_with("one@"));
+    let owner = holders.unwrap().owner.unwrap().to_string();
+    let words = ["unlock", "-y", "catalog", "--holder", &owner];
+    let ended = database.call(&words).await.with(0);
+    assert!(
+        ended.stdout.contains("others share it."),
+        "{}",
+        ended.stdout
+    );
+    first.lost().await;
+    second.ensure_held().unwrap();
+
+    // A holder that has joined since is ended too, and an exclusive waiter is next.
+    let joined = three.lock("catalog").shared().acquire().await.unwrap();
+    let waiting = tokio::spawn(one.lock("catalog").wait(LIMIT).acquire());
+    database.has_waiters(1).await;
+    assert_eq!(
+        inspector.unlock(&seen, None).await.unwrap(),
+        Unlocked::HandedOn
+    );
+    joined.lost().await;
+    second.lost().await;
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.fencing_token() > joined.fencing_token());
+    tokio::time::timeout(Duration::from_secs(30), next.release())
+        .await
+        .unwrap()
+        .unwrap();
+}
