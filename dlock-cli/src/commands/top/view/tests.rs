@@ -329,7 +329,11 @@ fn an_empty_screen_says_so() {
             | q quit  / filter  s sort  r reverse  Enter details  p pause
         "#]],
     );
-    send(&mut model, Message::Picture(Picture::default()));
+    let picture = Picture {
+        processes: Some(0),
+        ..Picture::default()
+    };
+    send(&mut model, Message::Picture(picture));
     check(
         &model,
         (60, 9),
