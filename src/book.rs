@@ -9,6 +9,7 @@ macro_rules! links {
          [attribute]: crate::book::attribute\n\
          [cli]: crate::book::cli\n\
          [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
+         [cli#dlock-postgres-migrate]: crate::book::cli#dlock-postgres-migrate\n\
          [cli#dlock-run]: crate::book::cli#dlock-run\n\
          [crash]: crate::book::crash\n\
          [cron]: crate::book::cron\n\
@@ -61,6 +62,7 @@ macro_rules! links {
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
          [permissions]: crate::book::permissions\n\
+         [permissions#postgresql]: crate::book::permissions#postgresql\n\
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
          [permissions#services]: crate::book::permissions#services\n\
