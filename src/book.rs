@@ -62,9 +62,9 @@ macro_rules! links {
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
          [permissions]: crate::book::permissions\n\
-         [permissions#postgresql]: crate::book::permissions#postgresql\n\
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
+         [permissions#postgresql]: crate::book::permissions#postgresql\n\
          [permissions#services]: crate::book::permissions#services\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
