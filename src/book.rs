@@ -10,6 +10,7 @@ macro_rules! links {
          [attribute]: crate::book::attribute\n\
          [cli]: crate::book::cli\n\
          [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
+         [cli#dlock-postgres-migrate]: crate::book::cli#dlock-postgres-migrate\n\
          [cli#dlock-run]: crate::book::cli#dlock-run\n\
          [crash]: crate::book::crash\n\
          [cron]: crate::book::cron\n\
@@ -64,6 +65,7 @@ macro_rules! links {
          [permissions]: crate::book::permissions\n\
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
+         [permissions#postgresql]: crate::book::permissions#postgresql\n\
          [permissions#services]: crate::book::permissions#services\n\
          [postgresql]: crate::book::postgresql\n\
          [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\

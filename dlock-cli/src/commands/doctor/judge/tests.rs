@@ -2,6 +2,7 @@
 
 mod durability;
 mod one_server;
+mod postgres;
 mod several;
 
 use std::time::Duration;
