@@ -192,7 +192,7 @@ mod tests {
             ([12_000, 20_000], 1),
             ([21_000, 50_000], 1),
         ];
-        assert_eq!(hand_offs(turns).unwrap(), [2.0]);
+        assert_eq!(format!("{:?}", hand_offs(turns).unwrap()), "[2.0]");
         let at_once = vec![([0, 10], 0), ([9, 12], 1)];
         assert!(hand_offs(at_once).is_err());
     }

@@ -54,10 +54,9 @@ mod tests {
             own.add(vec![3.0 * slow, 99.0 * slow, 2.0 * slow]);
             other.add(vec![round, slow, 0.0]);
         }
-        let expected = [3.0, 30.0, 6.0];
-        assert_eq!(own.0, expected);
-        assert_eq!(other.0, [1.0, 3.0, 2.0]);
-        assert_eq!(own.ratio(&other).median, 3.0);
-        assert_eq!(Quartiles::of(vec![7.0]).high, 7.0);
+        assert_eq!(format!("{:?}", own.0), "[3.0, 30.0, 6.0]");
+        assert_eq!(format!("{:?}", other.0), "[1.0, 3.0, 2.0]");
+        assert_eq!(own.ratio(&other).median.to_string(), "3");
+        assert_eq!(Quartiles::of(vec![7.0]).high.to_string(), "7");
     }
 }
