@@ -206,7 +206,10 @@ async fn a_release_does_not_wait_for_a_transaction_that_has_adopted_the_lease() 
     let tx = client.transaction().await.unwrap();
     // What `lock_in` sends before it is dropped.
     tx.execute("DELETE FROM dlock.holder", &[]).await.unwrap();
-    for statement in ["release('account:7', $1)", "unlock('account:7', $1, (SELECT fence FROM dlock.holder))"] {
+    for statement in [
+        "release('account:7', $1)",
+        "unlock('account:7', $1, (SELECT fence FROM dlock.holder))",
+    ] {
         let mut client = world.client().await;
         let asking = client.transaction().await.unwrap();
         asking

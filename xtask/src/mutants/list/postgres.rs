@@ -6,6 +6,7 @@ use super::super::mutant::Mutant;
 
 const SCHEMA: &str = "dlock-postgres/src/schema.sql";
 const STORE_RS: &str = "dlock-postgres/src/store.rs";
+const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
@@ -298,16 +299,16 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "pg-any-version",
         "Tables of another version are taken for those of this one",
-        SESSION,
-        "if «found != VERSION» {",
+        ERRORS,
+        "if «version != VERSION» {",
         "false",
         VERSION,
     ),
     Mutant::new(
         "pg-standby-is-a-primary",
         "A standby is taken for the primary server",
-        SESSION,
-        "if «row.get(1)» {",
+        ERRORS,
+        "else if «is_standby» {",
         "false",
         &[Test(STORE, "faults::a_standby_is_refused_until_it_is_promoted")],
     ),
