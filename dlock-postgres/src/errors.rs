@@ -9,7 +9,7 @@ use tokio_postgres::{
 use crate::{
     config::Config,
     hosts,
-    schema::{Schema, VERSION},
+    schema::{Schema, VERSION, quoted},
 };
 
 /// The error of a request that was sent.
@@ -199,6 +199,21 @@ pub(crate) fn check(schema: &Schema, version: i32, is_standby: bool) -> Result<(
         return Ok(());
     };
     Err(refusal.with_advice().unsent())
+}
+
+/// Refuses a connection whose transactions see an old snapshot: a request that has waited for the mutex of a key would
+/// miss waiters, and wait for transactions of users. Only a pooler keeps dlock from choosing the level.
+pub(crate) fn check_level(level: &str, config: &Config) -> Result<(), StoreError> {
+    if level == "read committed" {
+        return Ok(());
+    }
+    let role = quoted(&config.role).unwrap_or_default();
+    let text = format!(
+        "behind this pooler, transactions run at `{level}`, and dlock needs `read committed`; set it with: \
+         ALTER ROLE {role} SET default_transaction_isolation = 'read committed'"
+    );
+    let error = StoreError::new(StoreErrorKind::Unsupported, text);
+    Err(error.with_advice().unsent())
 }
 
 /// The text about a schema of another version.

@@ -110,7 +110,7 @@ BEGIN
         WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
             VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
-        PERFORM pg_notify('dlock_' || split_part(_next.owner, '.', 1),
+        PERFORM pg_notify('dlock_' || left(split_part(_next.owner, '.', 1), 57),
             concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
         _granted := _granted + 1;
         _holders := _holders + 1;
@@ -283,6 +283,13 @@ CREATE FUNCTION {schema}.renew(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM {schema}.commit_durably();
+    -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of their
+    -- keys, would wait for its end.
+    SELECT array_agg(CASE WHEN free.key IS NOT NULL THEN due.key END ORDER BY due.index) INTO _keys
+        FROM unnest(_keys, _owners) WITH ORDINALITY AS due (key, owner, index)
+        LEFT JOIN (SELECT h.key, h.owner FROM {schema}.holder h
+                   JOIN unnest(_keys, _owners) AS asked (key, owner) USING (key, owner)
+                   FOR KEY SHARE OF h SKIP LOCKED) free USING (key, owner);
     -- In one order, so that a late copy of this batch and this one do not wait for each other.
     PERFORM FROM {schema}.holder h JOIN unnest(_keys, _owners) AS due (key, owner) USING (key, owner)
         ORDER BY h.key, h.owner FOR NO KEY UPDATE OF h;
@@ -357,7 +364,7 @@ BEGIN
         DELETE FROM {schema}.holder h
             WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
     LOOP
-        PERFORM pg_notify('dlock_' || split_part(_each, '.', 1), concat_ws(' ', _each, 0, 0, _key));
+        PERFORM pg_notify('dlock_' || left(split_part(_each, '.', 1), 57), concat_ws(' ', _each, 0, 0, _key));
     END LOOP;
     PERFORM {schema}.remove_ended(_key, _now);
     PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
@@ -375,10 +382,15 @@ BEGIN
     USING (SELECT e.key, e.owner FROM {schema}.holder e
            WHERE e.ends < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
     WHERE h.key = ended.key AND h.owner = ended.owner;
-    DELETE FROM {schema}.waiter w WHERE w.alive < clock_timestamp() - interval '1 hour';
+    DELETE FROM {schema}.waiter w
+    USING (SELECT d.key, d.owner FROM {schema}.waiter d
+           WHERE d.alive < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED) dead
+    WHERE w.key = dead.key AND w.owner = dead.owner;
     DELETE FROM {schema}.lock l
     USING (SELECT o.key FROM {schema}.lock o
            WHERE o.used_at < clock_timestamp() - interval '1 hour'
+             -- The clock may have been set back since: the next fence would not be greater.
+             AND o.last_fence < {schema}.next_fence(0, clock_timestamp())
              AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)
              AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = o.key)
            LIMIT 1000 FOR UPDATE SKIP LOCKED) old

@@ -261,10 +261,13 @@ impl Keeper {
     /// Checks that the server has what requests need.
     async fn check(&self, client: &Client) -> Result<(), StoreError> {
         let schema = &self.config.schema;
-        let statement = schema.fill("SELECT {schema}.version(), pg_is_in_recovery()");
+        let statement = schema.fill(
+            "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation')",
+        );
         let row = client.query_typed_one(&statement, &[]).await;
         let row = row.map_err(|error| errors::of_request(&error, &self.config).unsent())?;
-        errors::check(schema, row.get(0), row.get(1))
+        errors::check(schema, row.get(0), row.get(1))?;
+        errors::check_level(row.get(2), &self.config)
     }
 
     /// Offers the connection to requests, until it breaks or does not answer.

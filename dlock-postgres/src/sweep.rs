@@ -80,6 +80,6 @@ mod tests {
     fn the_size_of_a_batch_is_that_of_the_schema() {
         let definition = include_str!("schema.sql");
         let limit = format!("LIMIT {BATCH} FOR UPDATE SKIP LOCKED");
-        assert_eq!(definition.matches(&limit).count(), 2);
+        assert_eq!(definition.matches(&limit).count(), 3);
     }
 }

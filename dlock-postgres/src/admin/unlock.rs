@@ -118,6 +118,6 @@ async fn owners(
 fn is_relied(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_some_and(|it| {
         // A `lock_timeout` has the same code.
-        it.code().code() == "55P03" && !it.message().contains("timeout")
+        it.code().code() == "55P03" && it.routine() != Some("ProcessInterrupts")
     })
 }

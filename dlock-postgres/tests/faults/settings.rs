@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use dlock_postgres::{Fence, FenceError};
+use dlock_postgres::{Fence, FenceError, Postgres};
 use dlock_runtime::{LockError, LockManager, StoreErrorKind};
 use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 use tokio::task::JoinSet;
@@ -84,15 +84,28 @@ async fn settings_of_the_database_do_not_reach_direct_connections() {
     contend(&managers, 10).await;
 }
 
+/// At these levels a request would read the queue as it was before it has waited for the mutex of its key.
 #[tokio::test]
-async fn behind_a_pooler_the_isolation_level_of_the_database_costs_repetitions_only() {
+async fn behind_a_pooler_another_isolation_level_is_refused_with_the_statement_that_sets_it() {
     for level in ["repeatable read", "serializable"] {
         let world = World::shared().await;
+        let client = world.client().await;
         set(&world, &[("default_transaction_isolation", level)]).await;
         let pooler = PgBouncer::start(world.server).await;
         let url = pooler.url_of("postgres", &world.database);
-        let managers = [connect(&url).await, connect(&url).await];
-        contend(&managers, 5).await;
+        let builder = LockManager::builder().scheme("postgres", Postgres);
+        let refused = builder.connect_timeout(DEADLINE).connect(&url).await;
+        let text = refused.unwrap_err().to_string();
+        let advice = "ALTER ROLE \"postgres\" SET default_transaction_isolation = 'read committed'";
+        assert!(text.contains(level) && text.contains(advice), "{text}");
+        let right = format!(
+            "ALTER DATABASE {} SET default_transaction_isolation = 'read committed'",
+            world.database
+        );
+        client.batch_execute(&right).await.unwrap();
+        let pooler = PgBouncer::start(world.server).await;
+        let url = pooler.url_of("postgres", &world.database);
+        contend(&[connect(&url).await, connect(&url).await], 5).await;
         world.nothing_is_left().await;
     }
 }

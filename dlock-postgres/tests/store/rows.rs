@@ -65,6 +65,48 @@ async fn a_release_waits_for_a_renewal_that_is_under_way() {
 }
 
 #[tokio::test]
+async fn a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    let mut fences = Vec::new();
+    for key in ["a", "b"] {
+        let acquire =
+            format!("SELECT fence FROM dlock.acquire('{key}', 'a.1', 30000, 0, true, '', '')");
+        fences.push(database.number(&acquire).await);
+    }
+    let tx = one.transaction().await.unwrap();
+    let adopt = format!("SELECT dlock.adopt('b', 'a.1', {})", fences[1]);
+    assert!(tx.query_one(&adopt, &[]).await.unwrap().get::<_, bool>(0));
+    // A wait would fail.
+    let at_once = "SET lock_timeout = '10s'";
+    other.batch_execute(at_once).await.unwrap();
+    let renew = "SELECT dlock.renew(ARRAY['a', 'b', 'c'], ARRAY['a.1', 'a.1', 'a.1'], \
+                 ARRAY[30000, 30000, 30000]::bigint[], ARRAY['', '', ''], ARRAY['', '', ''])";
+    let renewed = other.query(renew, &[]).await.unwrap();
+    let renewed: Vec<i64> = renewed.iter().map(|row| row.get(0)).collect();
+    assert_eq!(renewed, [1], "the lease that is not in the transaction");
+    tx.rollback().await.unwrap();
+    let renewed = other.query(renew, &[]).await.unwrap();
+    assert_eq!(renewed.len(), 2, "both leases are there again");
+}
+
+#[tokio::test]
+async fn a_sweep_keeps_a_fence_that_is_ahead_of_the_clock() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(is_true(&client, &acquire("a.1")).await);
+    // The clock of the server was two hours ahead at the last grant, and has been set back.
+    let ahead = "UPDATE dlock.lock SET last_fence = last_fence + 7200 * 100000, epoch = epoch + 7200 * 100000, \
+                 used_at = used_at - interval '61 minutes'";
+    client.batch_execute(ahead).await.unwrap();
+    assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
+    let last = database.number("SELECT last_fence FROM dlock.lock").await;
+    assert_eq!(database.number("SELECT dlock.sweep()").await, 0);
+    let next = "SELECT fence FROM dlock.acquire('order:42', 'b.1', 30000, 0, true, '', '')";
+    assert_eq!(database.number(next).await, last + 1);
+}
+
+#[tokio::test]
 async fn a_lease_is_checked_by_its_owner_and_by_its_fence() {
     let database = Database::new().await;
     let client = database.client().await;

@@ -17,6 +17,11 @@ const STORE: Target = Target {
     test: Some("store"),
 };
 
+const FAULTS: Target = Target {
+    package: "dlock-postgres",
+    test: Some("faults"),
+};
+
 const UNIT: Target = Target {
     package: "dlock-postgres",
     test: None,
@@ -81,7 +86,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewal-not-durable",
         "A crash may undo a renewal, if the role prefers that",
         SCHEMA,
-        "BEGIN «PERFORM {schema}.commit_durably();» -- In one order",
+        "BEGIN «PERFORM {schema}.commit_durably();» -- Not a lease",
         "",
         DURABLE,
     )
@@ -295,6 +300,31 @@ pub(super) const ALL: &[Mutant] = &[
             STORE,
             "rows::a_url_with_listen_off_has_no_connection_that_listens",
         )],
+    ),
+    Mutant::new(
+        "pg-renewal-waits-for-a-transaction",
+        "A renewal waits for a transaction that has adopted one of its leases",
+        SCHEMA,
+        "FOR KEY SHARE OF h «SKIP LOCKED») free",
+        "",
+        &[Test(STORE, "rows::a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted")],
+    )
+    .breaks("so no process waits for a user's transaction"),
+    Mutant::new(
+        "pg-sweep-forgets-what-is-ahead",
+        "A sweep removes a fence that is ahead of the clock",
+        SCHEMA,
+        "«AND o.last_fence < {schema}.next_fence(0, clock_timestamp())»",
+        "",
+        &[Test(STORE, "rows::a_sweep_keeps_a_fence_that_is_ahead_of_the_clock")],
+    ),
+    Mutant::new(
+        "pg-any-isolation-level",
+        "A pooler may choose the isolation level",
+        ERRORS,
+        "if «level == \"read committed\"» {",
+        "true",
+        &[Test(FAULTS, "settings::behind_a_pooler_another_isolation_level_is_refused_with_the_statement_that_sets_it")],
     ),
     Mutant::new(
         "pg-any-version",
