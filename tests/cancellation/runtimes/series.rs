@@ -17,6 +17,10 @@ use crate::{
 /// The experiments of one way that may be under way at the same time. Those beyond the end are in vain.
 const AHEAD: usize = 16;
 
+/// How often a moment of a way is tried again that came after the end too early. A machine that stands still may have
+/// lost a lease, which ends an operation before its last moments; a mistake does so each time.
+const AGAIN: usize = 2;
+
 /// Everything that one test interrupts.
 pub(super) struct Series<'a> {
     /// The name in the output.
@@ -88,13 +92,14 @@ impl Series<'_> {
         for operation in 0..self.operations.len() {
             for &runtime in self.runtimes {
                 for kind in [Kind::Polled, Kind::Stepped] {
-                    let place = rounds.len();
-                    rounds.push(Round::of(Way {
-                        place,
+                    let way = Way {
+                        place: rounds.len(),
                         operation,
                         runtime,
                         kind,
-                    }));
+                    };
+                    let least = (self.least)(self.operations[operation])[kind as usize];
+                    rounds.push(Round::of(way, least));
                 }
             }
         }
@@ -130,6 +135,11 @@ struct Way {
 /// The moments of one way: all of them are tried up to the first that came after the end.
 struct Round {
     way: Way,
+    /// The least number of moments.
+    least: usize,
+    /// The moments that are tried again, and how many more may be.
+    repeated: Vec<usize>,
+    again: usize,
     /// The number of moments that were handed out, the first being number 0.
     begun: usize,
     under_way: usize,
@@ -138,9 +148,12 @@ struct Round {
 }
 
 impl Round {
-    fn of(way: Way) -> Self {
+    fn of(way: Way, least: usize) -> Self {
         Self {
             way,
+            least,
+            repeated: Vec::new(),
+            again: AGAIN,
             begun: 0,
             under_way: 0,
             end: None,
@@ -148,18 +161,24 @@ impl Round {
     }
 
     fn is_open(&self) -> bool {
-        self.end.is_none() && self.under_way < AHEAD
+        (self.end.is_none() || !self.repeated.is_empty()) && self.under_way < AHEAD
     }
 
     fn begin(&mut self) -> usize {
-        self.begun += 1;
         self.under_way += 1;
+        if let Some(number) = self.repeated.pop() {
+            return number;
+        }
+        self.begun += 1;
         self.begun - 1
     }
 
     fn note(&mut self, number: usize, was_over: bool) {
         self.under_way -= 1;
-        if was_over {
+        if was_over && number < self.least && self.again > 0 {
+            self.again -= 1;
+            self.repeated.push(number);
+        } else if was_over {
             self.end = Some(self.end.map_or(number, |end| end.min(number)));
         }
     }
@@ -186,12 +205,14 @@ fn every_moment_up_to_the_end_is_tried() {
     const ENDS: [usize; 3] = [3, 0, 40];
     for latest_first in [false, true] {
         let mut rounds = [0, 1, 2].map(|place| {
-            Round::of(Way {
+            let way = Way {
                 place,
                 operation: 0,
                 runtime: (Flavor::OneThread, Home::Here),
                 kind: Kind::Stepped,
-            })
+            };
+            // The second one ends too early, each time.
+            Round::of(way, 1)
         });
         let (mut under_way, mut tried) = (Vec::new(), [const { Vec::new() }; ENDS.len()]);
         loop {
