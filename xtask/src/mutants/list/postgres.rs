@@ -347,7 +347,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A pooler that refuses the settings of a connection is asked with them again",
         SESSION,
         "«self.sends_settings = false;»",
-        "return Err(errors::of_connecting(&error, &self.config.schema));",
+        "return Err(errors::of_connecting(&error, &self.config));",
         &[Test(
             STORE,
             "faults::behind_a_pooler_waiters_poll_and_its_restart_loses_nothing",
