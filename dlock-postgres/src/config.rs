@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 63;
 pub(crate) struct Config {
     /// The way of all requests.
     pub(crate) requests: Route,
-    /// The way of renewals and messages.
+    /// The way of renewals, and of messages if the URL names it.
     pub(crate) messages: Route,
     /// Whether messages are to be had on that way, as far as the URL says.
     pub(crate) listen: Listen,

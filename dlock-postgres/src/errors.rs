@@ -61,6 +61,19 @@ pub(crate) fn refuses_settings(error: &Error) -> bool {
     })
 }
 
+/// Whether the server has refused a prepared statement before executing it: it does not know the name, or the function
+/// was replaced by one with another result.
+pub(crate) fn is_forgotten(error: &Error) -> bool {
+    let code = error.code();
+    code.is_some_and(|code| {
+        [
+            SqlState::INVALID_SQL_STATEMENT_NAME,
+            SqlState::FEATURE_NOT_SUPPORTED,
+        ]
+        .contains(code)
+    })
+}
+
 fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
     let message = refusal.message();
     let code = refusal.code();

@@ -11,12 +11,28 @@ use dlock_runtime::store::{ClientId, Hint, HintSink, OwnerId};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Notification};
 
-use crate::{config::Listen, session::News, worker::Worker};
+use crate::{config::Listen, worker::Worker};
+
+/// The managers that wait for messages, and the task that listens for them.
+pub(crate) struct Hints {
+    sinks: Sinks,
+    orders: mpsc::UnboundedSender<Order>,
+}
 
 /// The managers that wait for messages.
-pub(crate) struct Hints {
-    sinks: Arc<Mutex<HashMap<ClientId, HintSink>>>,
-    orders: mpsc::UnboundedSender<Order>,
+#[derive(Clone, Default)]
+pub(crate) struct Sinks(Arc<Mutex<HashMap<ClientId, HintSink>>>);
+
+/// The connection on which the messages come, as its session sees it.
+pub(crate) struct Messages {
+    sinks: Sinks,
+    connected: mpsc::UnboundedSender<Connected>,
+}
+
+/// A new connection, to a pooler or directly.
+struct Connected {
+    client: Arc<Client>,
+    is_pooled: bool,
 }
 
 /// A change of what is listened to.
@@ -26,43 +42,67 @@ enum Order {
 }
 
 impl Hints {
-    /// Starts to pass on messages, on the thread of `worker`.
-    pub(crate) fn start(
-        worker: &Worker,
-        listen: Listen,
-        news: mpsc::UnboundedReceiver<News>,
-    ) -> Self {
-        let sinks = Arc::<Mutex<HashMap<ClientId, HintSink>>>::default();
+    /// Starts to listen on the connections of the session that gets the returned messages. The thread of `worker` tells
+    /// the server what to listen to.
+    pub(crate) fn start(worker: &Worker, listen: Listen) -> (Self, Messages) {
+        let sinks = Sinks::default();
         let (orders, ordered) = mpsc::unbounded_channel();
+        let (connected, connections) = mpsc::unbounded_channel();
         let listener = Listener {
             sinks: sinks.clone(),
             listen,
             client: None,
         };
-        worker.handle().spawn(listener.run(ordered, news));
-        Self { sinks, orders }
+        worker.handle().spawn(listener.run(ordered, connections));
+        let messages = Messages {
+            sinks: sinks.clone(),
+            connected,
+        };
+        (Self { sinks, orders }, messages)
     }
 
     pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
-        locked(&self.sinks).insert(client, sink);
+        self.sinks.locked().insert(client, sink);
         self.orders.send(Order::Listen(client)).ok();
     }
 
     pub(crate) fn detach(&self, client: ClientId) {
-        locked(&self.sinks).remove(&client);
+        self.sinks.locked().remove(&client);
         self.orders.send(Order::Unlisten(client)).ok();
     }
 }
 
-fn locked(
-    sinks: &Mutex<HashMap<ClientId, HintSink>>,
-) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
-    // Every change is complete before any code can panic.
-    sinks.lock().unwrap_or_else(PoisonError::into_inner)
+impl Messages {
+    pub(crate) fn sinks(&self) -> &Sinks {
+        &self.sinks
+    }
+
+    /// From now on the messages come on this connection.
+    pub(crate) fn come_on(&self, client: Arc<Client>, is_pooled: bool) {
+        // Without a listener, the store is closed.
+        self.connected.send(Connected { client, is_pooled }).ok();
+    }
+}
+
+impl Sinks {
+    fn locked(&self) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
+        // Every change is complete before any code can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pass_on(&self, notification: &Notification) {
+        let Some((owner, hint)) = read(notification.payload()) else {
+            return;
+        };
+        let sink = self.locked().get(&owner.client()).cloned();
+        if sink.is_some_and(|sink| !sink.hint(&hint)) {
+            self.locked().remove(&owner.client());
+        }
+    }
 }
 
 struct Listener {
-    sinks: Arc<Mutex<HashMap<ClientId, HintSink>>>,
+    sinks: Sinks,
     listen: Listen,
     /// The connection on which messages come, if any do.
     client: Option<Arc<Client>>,
@@ -72,7 +112,7 @@ impl Listener {
     async fn run(
         mut self,
         mut orders: mpsc::UnboundedReceiver<Order>,
-        mut news: mpsc::UnboundedReceiver<News>,
+        mut connections: mpsc::UnboundedReceiver<Connected>,
     ) {
         loop {
             tokio::select! {
@@ -81,16 +121,15 @@ impl Listener {
                     Some(Order::Unlisten(client)) => self.execute("UNLISTEN", client).await,
                     None => return,
                 },
-                news = news.recv() => match news {
-                    Some(News::Connected { client, is_pooled }) => self.connected(client, is_pooled).await,
-                    Some(News::Notified(notification)) => self.pass_on(&notification),
+                connected = connections.recv() => match connected {
+                    Some(connected) => self.connected(connected).await,
                     None => return,
                 },
             }
         }
     }
 
-    async fn connected(&mut self, client: Arc<Client>, is_pooled: bool) {
+    async fn connected(&mut self, Connected { client, is_pooled }: Connected) {
         // A pooler gives the messages of a connection to whoever uses it next.
         let may_listen = match self.listen {
             Listen::Always => true,
@@ -98,7 +137,7 @@ impl Listener {
             Listen::Direct => !is_pooled,
         };
         self.client = may_listen.then_some(client);
-        let clients: Vec<_> = locked(&self.sinks).keys().copied().collect();
+        let clients: Vec<_> = self.sinks.locked().keys().copied().collect();
         for client in clients {
             self.listen_to(client).await;
         }
@@ -107,9 +146,9 @@ impl Listener {
     async fn listen_to(&self, client: ClientId) {
         self.execute("LISTEN", client).await;
         // Messages that were sent before are lost.
-        let sink = locked(&self.sinks).get(&client).cloned();
+        let sink = self.sinks.locked().get(&client).cloned();
         if sink.is_some_and(|sink| !sink.look_again()) {
-            locked(&self.sinks).remove(&client);
+            self.sinks.locked().remove(&client);
         }
     }
 
@@ -120,16 +159,6 @@ impl Listener {
             if let Err(error) = connection.batch_execute(&statement).await {
                 tracing::debug!(target: "dlock::store", %error, command, "waiters poll");
             }
-        }
-    }
-
-    fn pass_on(&self, notification: &Notification) {
-        let Some((owner, hint)) = read(notification.payload()) else {
-            return;
-        };
-        let sink = locked(&self.sinks).get(&owner.client()).cloned();
-        if sink.is_some_and(|sink| !sink.hint(&hint)) {
-            locked(&self.sinks).remove(&owner.client());
         }
     }
 }

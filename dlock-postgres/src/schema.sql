@@ -7,7 +7,9 @@
 --
 -- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
 --
--- A function that a manager calls has a search path of its own. The functions that only these call run under it.
+-- A function that a manager calls has a search path of its own. The functions that only these call run under it. Each
+-- looks for a few rows by their keys. A plan that was made while a table was small would read the whole table, and a
+-- session keeps it while the table grows: a hot key grows it by a dead row for each grant. So they use the indices.
 --
 -- Under the mutex, a key gets no new holder or waiter from others: a request that has found none need not look again.
 
@@ -63,14 +65,11 @@ LANGUAGE sql IMMUTABLE AS $$
                 ELSE (_holders = 0 OR _is_shared) AND _holders < _most END
 $$;
 
--- A commit that a crash may undo would give a lease to two.
-CREATE FUNCTION {schema}.commit_durably() RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    IF current_setting('synchronous_commit') = 'off' THEN
-        PERFORM set_config('synchronous_commit', 'on', true);
-    END IF;
-END $$;
+-- A commit that a crash may undo would give a lease to two. Returns the new setting, or null if it was right.
+CREATE FUNCTION {schema}.commit_durably() RETURNS text
+LANGUAGE sql AS $$
+    SELECT CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END
+$$;
 
 -- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
 CREATE FUNCTION {schema}.remove_ended(_key text, _now timestamptz) RETURNS void
@@ -92,15 +91,21 @@ DECLARE
     _next {schema}.waiter;
     _holders bigint;
     _granted integer := 0;
+    _is_clean boolean;
+    _told text;
 BEGIN
-    DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.alive <= _now OR w.owner = _leaver);
-    SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
-    IF NOT FOUND OR _next.owner = _before THEN
+    SELECT w.owner, w.most, l.last_fence, l.epoch, l.is_shared,
+            (SELECT count(*) FROM {schema}.holder h WHERE h.key = _key),
+            NOT EXISTS (SELECT FROM {schema}.waiter d WHERE d.key = _key AND (d.alive <= _now OR d.owner = _leaver))
+        INTO _next.owner, _next.most, _lock.last_fence, _lock.epoch, _lock.is_shared, _holders, _is_clean
+        FROM {schema}.waiter w JOIN {schema}.lock l USING (key)
+        WHERE w.key = _key AND w.alive > _now AND w.owner IS DISTINCT FROM _leaver ORDER BY w.place LIMIT 1;
+    IF _is_clean IS NOT TRUE THEN
+        DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.alive <= _now OR w.owner = _leaver);
+    END IF;
+    IF _next.owner IS NULL OR _next.owner = _before THEN
         RETURN 0;
     END IF;
-    SELECT l.last_fence, l.epoch, l.is_shared, (SELECT count(*) FROM {schema}.holder h WHERE h.key = _key)
-        INTO STRICT _lock.last_fence, _lock.epoch, _lock.is_shared, _holders
-        FROM {schema}.lock l WHERE l.key = _key;
     WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _lock.is_shared) LOOP
         _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
         IF _holders = 0 THEN
@@ -109,9 +114,9 @@ BEGIN
         END IF;
         WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
-            VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
-        PERFORM pg_notify('dlock_' || left(split_part(_next.owner, '.', 1), 57),
-            concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
+            VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds')
+            RETURNING pg_notify('dlock_' || left(split_part(_next.owner, '.', 1), 57),
+                concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key)) INTO _told;
         _granted := _granted + 1;
         _holders := _holders + 1;
         -- Nobody holds a key beside an exclusive holder.
@@ -132,7 +137,8 @@ CREATE FUNCTION {schema}.acquire(
     _key text, _owner text, _ttl_ms bigint, _most integer, _queue boolean, _label text, _function text,
     OUT is_granted boolean, OUT fence bigint, OUT last_fence bigint, OUT place bigint,
     OUT label text, OUT function text, OUT rest_ms bigint, OUT others bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz;
@@ -143,6 +149,7 @@ DECLARE
     _is_bound boolean := false;
     _holders bigint := 0;
     _earliest timestamptz;
+    _setting text;
 BEGIN
     LOOP
         SELECT * INTO _lock FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
@@ -162,7 +169,7 @@ BEGIN
             WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
             RETURNING * INTO _own;
             IF FOUND THEN
-                PERFORM {schema}.commit_durably();
+                _setting := {schema}.commit_durably();
                 is_granted := true;
                 fence := _own.fence;
                 RETURN;
@@ -187,9 +194,10 @@ BEGIN
             _lock.epoch := _lock.last_fence;
             _lock.is_shared := _most <> 0;
         END IF;
-        UPDATE {schema}.lock l
+        WITH counted AS (
+            UPDATE {schema}.lock l
             SET last_fence = _lock.last_fence, epoch = _lock.epoch, is_shared = _lock.is_shared, used_at = _now
-            WHERE l.key = _key;
+            WHERE l.key = _key)
         INSERT INTO {schema}.holder (key, owner, fence, ends, label, function)
             VALUES (_key, _owner, _lock.epoch, _now + _ttl_ms * interval '1 millisecond',
                     nullif(_label, ''), nullif(_function, ''));
@@ -199,7 +207,7 @@ BEGIN
                 PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
             END IF;
         END IF;
-        PERFORM {schema}.commit_durably();
+        _setting := {schema}.commit_durably();
         is_granted := true;
         fence := _lock.epoch;
         RETURN;
@@ -226,42 +234,46 @@ BEGIN
     END IF;
     others := greatest(_holders - 1, 0);
     IF _gave THEN
-        PERFORM {schema}.commit_durably();
+        _setting := {schema}.commit_durably();
     ELSE
         -- A crash may undo the place in the queue.
-        PERFORM set_config('synchronous_commit', 'off', true);
+        _setting := set_config('synchronous_commit', 'off', true);
     END IF;
 END $$;
 
 -- Releases a lease, or leaves the queue. Refused with 55P03 while somebody's transaction depends on the lease.
 CREATE FUNCTION {schema}.release(_key text, _owner text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     _now timestamptz;
     _ends timestamptz;
     _is_awaited boolean;
     _is_shared boolean;
     _gave boolean := false;
+    _setting text;
 BEGIN
     PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    SELECT h.ends, EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key),
+    DELETE FROM {schema}.holder h
+        WHERE h.ctid = (SELECT o.ctid FROM {schema}.holder o
+                        WHERE o.key = _key AND o.owner = _owner FOR UPDATE SKIP LOCKED)
+        RETURNING h.ends, EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key),
             EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
-        INTO _ends, _is_awaited, _is_shared
-        FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE SKIP LOCKED;
+        INTO _ends, _is_awaited, _is_shared;
     IF NOT FOUND THEN
         -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that
         -- has adopted the lease, nor for one that has fenced it.
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE NOWAIT;
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
-        SELECT h.ends INTO _ends FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
+        DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner RETURNING h.ends INTO _ends;
         _is_awaited := true;
         _is_shared := true;
     END IF;
     _now := clock_timestamp();
-    DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner;
     IF _is_shared THEN
         PERFORM {schema}.remove_ended(_key, _now);
     END IF;
@@ -269,10 +281,10 @@ BEGIN
         _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
     END IF;
     IF _gave THEN
-        PERFORM {schema}.commit_durably();
+        _setting := {schema}.commit_durably();
     ELSE
         -- If a crash undoes it, the lease lasts until its end.
-        PERFORM set_config('synchronous_commit', 'off', true);
+        _setting := set_config('synchronous_commit', 'off', true);
     END IF;
     RETURN coalesce(_ends > _now, false);
 END $$;
@@ -280,7 +292,8 @@ END $$;
 -- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
 CREATE FUNCTION {schema}.renew(
     _keys text[], _owners text[], _ttls_ms bigint[], _labels text[], _functions text[]) RETURNS SETOF bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 BEGIN
     PERFORM {schema}.commit_durably();
     -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of their
@@ -307,7 +320,8 @@ END $$;
 -- Checks leases in the caller's transaction, and keeps anybody else from getting their keys before it ends. Returns the
 -- first key that is not held, or null.
 CREATE FUNCTION {schema}.fence(_keys text[], _owners text[], _fences bigint[]) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     _due record;
 BEGIN
@@ -330,7 +344,8 @@ END $$;
 
 -- Makes a lease part of the caller's transaction: it is held until the transaction ends, and ends with its commit.
 CREATE FUNCTION {schema}.adopt(_key text, _owner text, _fence bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 BEGIN
     DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner AND h.fence = _fence;
     RETURN FOUND;
@@ -339,7 +354,8 @@ END $$;
 -- An operator's release of the lease that was seen, or without an owner of all that share the lock under this fence.
 -- Returns whether there was one; the old holders are notified. Refused with 55P03 while a transaction depends on one.
 CREATE FUNCTION {schema}.unlock(_key text, _owner text, _fence bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
     _now timestamptz;
     _each text;

@@ -3,23 +3,29 @@
 //! Requests take the connection as it is at that moment. While there is none and the last try has failed, they fail at
 //! once with the reason; during the first try they wait for it.
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
-    sync::{Notify, mpsc, watch},
-    task::JoinHandle,
+    sync::{Notify, watch},
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Connection, Notification, Row, Socket,
-    tls::{MakeTlsConnect, NoTls, TlsStream},
+    Client, Row,
+    tls::NoTls,
     types::{ToSql, Type},
 };
 
 use crate::{
+    calls::{Call, Line},
     config::{Config, Route},
     errors,
+    hints::Messages,
+    pump::{self, Home, Pumped},
     worker::Worker,
 };
 
@@ -39,22 +45,19 @@ const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c statement_timeout=0 \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
 
+/// The setting by which a connection tells itself from others. A pooler that ignores settings, instead of refusing them,
+/// is found out by it.
+const MARK: &str = "dlock.connection";
+
 /// The connection as requests see it.
 #[derive(Clone)]
 pub(crate) enum Link {
     Connecting,
-    Up(Arc<Client>),
-    Down(StoreError),
-}
-
-/// An event on a connection.
-pub(crate) enum News {
-    /// There is a new connection, to a pooler or directly.
-    Connected {
-        client: Arc<Client>,
-        is_pooled: bool,
+    Up {
+        line: Arc<Line>,
+        is_with_callers: bool,
     },
-    Notified(Notification),
+    Down(StoreError),
 }
 
 /// One connection to the server.
@@ -63,24 +66,28 @@ pub(crate) struct Session {
     link: watch::Receiver<Link>,
     /// Notified when a request has not been answered.
     doubted: Arc<Notify>,
+    home: Arc<Home>,
 }
 
 impl Session {
-    /// Starts to connect, on the thread of `worker`.
+    /// Starts to connect. The thread of `worker` watches over the connection, and `home` has it. It receives the messages,
+    /// if they are passed.
     pub(crate) fn start(
         worker: &Worker,
         config: Arc<Config>,
         route: Route,
-        news: Option<mpsc::UnboundedSender<News>>,
+        home: Home,
+        messages: Option<Messages>,
     ) -> Self {
         let (set_link, link) = watch::channel(Link::Connecting);
-        let doubted = Arc::new(Notify::new());
+        let (doubted, home) = (Arc::new(Notify::new()), Arc::new(home));
         let keeper = Keeper {
             config: config.clone(),
             route,
             link: set_link,
             doubted: doubted.clone(),
-            news,
+            home: home.clone(),
+            messages,
             sends_settings: true,
         };
         let mut stopped = worker.stopped();
@@ -94,27 +101,41 @@ impl Session {
             config,
             link,
             doubted,
+            home,
         }
     }
 
     /// Waits for the first connection.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
-        self.client().await.map(drop)
+        self.line().await.map(drop)
     }
 
     /// Returns `true` if there is a connection now, as far as is known.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up(client) if !client.is_closed())
+        matches!(&*self.link.borrow(), Link::Up { line, .. } if !line.client().is_closed())
     }
 
-    async fn client(&self) -> Result<Arc<Client>, StoreError> {
+    /// Notes on which runtime a request is about to be sent.
+    pub(crate) fn note_caller(&self) {
+        self.home.note_caller();
+    }
+
+    async fn line(&self) -> Result<Arc<Line>, StoreError> {
         let mut link = self.link.clone();
         loop {
             match &*link.borrow_and_update() {
-                // A closed one is about to be replaced.
-                Link::Up(client) if !client.is_closed() => return Ok(client.clone()),
+                Link::Up {
+                    line,
+                    is_with_callers,
+                } => {
+                    // Such a one is about to be replaced.
+                    let is_left = *is_with_callers && self.home.callers().is_none();
+                    if !is_left && !line.client().is_closed() {
+                        return Ok(line.clone());
+                    }
+                }
                 Link::Down(error) => return Err(error.clone()),
-                Link::Up(_) | Link::Connecting => {}
+                Link::Connecting => {}
             }
             if link.changed().await.is_err() {
                 let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
@@ -123,16 +144,16 @@ impl Session {
         }
     }
 
-    /// Sends one statement and returns its rows.
+    /// Sends a request and returns its rows.
     pub(crate) async fn ask(
         &self,
-        statement: &str,
-        parameters: &[(&(dyn ToSql + Sync), Type)],
+        call: Call,
+        parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.client().await?;
+        let line = self.line().await?;
         // A caller that drops this future has waited as long as it can.
         let unanswered = Unanswered(&self.doubted);
-        let answer = client.query_typed(statement, parameters).await;
+        let answer = line.ask(call, &self.config.schema, parameters).await;
         std::mem::forget(unanswered);
         answer.map_err(|error| {
             if error.as_db_error().is_none() {
@@ -152,21 +173,23 @@ impl Drop for Unanswered<'_> {
     }
 }
 
+/// A connection that requests may use.
+struct Connected {
+    pumped: Pumped,
+    line: Line,
+    is_pooled: bool,
+}
+
 /// Makes the connection, and makes it again.
 struct Keeper {
     config: Arc<Config>,
     route: Route,
     link: watch::Sender<Link>,
     doubted: Arc<Notify>,
-    news: Option<mpsc::UnboundedSender<News>>,
+    home: Arc<Home>,
+    messages: Option<Messages>,
     /// `false` once a pooler has refused the settings.
     sends_settings: bool,
-}
-
-/// A connection, and the task that moves its bytes.
-struct Connected {
-    client: Arc<Client>,
-    serving: JoinHandle<()>,
 }
 
 impl Keeper {
@@ -176,11 +199,11 @@ impl Keeper {
             match self.connect().await {
                 Ok(connected) => {
                     let since = Instant::now();
-                    self.watch_over(connected).await;
+                    let is_lost = self.watch_over(connected).await;
                     self.link.send_replace(Link::Connecting);
                     pause = FIRST_PAUSE;
                     // A server that ends each connection is not asked for the next one at once.
-                    if since.elapsed() > LONGEST_PAUSE {
+                    if !is_lost || since.elapsed() > LONGEST_PAUSE {
                         continue;
                     }
                 }
@@ -201,10 +224,12 @@ impl Keeper {
         let limit = self.config.connect_limit;
         let mut failures = Vec::new();
         for host in self.route.hosts.clone() {
-            let connected = match timeout(limit, self.connect_to(&host)).await {
-                Ok(connected) => connected,
-                Err(_) => Err(StoreError::timed_out(limit).unsent()),
-            };
+            let connected = timeout(limit, self.connect_to(&host)).await;
+            let connected = connected.unwrap_or_else(|_| {
+                // The host is silent, or the runtime of the callers is not polled.
+                self.home.move_to_store();
+                Err(StoreError::timed_out(limit).unsent())
+            });
             match connected {
                 Ok(connected) => return Ok(connected),
                 Err(error) => failures.push((host, error)),
@@ -214,6 +239,7 @@ impl Keeper {
     }
 
     async fn connect_to(&mut self, host: &tokio_postgres::Config) -> Result<Connected, StoreError> {
+        let mark = RandomState::new().build_hasher().finish();
         loop {
             let mut config = host.clone();
             if self.sends_settings {
@@ -222,108 +248,130 @@ impl Keeper {
                 // Otherwise a process of the server would wait on for each of these connections.
                 let lock_limit = self.config.response_limit.as_millis() * 2 / 3;
                 let lock_limit = lock_limit.clamp(1, LONGEST_LOCK_LIMIT);
-                config.options(format!("{SETTINGS} -c lock_timeout={lock_limit} {own}"));
+                config.options(format!(
+                    "{SETTINGS} -c lock_timeout={lock_limit} -c {MARK}={mark:016x} {own}"
+                ));
             }
+            let sinks = self.messages.as_ref().map(Messages::sinks);
             let connected = match &self.route.tls {
-                Some(tls) => self.connect_by(&config, tls.clone()).await,
-                None => self.connect_by(&config, NoTls).await,
+                Some(tls) => pump::connect(&config, tls.clone(), &self.home, sinks).await,
+                None => pump::connect(&config, NoTls, &self.home, sinks).await,
             };
             match connected {
                 Err(error) if self.sends_settings && errors::refuses_settings(&error) => {
                     self.sends_settings = false;
                 }
                 Err(error) => return Err(errors::of_connecting(&error, &self.config)),
-                Ok(connected) => {
-                    self.check(&connected.client).await?;
-                    return Ok(connected);
+                Ok(pumped) => {
+                    let found = self.check(&pumped.client).await?;
+                    let is_pooled = found.as_deref() != Some(&format!("{mark:016x}"));
+                    let line = Line::on(pumped.client.clone(), &self.config.schema, is_pooled);
+                    let line = line.await.map_err(|error| self.unsent(&error))?;
+                    return Ok(Connected {
+                        pumped,
+                        line,
+                        is_pooled,
+                    });
                 }
             }
         }
     }
 
-    async fn connect_by<T>(
-        &self,
-        config: &tokio_postgres::Config,
-        tls: T,
-    ) -> Result<Connected, tokio_postgres::Error>
-    where
-        T: MakeTlsConnect<Socket>,
-        T::Stream: Send + 'static,
-    {
-        let (client, connection) = config.connect(tls).await?;
-        let serving = tokio::spawn(serve(connection, self.news.clone()));
-        Ok(Connected {
-            client: Arc::new(client),
-            serving,
-        })
+    fn unsent(&self, error: &tokio_postgres::Error) -> StoreError {
+        errors::of_request(error, &self.config).unsent()
     }
 
-    /// Checks that the server has what requests need.
-    async fn check(&self, client: &Client) -> Result<(), StoreError> {
+    /// Checks that the server has what requests need. Returns the mark of the connection.
+    async fn check(&self, client: &Client) -> Result<Option<String>, StoreError> {
         let schema = &self.config.schema;
         let statement = schema.fill(
-            "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation')",
+            "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation'), \
+             current_setting($1, true)",
         );
-        let row = client.query_typed_one(&statement, &[]).await;
-        let row = row.map_err(|error| errors::of_request(&error, &self.config).unsent())?;
+        let parameters = [(&MARK as &(dyn ToSql + Sync), Type::TEXT)];
+        let row = client.query_typed_one(&statement, &parameters).await;
+        let row = row.map_err(|error| self.unsent(&error))?;
         errors::check(schema, row.get(0), row.get(1))?;
-        errors::check_level(row.get(2), &self.config)
+        errors::check_level(row.get(2), &self.config)?;
+        Ok(row.get(3))
     }
 
-    /// Offers the connection to requests, until it breaks or does not answer.
-    async fn watch_over(&self, connected: Connected) {
-        let Connected {
+    /// Offers the connection to requests, until it breaks, does not answer, or has to move. Returns `false` if it moves.
+    async fn watch_over(&self, connected: Connected) -> bool {
+        let Pumped {
             client,
-            mut serving,
-        } = connected;
-        if let Some(news) = &self.news {
-            let is_pooled = !self.sends_settings;
-            news.send(News::Connected {
-                client: client.clone(),
-                is_pooled,
-            })
-            .ok();
+            mut pump,
+            is_with_callers,
+        } = connected.pumped;
+        if let Some(messages) = &self.messages {
+            messages.come_on(client.clone(), connected.is_pooled);
         }
-        self.link.send_replace(Link::Up(client.clone()));
+        self.link.send_replace(Link::Up {
+            line: Arc::new(connected.line),
+            is_with_callers,
+        });
         let mut looked = Instant::now();
         loop {
             // What was doubted is tried at once, and a quiet connection from time to time.
             tokio::select! {
-                _ = &mut serving => break,
+                ended = &mut pump => {
+                    if ended.is_err() && is_with_callers {
+                        // Their runtime has ended.
+                        self.home.move_to_store();
+                    }
+                    break;
+                }
+                // Requests that are under way are answered before the old connection ends.
+                () = self.home.moved(), if is_with_callers => return false,
                 () = self.doubted.notified() => {}
                 () = tokio::time::sleep_until(looked + LOOK) => {}
             }
             let limit = self.config.response_limit;
             let answer = timeout(limit, client.check_connection()).await;
             looked = Instant::now();
+            if answer.is_err() {
+                self.home.move_to_store();
+            }
             if !matches!(answer, Ok(Ok(()))) {
                 break;
             }
         }
         tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
         // Requests on a silent connection end now, and not with it.
-        serving.abort();
+        pump.abort();
+        true
     }
 }
 
-/// Moves the bytes of a connection until it ends, and passes on its messages.
-async fn serve<S, T>(mut connection: Connection<S, T>, news: Option<mpsc::UnboundedSender<News>>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: TlsStream + Unpin,
-{
-    loop {
-        match poll_fn(|context| connection.poll_message(context)).await {
-            Some(Ok(AsyncMessage::Notification(notification))) => {
-                if let Some(news) = &news {
-                    news.send(News::Notified(notification)).ok();
-                }
-            }
-            Some(Ok(AsyncMessage::Notice(notice))) => {
-                tracing::debug!(target: "dlock::store", message = notice.message(), "PostgreSQL says");
-            }
-            Some(Ok(_)) => {}
-            Some(Err(_)) | None => return,
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::{PgBouncer, PostgresServer};
+
+    use super::*;
+
+    /// A name may meet another client's statement there, and messages reach another client.
+    #[tokio::test]
+    async fn a_pooler_that_ignores_settings_is_found_out() {
+        let server = PostgresServer::shared().await;
+        let name = server.database().await;
+        let schema = crate::Schema::new("dlock").unwrap();
+        let client = server.client(&name).await;
+        let migration = schema.migration(None).unwrap();
+        client.batch_execute(&migration).await.unwrap();
+        let refuses = PgBouncer::start(server).await;
+        let ignores = PgBouncer::start_ignoring_settings(server).await;
+        for (url, is_direct) in [
+            (server.url_of("postgres", &name), true),
+            (refuses.url_of("postgres", &name), false),
+            (ignores.url_of("postgres", &name), false),
+        ] {
+            let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
+            let worker = Worker::start().unwrap();
+            let route = config.requests.clone();
+            let session = Session::start(&worker, config, route, Home::of_callers(), None);
+            let line = session.line().await.unwrap();
+            assert_eq!(line.is_prepared(Call::Acquire), is_direct, "{url}");
         }
     }
 }

@@ -10,40 +10,49 @@
 //! - **Safety.** A lease that was passed to a transaction (`Lease::records`) is not handed over inside the process: the
 //!   transaction may last longer than the body.
 //!   (`a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store`)
-//! - A statement about a lease has no name: behind a pooler, a name may meet another client's statement.
+//! - **Safety.** Behind a pooler, requests have no name: it may meet another client's statement.
+//!   (`a_pooler_that_ignores_settings_is_found_out`)
 //! - A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes: the commit frees
 //!   it, and until then the row counts as held. (`a_commit_ends_the_lock_at_once`)
-//! - The two connections are on a thread of the store. If a request has no answer, its connection is tried, and replaced
-//!   if it does not answer either.
+//! - A thread of the store watches over the two connections. That of renewals is on this thread, which no body can block;
+//!   that of requests is on the runtime of the callers, as `pump.rs` says. If a request has no answer, its connection is
+//!   tried, and replaced if it does not answer either.
 //! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
 
 use std::{
     fmt,
     future::Future,
     sync::Arc,
-    task::{Context, Waker},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use dlock_runtime::{
-    ConnectError, LockMode,
+    ConnectError, LockKey, LockMode,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, Holder, LockModes,
         LockStore, Queue, ReleaseRequest, Released, RenewBatch, Renewal, StoreError,
         StoreErrorKind, StoreHooks, StoreOptions, StoreProperties,
     },
 };
-use tokio::{sync::mpsc, time::timeout};
-use tokio_postgres::{Row, types::Type};
+use tokio::time::timeout;
+use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
-    config::Config, hints::Hints, schema::Schema, session::Session, sweep, worker::Worker,
+    calls::Call,
+    config::{Config, Listen, Route},
+    hints::Hints,
+    pump::Home,
+    schema::Schema,
+    session::Session,
+    sweep,
+    worker::Worker,
 };
 
 /// Locks in a schema of a PostgreSQL database.
 ///
-/// A manager makes one from a URL, see [`Postgres`](crate::Postgres). It has a thread of its own with two connections:
-/// one for requests, and one for renewals and messages.
+/// A manager makes one from a URL, see [`Postgres`](crate::Postgres). It has two connections: one for requests and
+/// messages, and one for renewals, which is on a thread of its own.
 ///
 /// ```no_run
 /// use dlock_postgres::PostgresStore;
@@ -58,15 +67,8 @@ pub struct PostgresStore {
     requests: Arc<Session>,
     renewals: Session,
     hints: Hints,
-    statements: Arc<Statements>,
     config: Arc<Config>,
     worker: Worker,
-}
-
-struct Statements {
-    acquire: String,
-    release: String,
-    renew: String,
 }
 
 impl PostgresStore {
@@ -81,15 +83,19 @@ impl PostgresStore {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
-        let (tell, news) = mpsc::unbounded_channel();
-        let requests = Session::start(&worker, config.clone(), config.requests.clone(), None);
-        let requests = Arc::new(requests);
-        let messages = config.messages.clone();
-        let renewals = Session::start(&worker, config.clone(), messages, Some(tell));
-        let hints = Hints::start(&worker, config.listen, news);
-        sweep::start(&worker, requests.clone(), &config.schema);
+        let (hints, messages) = Hints::start(&worker, config.listen);
+        // They wake waiters, which are where the requests come from. A server of their own is that of the renewals.
+        let (with_requests, with_renewals) = match config.listen {
+            Listen::Always => (None, Some(messages)),
+            Listen::Direct | Listen::Never => (Some(messages), None),
+        };
+        let start = |route: &Route, home, messages| {
+            Session::start(&worker, config.clone(), route.clone(), home, messages)
+        };
+        let requests = Arc::new(start(&config.requests, Home::of_callers(), with_requests));
+        let renewals = start(&config.messages, Home::of_store(), with_renewals);
+        sweep::start(&worker, requests.clone());
         Ok(Self {
-            statements: Arc::new(Statements::of(&config.schema)),
             requests,
             renewals,
             hints,
@@ -115,17 +121,6 @@ impl PostgresStore {
     }
 }
 
-impl Statements {
-    fn of(schema: &Schema) -> Self {
-        let fill = |statement| schema.fill(statement);
-        Self {
-            acquire: fill("SELECT * FROM {schema}.acquire($1, $2, $3, $4, $5, $6, $7)"),
-            release: fill("SELECT {schema}.release($1, $2)"),
-            renew: fill("SELECT {schema}.renew($1, $2, $3, $4, $5)"),
-        }
-    }
-}
-
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStore").field(&self.config).finish()
@@ -134,19 +129,17 @@ impl fmt::Debug for PostgresStore {
 
 impl LockStore for PostgresStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 7] = [
-            (&request.key.as_str(), Type::TEXT),
-            (&request.owner.to_string(), Type::TEXT),
-            (&milliseconds(request.ttl), Type::INT8),
-            (&most(request.mode)?, Type::INT4),
-            (&(request.queue == Queue::ForLease), Type::BOOL),
-            (&request.label, Type::TEXT),
-            (&request.function, Type::TEXT),
+        let parameters: [&(dyn ToSql + Sync); 7] = [
+            &request.key.as_str(),
+            &request.owner.to_string(),
+            &milliseconds(request.ttl),
+            &most(request.mode)?,
+            &(request.queue == Queue::ForLease),
+            &request.label,
+            &request.function,
         ];
-        let rows = self
-            .requests
-            .ask(&self.statements.acquire, &parameters)
-            .await?;
+        self.requests.note_caller();
+        let rows = self.requests.ask(Call::Acquire, &parameters).await?;
         let row = rows.first().ok_or_else(no_answer)?;
         answer_to_acquire(row).map_err(|error| bad_answer(&error))
     }
@@ -159,20 +152,14 @@ impl LockStore for PostgresStore {
         let ttls: Vec<_> = requests.iter().map(|it| milliseconds(it.ttl)).collect();
         let labels: Vec<_> = requests.iter().map(|it| it.label).collect();
         let functions: Vec<_> = requests.iter().map(|it| it.function).collect();
-        let parameters: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 5] = [
-            (&keys, Type::TEXT_ARRAY),
-            (&owners, Type::TEXT_ARRAY),
-            (&ttls, Type::INT8_ARRAY),
-            (&labels, Type::TEXT_ARRAY),
-            (&functions, Type::TEXT_ARRAY),
-        ];
+        let parameters: [&(dyn ToSql + Sync); 5] = [&keys, &owners, &ttls, &labels, &functions];
         // Their connection may be down alone: it can have another way to the server.
         let session = if !self.renewals.is_up() && self.requests.is_up() {
             &*self.requests
         } else {
             &self.renewals
         };
-        let asked = session.ask(&self.statements.renew, &parameters);
+        let asked = session.ask(Call::Renew, &parameters);
         let answered = match batch.limit {
             Some(limit) => match timeout(limit, asked).await {
                 Ok(answered) => answered,
@@ -199,14 +186,9 @@ impl LockStore for PostgresStore {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let key = request.key.as_str();
-        release(
-            &self.requests,
-            &self.statements.release,
-            key,
-            &request.owner.to_string(),
-        )
-        .await
+        self.requests.note_caller();
+        let owner = request.owner.to_string();
+        release(&self.requests, request.key.as_str(), &owner).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -230,30 +212,47 @@ impl StoreHooks for PostgresStore {
 
     /// The thread of the store outlives the runtimes of its users.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
-        let (session, statements) = (self.requests.clone(), self.statements.clone());
-        let (key, owner) = (request.key.clone(), request.owner.to_string());
-        let mut released =
-            Box::pin(
-                async move { release(&session, &statements.release, key.as_str(), &owner).await },
-            );
+        let owed = Owed {
+            session: self.requests.clone(),
+            key: request.key.clone(),
+            owner: request.owner.to_string(),
+        };
+        let first = owed.clone();
+        let mut released = Box::pin(async move { first.release().await });
         // The first poll puts it on the connection, before all requests that come after this call.
         let mut context = Context::from_waker(Waker::noop());
-        if released.as_mut().poll(&mut context).is_pending() {
-            self.worker.handle().spawn(released);
-        }
+        let polled = released.as_mut().poll(&mut context);
+        let limit = self.config.response_limit;
+        self.worker.handle().spawn(async move {
+            let answered = match polled {
+                Poll::Ready(answered) => answered.is_ok(),
+                Poll::Pending => matches!(timeout(limit, released).await, Ok(Ok(_))),
+            };
+            // The connection may have ended with a runtime, or be on one that is not polled any more.
+            if !answered {
+                owed.release().await.ok();
+            }
+        });
         true
     }
 }
 
-async fn release(
-    session: &Session,
-    statement: &str,
-    key: &str,
-    owner: &str,
-) -> Result<Released, StoreError> {
-    let rows = session
-        .ask(statement, &[(&key, Type::TEXT), (&owner, Type::TEXT)])
-        .await?;
+/// A release without a caller that waits for it.
+#[derive(Clone)]
+struct Owed {
+    session: Arc<Session>,
+    key: LockKey,
+    owner: String,
+}
+
+impl Owed {
+    async fn release(&self) -> Result<Released, StoreError> {
+        release(&self.session, self.key.as_str(), &self.owner).await
+    }
+}
+
+async fn release(session: &Session, key: &str, owner: &str) -> Result<Released, StoreError> {
+    let rows = session.ask(Call::Release, &[&key, &owner]).await?;
     let was_held = rows.first().map(|row| row.try_get(0));
     match was_held {
         Some(Ok(true)) => Ok(Released::WasHeld),

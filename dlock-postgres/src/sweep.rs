@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::store::StoreError;
 
-use crate::{schema::Schema, session::Session, worker::Worker};
+use crate::{calls::Call, session::Session, worker::Worker};
 
 /// The pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -16,8 +16,7 @@ const BATCH: i64 = 1000;
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Sweeps from time to time, on the thread of `worker`.
-pub(crate) fn start(worker: &Worker, session: Arc<Session>, schema: &Schema) {
-    let statement = schema.fill("SELECT {schema}.sweep()");
+pub(crate) fn start(worker: &Worker, session: Arc<Session>) {
     let mut stopped = worker.stopped();
     worker.handle().spawn(async move {
         loop {
@@ -25,7 +24,7 @@ pub(crate) fn start(worker: &Worker, session: Arc<Session>, schema: &Schema) {
                 () = tokio::time::sleep(PAUSE) => {}
                 _ = stopped.changed() => return,
             }
-            if let Err(error) = sweep(&session, &statement).await {
+            if let Err(error) = sweep(&session).await {
                 tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
             }
         }
@@ -33,9 +32,9 @@ pub(crate) fn start(worker: &Worker, session: Arc<Session>, schema: &Schema) {
 }
 
 /// Removes all that is old now. A service whose keys are always new leaves more than one statement removes.
-async fn sweep(session: &Session, statement: &str) -> Result<(), StoreError> {
+async fn sweep(session: &Session) -> Result<(), StoreError> {
     loop {
-        let rows = session.ask(statement, &[]).await?;
+        let rows = session.ask(Call::Sweep, &[]).await?;
         let removed = rows.first().and_then(|row| row.try_get(0).ok());
         if removed.is_none_or(|removed: i64| removed < BATCH) {
             return Ok(());
@@ -50,7 +49,7 @@ mod tests {
     use dlock_testkit::PostgresServer;
 
     use super::*;
-    use crate::config::Config;
+    use crate::{config::Config, pump::Home, schema::Schema};
 
     #[tokio::test]
     async fn a_sweep_removes_all_that_is_old() {
@@ -68,9 +67,9 @@ mod tests {
         let url = server.url_of("postgres", &name);
         let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
         let worker = Worker::start().unwrap();
-        let session = Session::start(&worker, config.clone(), config.requests.clone(), None);
-        let statement = schema.fill("SELECT {schema}.sweep()");
-        sweep(&session, &statement).await.unwrap();
+        let route = config.requests.clone();
+        let session = Session::start(&worker, config.clone(), route, Home::of_store(), None);
+        sweep(&session).await.unwrap();
         let left = client.query("SELECT key FROM dlock.lock", &[]).await;
         let left: Vec<String> = left.unwrap().iter().map(|row| row.get(0)).collect();
         assert_eq!(left, ["new"]);

@@ -1,6 +1,7 @@
 //! A network that fails on demand: a TCP proxy between a client and a server.
 
 mod link;
+mod prepared;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

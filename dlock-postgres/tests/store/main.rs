@@ -11,4 +11,5 @@ mod fence;
 mod lock_in;
 mod others;
 mod rows;
+mod runtimes;
 mod schema;

@@ -221,3 +221,37 @@ async fn a_url_with_listen_off_has_no_connection_that_listens() {
     waiting.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(database.number(&listening).await, 0);
 }
+
+/// A session keeps the plan of a function while tables grow, and a small table is read as a whole unless that is off.
+#[tokio::test]
+async fn requests_read_no_whole_table() {
+    let database = Database::new().await;
+    let mut client = database.client().await;
+    let tables = ["lock", "holder", "waiter"];
+    for table in tables {
+        let empty = format!("VACUUM ANALYZE dlock.{table}");
+        client.batch_execute(&empty).await.unwrap();
+    }
+    let tx = client.transaction().await.unwrap();
+    for request in [
+        "acquire('order:42', 'a.1', 30000, 0, true, '', '')",
+        "acquire('order:42', 'a.1', 30000, 0, true, '', '')",
+        "acquire('order:42', 'b.1', 30000, 0, true, '', '')",
+        "acquire('order:42', 'b.2', 30000, -1, true, '', '')",
+        "renew('{order:42}', '{a.1}', '{30000}', '{\"\"}', '{\"\"}')",
+        "fence('{order:42,order:7}', '{a.1,a.1}', '{1,2}')",
+        "fence('{order:42}', '{a.1}', '{1}')",
+        "release('order:42', 'a.1')",
+        "release('order:42', 'a.2')",
+        "unlock('order:42', 'b.1', 1)",
+        "adopt('order:42', 'b.1', 1)",
+    ] {
+        let statement = format!("SELECT * FROM dlock.{request}");
+        tx.query(&statement, &[]).await.unwrap();
+    }
+    for table in tables {
+        let scans = format!("SELECT pg_stat_get_xact_numscans('dlock.{table}'::regclass)");
+        let scans: i64 = tx.query_one(&scans, &[]).await.unwrap().get(0);
+        assert_eq!(scans, 0, "{table}");
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) enum Servers {
     Independent(Vec<RedisServer>),
     Sentinels(Sentinels),
     Cluster(Cluster),
-    Postgres(Database),
+    Postgres(Box<Database>),
 }
 
 /// A master, and the change of masters that made it one: a failover and another one back leave no
@@ -52,8 +52,8 @@ impl World {
             }
             Topology::Sentinel | Topology::Replicas => Servers::Sentinels(Sentinels::start().await),
             Topology::Cluster => Servers::Cluster(Cluster::start(3, 1).await),
-            Topology::Postgres => Servers::Postgres(Database::start(false).await),
-            Topology::PostgresPooled => Servers::Postgres(Database::start(true).await),
+            Topology::Postgres => Servers::Postgres(Box::new(Database::start(false).await)),
+            Topology::PostgresPooled => Servers::Postgres(Box::new(Database::start(true).await)),
         };
         let proxies = match &servers {
             Servers::Independent(servers) => {

@@ -16,6 +16,14 @@ use crate::within::within;
 /// The connections to a server for each user and database, unless a test says otherwise.
 const POOL: usize = 3;
 
+/// The part of a configuration that tests choose.
+#[derive(Clone, Copy)]
+struct Settings {
+    pool: usize,
+    /// Whether it accepts settings at the begin of a connection, and does nothing with them.
+    ignores: bool,
+}
+
 /// A running PgBouncer in transaction mode, with up to three connections to a server for each user and database. It
 /// knows the users `postgres` and `app`.
 ///
@@ -23,7 +31,7 @@ const POOL: usize = 3;
 pub struct PgBouncer {
     port: u16,
     server: u16,
-    pool: usize,
+    settings: Settings,
     process: Mutex<OwnedGroup>,
     directory: TempDir,
 }
@@ -36,17 +44,31 @@ impl PgBouncer {
 
     /// The same with up to `pool` connections to the server.
     pub async fn start_with_pool(server: &PostgresServer, pool: usize) -> Self {
+        let ignores = false;
+        Self::start_with(server, Settings { pool, ignores }).await
+    }
+
+    /// The same. It accepts settings at the begin of a connection, and does nothing with them.
+    pub async fn start_ignoring_settings(server: &PostgresServer) -> Self {
+        let settings = Settings {
+            pool: POOL,
+            ignores: true,
+        };
+        Self::start_with(server, settings).await
+    }
+
+    async fn start_with(server: &PostgresServer, settings: Settings) -> Self {
         for _ in 0..PORTS_TO_TRY {
             let directory = launch::directory();
             let port = port::free();
             let process = launch::pgbouncer(
                 directory.path(),
-                &configuration((port, server.port()), pool, directory.path()),
+                &configuration((port, server.port()), settings, directory.path()),
             );
             let started = Self {
                 port,
                 server: server.port(),
-                pool,
+                settings,
                 process: Mutex::new(process),
                 directory,
             };
@@ -114,8 +136,11 @@ impl PgBouncer {
         let started = within(START_DEADLINE, async {
             loop {
                 launch::forget_log(self.directory.path());
-                let configuration =
-                    configuration((self.port, self.server), self.pool, self.directory.path());
+                let configuration = configuration(
+                    (self.port, self.server),
+                    self.settings,
+                    self.directory.path(),
+                );
                 *self.process() = launch::pgbouncer(self.directory.path(), &configuration);
                 if self.is_up().await {
                     return;
@@ -131,7 +156,13 @@ impl PgBouncer {
     }
 }
 
-fn configuration((port, server): (u16, u16), pool: usize, directory: &Path) -> String {
+fn configuration((port, server): (u16, u16), settings: Settings, directory: &Path) -> String {
+    let Settings { pool, ignores } = settings;
+    let ignored = if ignores {
+        "ignore_startup_parameters = options\n"
+    } else {
+        ""
+    };
     let users = directory.join("users");
     fs::write(&users, "\"postgres\" \"\"\n\"app\" \"\"\n")
         .expect("the directory can be written to");
@@ -148,6 +179,7 @@ fn configuration((port, server): (u16, u16), pool: usize, directory: &Path) -> S
          pool_mode = transaction\n\
          default_pool_size = {pool}\n\
          max_client_conn = 500\n\
-         server_login_retry = 1\n"
+         server_login_retry = 1\n\
+         {ignored}"
     )
 }

@@ -10,6 +10,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 
+use super::prepared::Prepared;
+
 /// The traffic that the proxy lets through.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
@@ -203,6 +205,7 @@ async fn pump(
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     let mut came = Vec::new();
+    let mut prepared = Prepared::default();
     loop {
         let read = from.read(&mut buffer).await;
         // A black hole does not pass on an end or an error either.
@@ -212,7 +215,7 @@ async fn pump(
             return to.shutdown().await;
         }
         match direction {
-            Direction::Request => match faults.spring(bytes) {
+            Direction::Request => match faults.spring(&prepared.spoken(bytes)) {
                 Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
                 // Before the request is forwarded: its reply may come at once.
                 Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),

@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use dlock::{LockError, LockManager};
+use dlock::{LockError, LockManager, LockManagerBuilder};
+use dlock_postgres::Postgres;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::{
     runtime::{self, Runtime},
@@ -32,6 +33,10 @@ fn main() {
     }
 }
 
+fn builder() -> LockManagerBuilder {
+    LockManager::builder().scheme("postgres", Postgres)
+}
+
 /// Two children of a process that has made a manager, which means that it has drawn an id.
 fn twins(url: &str) {
     drop(LockManager::memory());
@@ -41,7 +46,7 @@ fn twins(url: &str) {
             continue;
         }
         one_thread().block_on(async {
-            let manager = LockManager::connect(url).await.expect("the server runs");
+            let manager = builder().connect(url).await.expect("the server runs");
             let got = manager.lock(KEY).try_acquire().await;
             match got.expect("the server answers") {
                 Some(guard) => say("got", guard.fencing_token()),
@@ -57,7 +62,7 @@ fn twins(url: &str) {
 fn guard(url: &str) {
     let runtime = one_thread();
     let (manager, guard) = runtime.block_on(async {
-        let manager = LockManager::connect(url).await.expect("the server runs");
+        let manager = builder().connect(url).await.expect("the server runs");
         let guard = manager.lock(KEY).acquire().await.expect("it is free");
         (manager, guard)
     });
@@ -85,7 +90,7 @@ fn guard(url: &str) {
     drop(waiting);
     runtime.block_on(async {
         guard.ensure_held().expect("it is held");
-        let other = LockManager::connect(url).await.expect("the server runs");
+        let other = builder().connect(url).await.expect("the server runs");
         let other = other.lock(KEY).try_acquire().await;
         assert!(other.expect("the server answers").is_none(), "two holders");
         let released = guard.release().await;
@@ -100,7 +105,7 @@ fn guard(url: &str) {
 /// A body that forks, and goes on in the child only.
 fn body(url: &str) {
     one_thread().block_on(async {
-        let manager = LockManager::connect(url).await.expect("the server runs");
+        let manager = builder().connect(url).await.expect("the server runs");
         let lock = manager.lock(KEY).ttl(Duration::from_secs(1));
         let outcome = lock.run(async |lease| {
             if fork().is_some() {
@@ -120,7 +125,7 @@ fn body(url: &str) {
 fn idle(url: &str) {
     let runtime = one_thread();
     // A connection on which nothing happens is asked after five times as long.
-    let builder = LockManager::builder().response_timeout(Duration::from_millis(200));
+    let builder = builder().response_timeout(Duration::from_millis(200));
     let manager = runtime.block_on(builder.connect(url)).expect("it runs");
     let Some(child) = fork() else {
         runtime.block_on(async { sleep(Duration::from_millis(2500)).await });

@@ -9,7 +9,8 @@ use std::{
     time::Duration,
 };
 
-use dlock_testkit::{RedisServer, eventually};
+use dlock_postgres::Schema;
+use dlock_testkit::{PostgresServer, RedisServer, eventually};
 use page::Page;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -102,6 +103,23 @@ async fn a_child_asks_nothing_over_the_connection_of_its_parent() {
     let said = said(&["idle", &server.url()]).await;
     assert_eq!(words(&said), ["done"], "{said:?}");
     assert_eq!(server.command_count("ping").await, before);
+}
+
+/// The connection of requests is on the runtime of the callers, which a child has a copy of.
+#[tokio::test]
+async fn a_child_takes_no_answer_from_the_connection_of_its_parent_to_postgresql() {
+    let server = PostgresServer::shared().await;
+    let name = server.database().await;
+    let client = server.client(&name).await;
+    let migration = Schema::new("dlock").expect("a name").migration(None);
+    let migration = migration.expect("a migration");
+    client.batch_execute(&migration).await.expect("it is new");
+    let said = said(&["guard", &server.url_of("postgres", &name)]).await;
+    let expected = [
+        "refused", "refused", "refused", "lost", "lost", "lost", "done",
+    ];
+    assert_eq!(words(&said), expected, "{said:?}");
+    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
 }
 
 #[tokio::test]

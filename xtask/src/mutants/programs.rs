@@ -108,16 +108,14 @@ const COPIED: [&str; 5] = [
 pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     // Cargo names what it builds by the place inside a workspace, so this checkout would take the copy's packages for
     // its own. Another profile has other names.
-    let apart: String = COPIED
-        .iter()
-        .map(|name| format!(" --config profile.dev.package.{name}.codegen-units=17"))
-        .collect();
+    let apart = COPIED.map(|name| format!("--config profile.dev.package.{name}.codegen-units=17"));
+    let apart = apart.join(" ");
     for call in [
         "check --lib --all-features --locked --package dlock-runtime --package dlock-macros --package dlock-postgres",
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",
     ] {
-        told(tree, &cargo::target(), &format!("{call}{apart}"))?;
+        told(tree, &cargo::target(), &format!("{call} {apart}"))?;
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
+const CALLS: &str = "dlock-postgres/src/calls.rs";
+const PUMP: &str = "dlock-postgres/src/pump.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 
@@ -45,6 +47,11 @@ const DURABLE: &[Look] = &[Test(
 )];
 
 const ENDS_WITH_COMMIT: &[Look] = &[Test(STORE, "lock_in::a_commit_ends_the_lock_at_once")];
+
+const POOLER: &[Look] = &[Test(
+    UNIT,
+    "session::tests::a_pooler_that_ignores_settings_is_found_out",
+)];
 
 const VERSION: &[Look] = &[Test(
     STORE,
@@ -147,7 +154,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-release-waits",
         "A release waits for the transaction that depends on the lease",
         SCHEMA,
-        "h.owner = _owner FOR UPDATE «NOWAIT»; _is_awaited := true;",
+        "h.owner = _owner FOR UPDATE «NOWAIT»; DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner RETURNING",
         "",
         &[Test(STORE, "fence::a_release_is_carried_out_after_the_transaction")],
     )
@@ -156,7 +163,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-release-beside-a-renewal",
         "A release is refused because a renewal is under way",
         SCHEMA,
-        "«PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;» SELECT h.ends INTO _ends",
+        "«PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;» PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT; DELETE",
         "",
         &[Test(STORE, "rows::a_release_waits_for_a_renewal_that_is_under_way")],
     ),
@@ -237,7 +244,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-last-waiter-first",
         "A release grants the key to the last waiter",
         SCHEMA,
-        "WHERE w.key = _key ORDER BY w.place «»LIMIT 1; IF NOT FOUND OR",
+        "w.owner IS DISTINCT FROM _leaver ORDER BY w.place «»LIMIT 1; IF _is_clean",
         "DESC ",
         CONTRACT,
     ),
@@ -245,8 +252,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-dead-waiter-granted",
         "A release grants the key to a waiter that has died",
         SCHEMA,
-        "DELETE FROM {schema}.waiter w WHERE w.key = _key AND («w.alive <= _now» OR w.owner = _leaver);",
-        "false",
+        "WHERE w.key = _key AND «w.alive > _now» AND w.owner IS DISTINCT FROM _leaver",
+        "true",
         CONTRACT,
     ),
     Mutant::new(
@@ -325,6 +332,54 @@ pub(super) const ALL: &[Mutant] = &[
         "if «level == \"read committed\"» {",
         "true",
         &[Test(FAULTS, "settings::behind_a_pooler_another_isolation_level_is_refused_with_the_statement_that_sets_it")],
+    ),
+    Mutant::new(
+        "pg-names-behind-a-pooler",
+        "Requests have names behind a pooler",
+        CALLS,
+        "if «is_pooled» { &[] }",
+        "false",
+        POOLER,
+    )
+    .breaks("Behind a pooler, requests have no name"),
+    Mutant::new(
+        "pg-pooler-that-ignores-settings",
+        "A pooler that accepts settings and ignores them is taken for a server",
+        SESSION,
+        "let is_pooled = «found.as_deref() != Some(&format!(\"{mark:016x}\"))»;",
+        "!self.sends_settings && found.is_none()",
+        POOLER,
+    )
+    .breaks("Behind a pooler, requests have no name"),
+    Mutant::new(
+        "pg-waits-for-an-idle-runtime",
+        "A request from another runtime waits for that of the connection",
+        PUMP,
+        "&& «other.id() != callers.id()»",
+        "false",
+        &[Test(
+            STORE,
+            "runtimes::requests_go_on_while_the_runtime_of_the_store_is_not_polled",
+        )],
+    ),
+    Mutant::new(
+        "pg-stays-on-an-ended-runtime",
+        "A connection is made again on a runtime that has ended",
+        PUMP,
+        "Err(_) if is_with_callers => «home.move_to_store()»,",
+        "std::future::pending::<()>().await",
+        &[Test(
+            STORE,
+            "runtimes::a_runtime_without_sockets_has_no_connection",
+        )],
+    ),
+    Mutant::new(
+        "pg-reads-whole-tables",
+        "A plan that was made while a table was small reads all of it",
+        SCHEMA,
+        "RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp «SET enable_seqscan = off» AS $$ DECLARE _now timestamptz; _ends",
+        "",
+        &[Test(STORE, "rows::requests_read_no_whole_table")],
     ),
     Mutant::new(
         "pg-any-version",

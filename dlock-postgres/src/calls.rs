@@ -1,0 +1,183 @@
+//! The requests as statements: each is one call of a function of the schema.
+//!
+//! On a direct connection they are prepared once. Behind a pooler they have no name, which may meet another client's
+//! statement there.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::future::try_join_all;
+use tokio_postgres::{
+    Client, Error, Row, Statement,
+    types::{ToSql, Type},
+};
+
+use crate::{errors, schema::Schema};
+
+static ACQUIRE: [Type; 7] = [
+    Type::TEXT,
+    Type::TEXT,
+    Type::INT8,
+    Type::INT4,
+    Type::BOOL,
+    Type::TEXT,
+    Type::TEXT,
+];
+
+static RELEASE: [Type; 2] = [Type::TEXT, Type::TEXT];
+
+static RENEW: [Type; 5] = [
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+];
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Call {
+    Acquire,
+    Release,
+    Renew,
+    Sweep,
+}
+
+impl Call {
+    /// Those that are sent often, in the order of their declaration.
+    const OFTEN: [Self; 3] = [Self::Acquire, Self::Release, Self::Renew];
+
+    /// Returns the statement.
+    pub(crate) fn text(self, schema: &Schema) -> String {
+        schema.fill(match self {
+            Self::Acquire => "SELECT * FROM {schema}.acquire($1, $2, $3, $4, $5, $6, $7)",
+            Self::Release => "SELECT {schema}.release($1, $2)",
+            Self::Renew => "SELECT {schema}.renew($1, $2, $3, $4, $5)",
+            Self::Sweep => "SELECT {schema}.sweep()",
+        })
+    }
+
+    /// Returns the types of its parameters.
+    pub(crate) fn types(self) -> &'static [Type] {
+        match self {
+            Self::Acquire => &ACQUIRE,
+            Self::Release => &RELEASE,
+            Self::Renew => &RENEW,
+            Self::Sweep => &[],
+        }
+    }
+}
+
+/// A connection, and the requests that it knows by name.
+pub(crate) struct Line {
+    client: Arc<Client>,
+    /// None behind a pooler.
+    prepared: Vec<Statement>,
+    has_forgotten: AtomicBool,
+}
+
+impl Line {
+    /// Prepares the requests, unless a pooler is on the way.
+    pub(crate) async fn on(
+        client: Arc<Client>,
+        schema: &Schema,
+        is_pooled: bool,
+    ) -> Result<Self, Error> {
+        let calls: &[Call] = if is_pooled { &[] } else { &Call::OFTEN };
+        let texts: Vec<_> = calls.iter().map(|call| call.text(schema)).collect();
+        let asked = calls.iter().zip(&texts);
+        let asked = asked.map(|(call, text)| client.prepare_typed(text, call.types()));
+        let prepared = try_join_all(asked).await?;
+        Ok(Self {
+            client,
+            prepared,
+            has_forgotten: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Sends a request and returns its rows.
+    pub(crate) async fn ask(
+        &self,
+        call: Call,
+        schema: &Schema,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        if let Some(statement) = self.statement(call) {
+            match self.client.query(statement, parameters).await {
+                // It was not executed.
+                Err(error) if errors::is_forgotten(&error) => {
+                    self.has_forgotten.store(true, Ordering::Relaxed);
+                }
+                answer => return answer,
+            }
+        }
+        let types = call.types().iter().cloned();
+        let parameters: Vec<_> = parameters.iter().copied().zip(types).collect();
+        let text = call.text(schema);
+        self.client.query_typed(&text, &parameters).await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_prepared(&self, call: Call) -> bool {
+        self.statement(call).is_some()
+    }
+
+    fn statement(&self, call: Call) -> Option<&Statement> {
+        let statement = self.prepared.get(call as usize)?;
+        (!self.has_forgotten.load(Ordering::Relaxed)).then_some(statement)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_testkit::PostgresServer;
+
+    use super::*;
+
+    async fn database(server: &PostgresServer) -> (String, Schema) {
+        let name = server.database().await;
+        let schema = Schema::new("dlock").unwrap();
+        let migration = schema.migration(None).unwrap();
+        let client = server.client(&name).await;
+        client.batch_execute(&migration).await.unwrap();
+        (name, schema)
+    }
+
+    #[test]
+    fn a_request_finds_its_own_statement() {
+        for (place, call) in Call::OFTEN.into_iter().enumerate() {
+            assert_eq!(call as usize, place);
+        }
+    }
+
+    /// An administrator may replace a function while programs run.
+    #[tokio::test]
+    async fn a_statement_whose_function_was_replaced_is_sent_as_text() {
+        let server = PostgresServer::shared().await;
+        let (name, schema) = database(server).await;
+        let client = Arc::new(server.client(&name).await);
+        let line = Line::on(client, &schema, false).await.unwrap();
+        let parameters: [&(dyn ToSql + Sync); 2] = [&"order:42", &"none.1"];
+        let rows = line.ask(Call::Release, &schema, &parameters).await.unwrap();
+        assert!(!rows[0].get::<_, bool>(0));
+        let replaced = "DROP FUNCTION dlock.release(text, text);
+            CREATE FUNCTION dlock.release(text, text) RETURNS integer LANGUAGE sql AS 'SELECT 7'";
+        server
+            .client(&name)
+            .await
+            .batch_execute(replaced)
+            .await
+            .unwrap();
+        for _ in 0..2 {
+            let rows = line.ask(Call::Release, &schema, &parameters).await.unwrap();
+            assert_eq!(rows[0].get::<_, i32>(0), 7);
+        }
+        assert!(!line.is_prepared(Call::Acquire));
+    }
+}

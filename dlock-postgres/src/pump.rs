@@ -1,0 +1,210 @@
+//! The task that moves the bytes of a connection, and the runtime that it is on.
+//!
+//! A request is answered sooner if it does not change threads on its way. So the connection of requests begins on the
+//! runtime in which the store was made. It moves to the thread of the store, for good, as soon as that runtime has
+//! ended, a request comes from another runtime, or an answer does not come. A body that blocks the threads of its
+//! runtime therefore delays requests for one time limit, and an idle runtime delays none.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime::Handle,
+    sync::{Notify, oneshot},
+    task::JoinHandle,
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Connection, Error, Socket,
+    tls::{MakeTlsConnect, TlsStream},
+};
+
+use crate::hints::Sinks;
+
+/// The runtime of a connection.
+pub(crate) struct Home {
+    /// The runtime of the callers.
+    callers: Option<Handle>,
+    has_moved: AtomicBool,
+    moved: Notify,
+}
+
+impl Home {
+    /// The runtime of the caller, if there is one.
+    pub(crate) fn of_callers() -> Self {
+        Self::new(Handle::try_current().ok())
+    }
+
+    /// The thread of the store.
+    pub(crate) fn of_store() -> Self {
+        Self::new(None)
+    }
+
+    fn new(callers: Option<Handle>) -> Self {
+        Self {
+            callers,
+            has_moved: AtomicBool::new(false),
+            moved: Notify::new(),
+        }
+    }
+
+    /// Returns the runtime of the callers, as long as the connection is there.
+    pub(crate) fn callers(&self) -> Option<&Handle> {
+        let callers = self.callers.as_ref();
+        callers.filter(|_| !self.has_moved.load(Ordering::Acquire))
+    }
+
+    /// Leaves the runtime of the callers for the thread of the store.
+    pub(crate) fn move_to_store(&self) {
+        if self.callers().is_some() {
+            self.has_moved.store(true, Ordering::Release);
+            self.moved.notify_one();
+        }
+    }
+
+    /// Moves if the request that calls this is on another runtime: that of the connection may not be polled.
+    pub(crate) fn note_caller(&self) {
+        if let Some(callers) = self.callers()
+            && let Ok(other) = Handle::try_current()
+            && other.id() != callers.id()
+        {
+            self.move_to_store();
+        }
+    }
+
+    /// Waits until the connection has to move.
+    pub(crate) async fn moved(&self) {
+        self.moved.notified().await;
+    }
+}
+
+/// A connection, and the task that moves its bytes.
+pub(crate) struct Pumped {
+    pub(crate) client: Arc<Client>,
+    pub(crate) pump: JoinHandle<()>,
+    /// Whether the task is on the runtime of the callers.
+    pub(crate) is_with_callers: bool,
+}
+
+/// Aborts a task if the connection is not made in time.
+struct Unfinished(Option<JoinHandle<()>>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Connects on the runtime of `home`, or on the current one, that of the store.
+pub(crate) async fn connect<T>(
+    config: &tokio_postgres::Config,
+    tls: T,
+    home: &Home,
+    sinks: Option<&Sinks>,
+) -> Result<Pumped, Error>
+where
+    T: MakeTlsConnect<Socket> + Clone + Send + 'static,
+    T::Stream: Send + 'static,
+    T::TlsConnect: Send,
+    <T::TlsConnect as tokio_postgres::tls::TlsConnect<Socket>>::Future: Send,
+{
+    loop {
+        let (tell, told) = oneshot::channel();
+        let (config, tls, sinks) = (config.clone(), tls.clone(), sinks.cloned());
+        let work = here(async move {
+            match config.connect(tls).await {
+                Ok((client, connection)) => {
+                    if tell.send(Ok(client)).is_ok() {
+                        serve(connection, sinks).await;
+                    }
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        });
+        let callers = home.callers();
+        let is_with_callers = callers.is_some();
+        let task = match callers {
+            Some(runtime) => runtime.spawn(work),
+            None => tokio::spawn(work),
+        };
+        let mut unfinished = Unfinished(Some(task));
+        let told = tokio::select! {
+            told = told => told,
+            // That runtime may not be polled.
+            () = home.moved(), if is_with_callers => continue,
+        };
+        match told {
+            Ok(connected) => {
+                let client = Arc::new(connected?);
+                let pump = unfinished.0.take().expect("it was put there");
+                return Ok(Pumped {
+                    client,
+                    pump,
+                    is_with_callers,
+                });
+            }
+            // That runtime has ended, or has no sockets.
+            Err(_) if is_with_callers => home.move_to_store(),
+            // The thread of the store ends, and with it this task.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// Moves the bytes of a connection until it ends, and passes on its messages.
+async fn serve<S, T>(mut connection: Connection<S, T>, sinks: Option<Sinks>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: TlsStream + Unpin,
+{
+    loop {
+        match poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                if let Some(sinks) = &sinks {
+                    sinks.pass_on(&notification);
+                }
+            }
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                tracing::debug!(target: "dlock::store", message = notice.message(), "PostgreSQL says");
+            }
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return,
+        }
+    }
+}
+
+/// Polls its future only in the process that made it: a forked child has a copy of the socket, and would read the answers
+/// of its parent.
+struct Here<F> {
+    process: u32,
+    work: Pin<Box<F>>,
+}
+
+fn here<F: Future>(work: F) -> Here<F> {
+    Here {
+        process: process::id(),
+        work: Box::pin(work),
+    }
+}
+
+impl<F: Future> Future for Here<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if self.process == process::id() {
+            self.work.as_mut().poll(context)
+        } else {
+            Poll::Pending
+        }
+    }
+}
