@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_postgres::{FenceError, lock_in};
+use dlock_postgres::{Adoption, FenceError, lock_in};
 use dlock_testkit::eventually;
 
 use crate::database::{DEADLINE, Database, LEVELS, begin, begin_without_snapshot};
@@ -80,6 +80,42 @@ async fn a_lease_and_a_transaction_exclude_each_other() {
     let guard = one.lock("account:7").acquire().await.unwrap();
     assert!(guard.fencing_token() > first);
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_options_of_a_lease_do_not_apply() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let mut client = database.client().await;
+    let (hour, instant) = (Duration::from_secs(3600), Duration::from_millis(1));
+    let request = one.lock("account:7").ttl(hour).renew(true);
+    for request in [
+        request.clone().min_hold(hour),
+        request.max_hold(instant).min_hold(instant),
+    ] {
+        let tx = begin_without_snapshot(&mut client, LEVELS[0]).await;
+        lock_in(request, &tx).await.unwrap();
+        let early = other.lock("account:7").try_acquire().await.unwrap();
+        assert!(early.is_none(), "the transaction has the lock");
+        tx.commit().await.unwrap();
+        let next = other.lock("account:7").try_acquire().await.unwrap();
+        let next = next.expect("the transaction has ended");
+        next.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_no_transaction_adopts_is_released_whatever_its_min_hold_is() {
+    let database = Database::new().await;
+    let manager = database.manager().await;
+    let request = manager.lock("account:7").min_hold(Duration::from_secs(2));
+    let adoption: Result<_, FenceError> = Adoption::acquire(request).await;
+    let held = "SELECT count(*) FROM dlock.holder";
+    assert_eq!(database.number(held).await, 1);
+    drop(adoption.unwrap());
+    // The row of a lease that has ended by time would still be there.
+    let is_released = async || database.number(held).await == 0;
+    eventually(DEADLINE, "the lock is released", is_released).await;
 }
 
 #[tokio::test]

@@ -235,7 +235,8 @@ impl LockRequest {
         self
     }
 
-    /// Sets the minimum time between the acquisition and the release. The default is no minimum.
+    /// Sets the minimum time between the acquisition and the release. The default is no minimum; `None` removes
+    /// an earlier one.
     ///
     /// The lock is not released earlier, whatever happens to the guard. The maximum is 24 h.
     ///
@@ -261,8 +262,8 @@ impl LockRequest {
     /// assert!(manager.lock("nightly").try_acquire().await?.is_none());
     /// # Ok(()) }
     /// ```
-    pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.options = self.options.min_hold(min_hold);
+    pub fn min_hold(mut self, min_hold: impl Into<Option<Duration>>) -> Self {
+        self.options.min_hold = min_hold.into();
         self
     }
 

@@ -71,6 +71,24 @@ async fn several_keys_end_with_one_transaction() {
 }
 
 #[tokio::test]
+async fn the_options_of_a_lease_do_not_apply() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let (hour, instant) = (Duration::from_secs(3600), Duration::from_millis(1));
+    let request = one.lock("account:7").ttl(hour).renew(true);
+    for request in [
+        request.clone().min_hold(hour),
+        request.max_hold(instant).min_hold(instant),
+    ] {
+        let mut tx = database.pool.begin().await.unwrap();
+        lock_in(request, &mut tx).await.unwrap();
+        assert!(!is_free(&other, "account:7").await);
+        tx.commit().await.unwrap();
+        assert!(is_free(&other, "account:7").await);
+    }
+}
+
+#[tokio::test]
 async fn an_older_snapshot_is_refused() {
     for level in LEVELS {
         let database = Database::new().await;
