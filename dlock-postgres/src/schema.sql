@@ -277,22 +277,26 @@ BEGIN
     RETURN coalesce(_ends > _now, false);
 END $$;
 
--- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
+-- Renews different leases, without the mutex. Returns the indices, from 1, of those that are still held.
 CREATE FUNCTION {schema}.renew(
     _keys text[], _owners text[], _ttls_ms bigint[], _labels text[], _functions text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM {schema}.commit_durably();
     -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of their
-    -- keys, would wait for its end.
-    SELECT array_agg(CASE WHEN free.key IS NOT NULL THEN due.key END ORDER BY due.index) INTO _keys
-        FROM unnest(_keys, _owners) WITH ORDINALITY AS due (key, owner, index)
-        LEFT JOIN (SELECT h.key, h.owner FROM {schema}.holder h
-                   JOIN unnest(_keys, _owners) AS asked (key, owner) USING (key, owner)
-                   FOR KEY SHARE OF h SKIP LOCKED) free USING (key, owner);
-    -- In one order, so that a late copy of this batch and this one do not wait for each other.
-    PERFORM FROM {schema}.holder h JOIN unnest(_keys, _owners) AS due (key, owner) USING (key, owner)
-        ORDER BY h.key, h.owner FOR NO KEY UPDATE OF h;
+    -- keys, would wait for its end. In one order, so that a late copy of this batch and this one do not wait for each
+    -- other. And each with both locks before the next: a release that finds only the first is refused.
+    SELECT array_agg(locked.key ORDER BY due.index) INTO _keys
+        FROM (SELECT * FROM unnest(_keys, _owners) WITH ORDINALITY AS asked (key, owner, index)
+              ORDER BY asked.key COLLATE "C", asked.owner COLLATE "C") due
+        LEFT JOIN LATERAL (
+            SELECT own.key FROM (
+                SELECT h.key, h.owner FROM {schema}.holder h WHERE h.key = due.key AND h.owner = due.owner
+                FOR KEY SHARE SKIP LOCKED) free
+            CROSS JOIN LATERAL (
+                SELECT h.key FROM {schema}.holder h WHERE h.key = free.key AND h.owner = free.owner
+                FOR NO KEY UPDATE) own
+        ) locked ON true;
     RETURN QUERY
         UPDATE {schema}.holder h
         SET ends = clock_timestamp() + due.ttl_ms * interval '1 millisecond',
@@ -391,6 +395,7 @@ BEGIN
            WHERE o.used_at < clock_timestamp() - interval '1 hour'
              -- The clock may have been set back since: the next fence would not be greater.
              AND o.last_fence < {schema}.next_fence(0, clock_timestamp())
+             -- A request that comes just now may leave a waiter without this row, and makes it again when it polls.
              AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)
              AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = o.key)
            LIMIT 1000 FOR UPDATE SKIP LOCKED) old

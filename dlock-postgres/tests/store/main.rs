@@ -4,6 +4,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod adopted;
 mod contract;
 mod database;
 mod faults;
