@@ -1,21 +1,24 @@
 //! The messages by which PostgreSQL tells a waiter of its grant.
 //!
-//! A client listens on a channel of its own, `dlock_<client>`. A message is `owner fence number key`.
+//! A client listens on a channel of its own. [`message`](crate::message) says how it knows a message of the server.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dlock_runtime::store::{ClientId, Hint, HintSink, OwnerId};
+use dlock_runtime::store::{ClientId, HintSink};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Notification};
 
-use crate::{config::Listen, session::News, worker::Worker};
+use crate::{config::Listen, message, session::News, worker::Worker};
+
+/// The managers that wait for messages, by their channels.
+type Sinks = HashMap<String, (ClientId, HintSink)>;
 
 /// The managers that wait for messages.
 pub(crate) struct Hints {
-    sinks: Arc<Mutex<HashMap<ClientId, HintSink>>>,
+    sinks: Arc<Mutex<Sinks>>,
     orders: mpsc::UnboundedSender<Order>,
 }
 
@@ -32,7 +35,7 @@ impl Hints {
         listen: Listen,
         news: mpsc::UnboundedReceiver<News>,
     ) -> Self {
-        let sinks = Arc::<Mutex<HashMap<ClientId, HintSink>>>::default();
+        let sinks = Arc::<Mutex<Sinks>>::default();
         let (orders, ordered) = mpsc::unbounded_channel();
         let listener = Listener {
             sinks: sinks.clone(),
@@ -44,25 +47,23 @@ impl Hints {
     }
 
     pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
-        locked(&self.sinks).insert(client, sink);
+        locked(&self.sinks).insert(message::channel(client), (client, sink));
         self.orders.send(Order::Listen(client)).ok();
     }
 
     pub(crate) fn detach(&self, client: ClientId) {
-        locked(&self.sinks).remove(&client);
+        locked(&self.sinks).remove(&message::channel(client));
         self.orders.send(Order::Unlisten(client)).ok();
     }
 }
 
-fn locked(
-    sinks: &Mutex<HashMap<ClientId, HintSink>>,
-) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
+fn locked(sinks: &Mutex<Sinks>) -> MutexGuard<'_, Sinks> {
     // Every change is complete before any code can panic.
     sinks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Listener {
-    sinks: Arc<Mutex<HashMap<ClientId, HintSink>>>,
+    sinks: Arc<Mutex<Sinks>>,
     listen: Listen,
     /// The connection on which messages come, if any do.
     client: Option<Arc<Client>>,
@@ -98,7 +99,7 @@ impl Listener {
             Listen::Direct => !is_pooled,
         };
         self.client = may_listen.then_some(client);
-        let clients: Vec<_> = locked(&self.sinks).keys().copied().collect();
+        let clients: Vec<_> = locked(&self.sinks).values().map(|it| it.0).collect();
         for client in clients {
             self.listen_to(client).await;
         }
@@ -107,16 +108,17 @@ impl Listener {
     async fn listen_to(&self, client: ClientId) {
         self.execute("LISTEN", client).await;
         // Messages that were sent before are lost.
-        let sink = locked(&self.sinks).get(&client).cloned();
-        if sink.is_some_and(|sink| !sink.look_again()) {
-            locked(&self.sinks).remove(&client);
+        let channel = message::channel(client);
+        let sink = locked(&self.sinks).get(&channel).cloned();
+        if sink.is_some_and(|(_, sink)| !sink.look_again()) {
+            locked(&self.sinks).remove(&channel);
         }
     }
 
     /// A failure ends the connection or is the pooler's, and waiters poll in both cases.
     async fn execute(&self, command: &str, client: ClientId) {
         if let Some(connection) = &self.client {
-            let statement = format!("{command} dlock_{client}");
+            let statement = format!("{command} {}", message::channel(client));
             if let Err(error) = connection.batch_execute(&statement).await {
                 tracing::debug!(target: "dlock::store", %error, command, "waiters poll");
             }
@@ -124,48 +126,16 @@ impl Listener {
     }
 
     fn pass_on(&self, notification: &Notification) {
-        let Some((owner, hint)) = read(notification.payload()) else {
+        let channel = notification.channel();
+        let Some((client, sink)) = locked(&self.sinks).get(channel).cloned() else {
             return;
         };
-        let sink = locked(&self.sinks).get(&owner.client()).cloned();
-        if sink.is_some_and(|sink| !sink.hint(&hint)) {
-            locked(&self.sinks).remove(&owner.client());
-        }
-    }
-}
-
-/// Reads `owner fence number key`. Anybody who may connect can send messages: what cannot be read is left out.
-fn read(payload: &str) -> Option<(OwnerId, Hint<'_>)> {
-    let mut parts = payload.splitn(4, ' ');
-    let owner: OwnerId = parts.next()?.parse().ok()?;
-    let fence = parts.next()?.parse().ok()?;
-    let number = parts.next()?.parse().ok()?;
-    let key = parts.next()?;
-    Some((owner, Hint::new(key, owner, fence).number(number)))
-}
-
-#[cfg(test)]
-mod tests {
-    use dlock_runtime::testing::SystemRandom;
-
-    use super::*;
-
-    #[test]
-    fn a_message_is_read_or_left_out() {
-        let owner = OwnerId::new(ClientId::new(&SystemRandom), 3);
-        let payload = format!("{owner} 7 9 order:42 and a blank");
-        let (told, hint) = read(&payload).unwrap();
-        assert_eq!(
-            (told, hint.key, hint.fence, hint.number),
-            (owner, "order:42 and a blank", 7, 9)
-        );
-        for bad in [
-            "",
-            "x 7 9 k",
-            &format!("{owner} 7 9"),
-            &format!("{owner} -7 9 k"),
-        ] {
-            assert!(read(bad).is_none(), "{bad}");
+        let Some(hint) = message::read(client, notification.payload()) else {
+            tracing::debug!(target: "dlock::store", channel, "a message that the server did not write was left out");
+            return;
+        };
+        if !sink.hint(&hint) {
+            locked(&self.sinks).remove(channel);
         }
     }
 }

@@ -70,6 +70,7 @@ mod errors;
 mod fence;
 mod hints;
 mod hosts;
+mod message;
 mod schema;
 mod scheme;
 mod session;

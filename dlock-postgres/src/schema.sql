@@ -83,6 +83,19 @@ BEGIN
     END IF;
 END $$;
 
+-- The first digits of the SHA-256 of a text.
+CREATE FUNCTION {schema}.hash(_text text, _digits integer) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT left(encode(sha256(convert_to(_text, 'UTF8')), 'hex'), _digits) $$;
+
+-- Sends a message to a client. Everybody who may connect can listen and send, so the id of the client is in no part of
+-- it; the hash over it proves that the message is from here.
+CREATE FUNCTION {schema}.notify(_owner text, _fence bigint, _number bigint, _key text) RETURNS void
+LANGUAGE sql AS $$
+    SELECT pg_notify('dlock_' || {schema}.hash(split_part(_owner, '.', 1), 57),
+        concat_ws(' ', split_part(_owner, '.', 2), _fence, _number,
+            {schema}.hash(concat_ws(' ', _fence, _number, _key, _owner), 32), _key))
+$$;
+
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
 -- notifies them; 64 at most, and none behind `_before`. `_leaver` waits no more. The mutex is locked. Returns how many.
 CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text, _leaver text) RETURNS integer
@@ -110,8 +123,7 @@ BEGIN
         WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
             VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds');
-        PERFORM pg_notify('dlock_' || left(split_part(_next.owner, '.', 1), 57),
-            concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key));
+        PERFORM {schema}.notify(_next.owner, _lock.epoch, _lock.last_fence, _key);
         _granted := _granted + 1;
         _holders := _holders + 1;
         -- Nobody holds a key beside an exclusive holder.
@@ -368,7 +380,7 @@ BEGIN
         DELETE FROM {schema}.holder h
             WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
     LOOP
-        PERFORM pg_notify('dlock_' || left(split_part(_each, '.', 1), 57), concat_ws(' ', _each, 0, 0, _key));
+        PERFORM {schema}.notify(_each, 0, 0, _key);
     END LOOP;
     PERFORM {schema}.remove_ended(_key, _now);
     PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);

@@ -10,6 +10,7 @@ mod database;
 mod faults;
 mod fence;
 mod lock_in;
+mod messages;
 mod others;
 mod rows;
 mod schema;
