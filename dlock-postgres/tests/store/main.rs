@@ -9,6 +9,8 @@ mod contract;
 mod database;
 mod faults;
 mod fence;
+#[path = "../isolation/mod.rs"]
+mod isolation;
 mod lock_in;
 mod messages;
 mod others;
