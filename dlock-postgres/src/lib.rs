@@ -66,6 +66,7 @@
 pub mod admin;
 mod check;
 mod config;
+mod dial;
 mod errors;
 mod fence;
 mod hints;

@@ -19,6 +19,7 @@ use tokio_postgres::{
 
 use crate::{
     config::{Config, Route},
+    dial::Tries,
     errors,
     worker::Worker,
 };
@@ -196,21 +197,15 @@ impl Keeper {
         self.link.send_replace(Link::Down(error));
     }
 
-    /// Connects to the first host that is a primary server. Each host has the whole limit: the first one may be silent.
+    /// Connects to the first host that is a primary server.
     async fn connect(&mut self) -> Result<Connected, StoreError> {
-        let limit = self.config.connect_limit;
-        let mut failures = Vec::new();
+        let mut tries = Tries::new(self.config.connect_limit);
         for host in self.route.hosts.clone() {
-            let connected = match timeout(limit, self.connect_to(&host)).await {
-                Ok(connected) => connected,
-                Err(_) => Err(StoreError::timed_out(limit).unsent()),
-            };
-            match connected {
-                Ok(connected) => return Ok(connected),
-                Err(error) => failures.push((host, error)),
+            if let Some(connected) = tries.connect(&host, self.connect_to(&host)).await {
+                return Ok(connected);
             }
         }
-        Err(errors::of_hosts(&failures))
+        Err(tries.failed())
     }
 
     async fn connect_to(&mut self, host: &tokio_postgres::Config) -> Result<Connected, StoreError> {
@@ -260,14 +255,11 @@ impl Keeper {
 
     /// Checks that the server has what requests need.
     async fn check(&self, client: &Client) -> Result<(), StoreError> {
-        let schema = &self.config.schema;
-        let statement = schema.fill(
-            "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation')",
-        );
+        let statement = self.config.schema.fill(errors::STATE);
         let row = client.query_typed_one(&statement, &[]).await;
         let row = row.map_err(|error| errors::of_request(&error, &self.config).unsent())?;
-        errors::check(schema, row.get(0), row.get(1))?;
-        errors::check_level(row.get(2), &self.config)
+        errors::check(&row, &self.config.schema)?;
+        errors::check_level(&row, &self.config)
     }
 
     /// Offers the connection to requests, until it breaks or does not answer.
@@ -287,7 +279,7 @@ impl Keeper {
         self.link.send_replace(Link::Up(client.clone()));
         let mut looked = Instant::now();
         loop {
-            // What was doubted is tried at once, and a quiet connection from time to time.
+            // A doubted connection is tried at once, and a quiet one from time to time.
             tokio::select! {
                 _ = &mut serving => break,
                 () = self.doubted.notified() => {}
