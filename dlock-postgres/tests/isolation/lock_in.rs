@@ -60,10 +60,10 @@ pub(crate) async fn the_options_of_a_lease_do_not_apply<D: Driver>() {
     let database = D::new().await;
     let (one, other) = (database.manager().await, database.manager().await);
     let mut connection = database.connection().await;
-    let (hour, instant) = (Duration::from_secs(3600), Duration::from_millis(1));
-    let request = one.lock("account:7").ttl(hour).renew(true);
+    let (long, instant) = (Duration::from_secs(4000), Duration::from_millis(1));
+    let request = one.lock("account:7").ttl(long).renew(true);
     for request in [
-        request.clone().min_hold(hour),
+        request.clone().min_hold(long),
         request.max_hold(instant).min_hold(instant),
     ] {
         let mut tx = D::begin(&mut connection, Level::ReadCommitted).await;
