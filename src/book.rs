@@ -71,6 +71,7 @@ macro_rules! links {
          [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\
          [postgresql#check-the-lease-in-a-transaction]: crate::book::postgresql#check-the-lease-in-a-transaction\n\
          [postgresql#poolers]: crate::book::postgresql#poolers\n\
+         [postgresql#roles]: crate::book::postgresql#roles\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\

@@ -196,7 +196,7 @@ pub struct Adoption {
 }
 
 impl Adoption {
-    /// Acquires the lock, for three seconds.
+    /// Acquires the lock, for three seconds. `ttl`, `renew`, `max_hold` and `min_hold` of the request have no effect.
     ///
     /// # Errors
     ///
@@ -206,8 +206,11 @@ impl Adoption {
     ///
     /// If the future is dropped, the lock is released.
     pub async fn acquire<D: Error + 'static>(request: LockRequest) -> Result<Self, FenceError<D>> {
-        // Without renewals: one would wait for the end of the transaction, and with it those of other leases.
-        let guard = request.ttl(ADOPTION).renew(false).acquire().await?;
+        // Without renewals: the transaction is about to delete the lease. With a `min_hold`, a lock that is dropped
+        // before would be kept instead of released, and a shorter `max_hold` would end it too early.
+        let request = request.ttl(ADOPTION).renew(false);
+        let request = request.min_hold(None).max_hold(ADOPTION);
+        let guard = request.acquire().await?;
         Ok(Self { guard })
     }
 

@@ -2,13 +2,12 @@
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
-    Error,
+    Error, Row,
     error::{DbError, Severity, SqlState},
 };
 
 use crate::{
     config::Config,
-    hosts,
     schema::{Schema, VERSION, quoted},
 };
 
@@ -36,21 +35,6 @@ pub(crate) fn of_connecting(error: &Error, config: &Config) -> StoreError {
         None => StoreError::new(StoreErrorKind::Unreachable, cause(error)),
     };
     found.unsent()
-}
-
-/// The error of a connection that none of the hosts has accepted. Of several hosts, each is named with its reason.
-pub(crate) fn of_hosts(failures: &[(tokio_postgres::Config, StoreError)]) -> StoreError {
-    let Some(((_, last), others)) = failures.split_last() else {
-        return StoreError::new(StoreErrorKind::Unreachable, "the URL names no host").unsent();
-    };
-    if others.is_empty() {
-        return last.clone();
-    }
-    let reasons = failures
-        .iter()
-        .map(|(host, error)| format!("{}: {error}", hosts::place(host)));
-    let text = reasons.collect::<Vec<_>>().join("; ");
-    StoreError::new(last.kind(), text).with_advice().unsent()
 }
 
 /// Whether a pooler has refused the settings with which a connection begins.
@@ -200,8 +184,23 @@ pub(crate) fn missing(schema: &Schema) -> String {
     )
 }
 
+/// The statement whose row [`check`] and [`check_level`] judge.
+pub(crate) const STATE: &str = "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation'), \
+     current_setting('dlock.connection', true)";
+
+/// The setting by which a connection tells itself from others. A pooler that ignores settings, instead of refusing them,
+/// is found by it.
+pub(crate) const MARK: &str = "dlock.connection";
+
+/// Returns the mark of a connection.
+pub(crate) fn mark(row: &Row) -> Result<Option<String>, StoreError> {
+    row.try_get(3).map_err(|error| unreadable(&error))
+}
+
 /// Refuses a schema of another version, and a standby.
-pub(crate) fn check(schema: &Schema, version: i32, is_standby: bool) -> Result<(), StoreError> {
+pub(crate) fn check(row: &Row, schema: &Schema) -> Result<(), StoreError> {
+    let version = row.try_get(0).map_err(|error| unreadable(&error))?;
+    let is_standby = row.try_get(1).map_err(|error| unreadable(&error))?;
     let refusal = if version != VERSION {
         let text = other_version(schema, version);
         StoreError::new(StoreErrorKind::Unsupported, text)
@@ -216,7 +215,8 @@ pub(crate) fn check(schema: &Schema, version: i32, is_standby: bool) -> Result<(
 
 /// Refuses a connection whose transactions see an old snapshot: a request that has waited for the mutex of a key would
 /// miss waiters, and wait for transactions of users. Only a pooler keeps dlock from choosing the level.
-pub(crate) fn check_level(level: &str, config: &Config) -> Result<(), StoreError> {
+pub(crate) fn check_level(row: &Row, config: &Config) -> Result<(), StoreError> {
+    let level: &str = row.try_get(2).map_err(|error| unreadable(&error))?;
     if level == "read committed" {
         return Ok(());
     }
@@ -227,6 +227,11 @@ pub(crate) fn check_level(level: &str, config: &Config) -> Result<(), StoreError
     );
     let error = StoreError::new(StoreErrorKind::Unsupported, text);
     Err(error.with_advice().unsent())
+}
+
+/// The error of a row that is not of the expected form: a function of the user may have the name of one of dlock's.
+fn unreadable(error: &Error) -> StoreError {
+    StoreError::new(StoreErrorKind::BadAnswer, cause(error)).unsent()
 }
 
 /// The text about a schema of another version.

@@ -1,17 +1,17 @@
 //! The messages by which PostgreSQL tells a waiter of its grant.
 //!
-//! A client listens on a channel of its own, `dlock_<client>`. A message is `owner fence number key`.
+//! A client listens on a channel of its own. [`message`](crate::message) says how it knows a message of the server.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dlock_runtime::store::{ClientId, Hint, HintSink, OwnerId};
+use dlock_runtime::store::{ClientId, HintSink};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Notification};
 
-use crate::{config::Listen, worker::Worker};
+use crate::{config::Listen, message, worker::Worker};
 
 /// The managers that wait for messages, and the task that listens for them.
 pub(crate) struct Hints {
@@ -19,9 +19,9 @@ pub(crate) struct Hints {
     orders: mpsc::UnboundedSender<Order>,
 }
 
-/// The managers that wait for messages.
+/// The managers that wait for messages, by their channels.
 #[derive(Clone, Default)]
-pub(crate) struct Sinks(Arc<Mutex<HashMap<ClientId, HintSink>>>);
+pub(crate) struct Sinks(Arc<Mutex<HashMap<String, (ClientId, HintSink)>>>);
 
 /// The connection on which the messages come, as its session sees it.
 pub(crate) struct Messages {
@@ -62,12 +62,13 @@ impl Hints {
     }
 
     pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
-        self.sinks.locked().insert(client, sink);
+        let channel = message::channel(client);
+        self.sinks.locked().insert(channel, (client, sink));
         self.orders.send(Order::Listen(client)).ok();
     }
 
     pub(crate) fn detach(&self, client: ClientId) {
-        self.sinks.locked().remove(&client);
+        self.sinks.locked().remove(&message::channel(client));
         self.orders.send(Order::Unlisten(client)).ok();
     }
 }
@@ -85,18 +86,22 @@ impl Messages {
 }
 
 impl Sinks {
-    fn locked(&self) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, (ClientId, HintSink)>> {
         // Every change is complete before any code can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn pass_on(&self, notification: &Notification) {
-        let Some((owner, hint)) = read(notification.payload()) else {
+        let channel = notification.channel();
+        let Some((client, sink)) = self.locked().get(channel).cloned() else {
             return;
         };
-        let sink = self.locked().get(&owner.client()).cloned();
-        if sink.is_some_and(|sink| !sink.hint(&hint)) {
-            self.locked().remove(&owner.client());
+        let Some(hint) = message::read(client, notification.payload()) else {
+            tracing::debug!(target: "dlock::store", channel, "a message that the server did not write was left out");
+            return;
+        };
+        if !sink.hint(&hint) {
+            self.locked().remove(channel);
         }
     }
 }
@@ -137,7 +142,7 @@ impl Listener {
             Listen::Direct => !is_pooled,
         };
         self.client = may_listen.then_some(client);
-        let clients: Vec<_> = self.sinks.locked().keys().copied().collect();
+        let clients: Vec<_> = self.sinks.locked().values().map(|it| it.0).collect();
         for client in clients {
             self.listen_to(client).await;
         }
@@ -146,55 +151,20 @@ impl Listener {
     async fn listen_to(&self, client: ClientId) {
         self.execute("LISTEN", client).await;
         // Messages that were sent before are lost.
-        let sink = self.sinks.locked().get(&client).cloned();
-        if sink.is_some_and(|sink| !sink.look_again()) {
-            self.sinks.locked().remove(&client);
+        let channel = message::channel(client);
+        let sink = self.sinks.locked().get(&channel).cloned();
+        if sink.is_some_and(|(_, sink)| !sink.look_again()) {
+            self.sinks.locked().remove(&channel);
         }
     }
 
     /// A failure ends the connection or is the pooler's, and waiters poll in both cases.
     async fn execute(&self, command: &str, client: ClientId) {
         if let Some(connection) = &self.client {
-            let statement = format!("{command} dlock_{client}");
+            let statement = format!("{command} {}", message::channel(client));
             if let Err(error) = connection.batch_execute(&statement).await {
                 tracing::debug!(target: "dlock::store", %error, command, "waiters poll");
             }
-        }
-    }
-}
-
-/// Reads `owner fence number key`. Anybody who may connect can send messages: what cannot be read is left out.
-fn read(payload: &str) -> Option<(OwnerId, Hint<'_>)> {
-    let mut parts = payload.splitn(4, ' ');
-    let owner: OwnerId = parts.next()?.parse().ok()?;
-    let fence = parts.next()?.parse().ok()?;
-    let number = parts.next()?.parse().ok()?;
-    let key = parts.next()?;
-    Some((owner, Hint::new(key, owner, fence).number(number)))
-}
-
-#[cfg(test)]
-mod tests {
-    use dlock_runtime::testing::SystemRandom;
-
-    use super::*;
-
-    #[test]
-    fn a_message_is_read_or_left_out() {
-        let owner = OwnerId::new(ClientId::new(&SystemRandom), 3);
-        let payload = format!("{owner} 7 9 order:42 and a blank");
-        let (told, hint) = read(&payload).unwrap();
-        assert_eq!(
-            (told, hint.key, hint.fence, hint.number),
-            (owner, "order:42 and a blank", 7, 9)
-        );
-        for bad in [
-            "",
-            "x 7 9 k",
-            &format!("{owner} 7 9"),
-            &format!("{owner} -7 9 k"),
-        ] {
-            assert!(read(bad).is_none(), "{bad}");
         }
     }
 }

@@ -82,6 +82,19 @@ BEGIN
     END IF;
 END $$;
 
+-- The first digits of the SHA-256 of a text.
+CREATE FUNCTION {schema}.hash(_text text, _digits integer) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT left(encode(sha256(convert_to(_text, 'UTF8')), 'hex'), _digits) $$;
+
+-- Sends a message to a client. Everybody who may connect can listen and send, so the id of the client is in no part of
+-- it; the hash over it proves that the message is from here.
+CREATE FUNCTION {schema}.notify(_owner text, _fence bigint, _number bigint, _key text) RETURNS void
+LANGUAGE sql AS $$
+    SELECT pg_notify('dlock_' || {schema}.hash(split_part(_owner, '.', 1), 57),
+        concat_ws(' ', split_part(_owner, '.', 2), _fence, _number,
+            {schema}.hash(concat_ws(' ', _fence, _number, _key, _owner), 32), _key))
+$$;
+
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
 -- notifies them; 64 at most, and none behind `_before`. `_leaver` waits no more. The mutex is locked. Returns how many.
 CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text, _leaver text) RETURNS integer
@@ -115,8 +128,7 @@ BEGIN
         WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
             VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds')
-            RETURNING pg_notify('dlock_' || left(split_part(_next.owner, '.', 1), 57),
-                concat_ws(' ', _next.owner, _lock.epoch, _lock.last_fence, _key)) INTO _told;
+            RETURNING {schema}.notify(_next.owner, _lock.epoch, _lock.last_fence, _key) INTO _told;
         _granted := _granted + 1;
         _holders := _holders + 1;
         -- Nobody holds a key beside an exclusive holder.
@@ -289,7 +301,7 @@ BEGIN
     RETURN coalesce(_ends > _now, false);
 END $$;
 
--- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
+-- Renews different leases, without the mutex. Returns the indices, from 1, of those that are still held.
 CREATE FUNCTION {schema}.renew(
     _keys text[], _owners text[], _ttls_ms bigint[], _labels text[], _functions text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -297,15 +309,19 @@ SET enable_seqscan = off AS $$
 BEGIN
     PERFORM {schema}.commit_durably();
     -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of their
-    -- keys, would wait for its end.
-    SELECT array_agg(CASE WHEN free.key IS NOT NULL THEN due.key END ORDER BY due.index) INTO _keys
-        FROM unnest(_keys, _owners) WITH ORDINALITY AS due (key, owner, index)
-        LEFT JOIN (SELECT h.key, h.owner FROM {schema}.holder h
-                   JOIN unnest(_keys, _owners) AS asked (key, owner) USING (key, owner)
-                   FOR KEY SHARE OF h SKIP LOCKED) free USING (key, owner);
-    -- In one order, so that a late copy of this batch and this one do not wait for each other.
-    PERFORM FROM {schema}.holder h JOIN unnest(_keys, _owners) AS due (key, owner) USING (key, owner)
-        ORDER BY h.key, h.owner FOR NO KEY UPDATE OF h;
+    -- keys, would wait for its end. In one order, so that a late copy of this batch and this one do not wait for each
+    -- other. And each with both locks before the next: a release that finds only the first is refused.
+    SELECT array_agg(locked.key ORDER BY due.index) INTO _keys
+        FROM (SELECT * FROM unnest(_keys, _owners) WITH ORDINALITY AS asked (key, owner, index)
+              ORDER BY asked.key COLLATE "C", asked.owner COLLATE "C") due
+        LEFT JOIN LATERAL (
+            SELECT own.key FROM (
+                SELECT h.key, h.owner FROM {schema}.holder h WHERE h.key = due.key AND h.owner = due.owner
+                FOR KEY SHARE SKIP LOCKED) free
+            CROSS JOIN LATERAL (
+                SELECT h.key FROM {schema}.holder h WHERE h.key = free.key AND h.owner = free.owner
+                FOR NO KEY UPDATE) own
+        ) locked ON true;
     RETURN QUERY
         UPDATE {schema}.holder h
         SET ends = clock_timestamp() + due.ttl_ms * interval '1 millisecond',
@@ -380,7 +396,7 @@ BEGIN
         DELETE FROM {schema}.holder h
             WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
     LOOP
-        PERFORM pg_notify('dlock_' || left(split_part(_each, '.', 1), 57), concat_ws(' ', _each, 0, 0, _key));
+        PERFORM {schema}.notify(_each, 0, 0, _key);
     END LOOP;
     PERFORM {schema}.remove_ended(_key, _now);
     PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
@@ -407,6 +423,7 @@ BEGIN
            WHERE o.used_at < clock_timestamp() - interval '1 hour'
              -- The clock may have been set back since: the next fence would not be greater.
              AND o.last_fence < {schema}.next_fence(0, clock_timestamp())
+             -- A request that comes just now may leave a waiter without this row, and makes it again when it polls.
              AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)
              AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = o.key)
            LIMIT 1000 FOR UPDATE SKIP LOCKED) old

@@ -14,16 +14,13 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
 };
-use tokio_postgres::{
-    Client, Row,
-    tls::NoTls,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Client, Row, tls::NoTls, types::ToSql};
 
 use crate::{
     calls::{Call, Line},
     config::{Config, Route},
-    errors,
+    dial::Tries,
+    errors::{self, MARK},
     hints::Messages,
     pump::{self, Home, Pumped},
     worker::Worker,
@@ -44,10 +41,6 @@ const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off \
                         -c statement_timeout=0 \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
-
-/// The setting by which a connection tells itself from others. A pooler that ignores settings, instead of refusing them,
-/// is found out by it.
-const MARK: &str = "dlock.connection";
 
 /// The connection as requests see it.
 #[derive(Clone)]
@@ -219,23 +212,19 @@ impl Keeper {
         self.link.send_replace(Link::Down(error));
     }
 
-    /// Connects to the first host that is a primary server. Each host has the whole limit: the first one may be silent.
+    /// Connects to the first host that is a primary server.
     async fn connect(&mut self) -> Result<Connected, StoreError> {
-        let limit = self.config.connect_limit;
-        let mut failures = Vec::new();
+        let mut tries = Tries::new(self.config.connect_limit);
         for host in self.route.hosts.clone() {
-            let connected = timeout(limit, self.connect_to(&host)).await;
-            let connected = connected.unwrap_or_else(|_| {
+            if let Some(connected) = tries.connect(&host, self.connect_to(&host)).await {
+                return Ok(connected);
+            }
+            if tries.has_timed_out() {
                 // The host is silent, or the runtime of the callers is not polled.
                 self.home.move_to_store();
-                Err(StoreError::timed_out(limit).unsent())
-            });
-            match connected {
-                Ok(connected) => return Ok(connected),
-                Err(error) => failures.push((host, error)),
             }
         }
-        Err(errors::of_hosts(&failures))
+        Err(tries.failed())
     }
 
     async fn connect_to(&mut self, host: &tokio_postgres::Config) -> Result<Connected, StoreError> {
@@ -283,17 +272,12 @@ impl Keeper {
 
     /// Checks that the server has what requests need. Returns the mark of the connection.
     async fn check(&self, client: &Client) -> Result<Option<String>, StoreError> {
-        let schema = &self.config.schema;
-        let statement = schema.fill(
-            "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation'), \
-             current_setting($1, true)",
-        );
-        let parameters = [(&MARK as &(dyn ToSql + Sync), Type::TEXT)];
-        let row = client.query_typed_one(&statement, &parameters).await;
+        let statement = self.config.schema.fill(errors::STATE);
+        let row = client.query_typed_one(&statement, &[]).await;
         let row = row.map_err(|error| self.unsent(&error))?;
-        errors::check(schema, row.get(0), row.get(1))?;
-        errors::check_level(row.get(2), &self.config)?;
-        Ok(row.get(3))
+        errors::check(&row, &self.config.schema)?;
+        errors::check_level(&row, &self.config)?;
+        errors::mark(&row)
     }
 
     /// Offers the connection to requests, until it breaks, does not answer, or has to move. Returns `false` if it moves.
@@ -312,7 +296,7 @@ impl Keeper {
         });
         let mut looked = Instant::now();
         loop {
-            // What was doubted is tried at once, and a quiet connection from time to time.
+            // A doubted connection is tried at once, and a quiet one from time to time.
             tokio::select! {
                 ended = &mut pump => {
                     if ended.is_err() && is_with_callers {

@@ -127,9 +127,9 @@ impl Fence for Lease {
 
 /// Acquires a lock that ends with `transaction`: with its commit at once, after a roll-back within three seconds.
 ///
-/// It excludes every other holder of the key, with or without a transaction, and needs no renewal. `ttl`, `renew`
-/// and `max_hold` of the request have no effect; a `min_hold` of more than three seconds is refused. For several keys, the
-/// token is that of the first.
+/// It excludes every other holder of the key, with or without a transaction, and needs no renewal. The transaction alone
+/// decides how long it is held: `ttl`, `renew`, `max_hold` and `min_hold` of the request have no effect. For several keys,
+/// the token is that of the first.
 ///
 /// ```no_run
 /// # async fn demo(manager: dlock_runtime::LockManager, pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {

@@ -223,7 +223,7 @@ impl PostgresServer {
         self.port
     }
 
-    /// What the server has written to its log.
+    /// Returns the log of the server.
     #[must_use]
     pub fn log(&self) -> String {
         launch::log(self.directory.path())
@@ -315,7 +315,8 @@ impl PostgresServer {
     pub async fn shared() -> &'static Self {
         static SERVER: OnceCell<PostgresServer> = OnceCell::const_new();
         let start = || async {
-            Self::start_with(PostgresOptions::new().set("max_connections", "400")).await
+            let options = PostgresOptions::new().set("max_connections", "400");
+            Self::start_with(options.set("max_prepared_transactions", "20")).await
         };
         SERVER.get_or_init(start).await
     }

@@ -10,7 +10,8 @@
 //! interruptions and wants as many as there are awaits, so that one that is not reached any more is noticed.
 //!
 //! `stores` drops the calls of users over every store, and `guards` guards in every place; `faults` loses, holds
-//! and delays requests and answers; `redis_behind_a_proxy`, `slow_servers` and `postgres` do it to real servers.
+//! and delays requests and answers; `redis_behind_a_proxy`, `slow_servers` and `postgres` do it to real servers, the first and the last by the cases
+//! of `cut`.
 //!
 //! An executable of its own: it counts every panic of its process.
 #![allow(
@@ -20,6 +21,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "redis")]
+mod cut;
 mod driver;
 mod dropped;
 mod faults;

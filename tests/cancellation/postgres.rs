@@ -15,6 +15,7 @@ use futures_util::future::join_all;
 use self::env::Postgres;
 use crate::{
     common::{Env, assert_idle, soon},
+    cut,
     driver::{at_every_await, poll},
     operations::{Operation, QUICK},
     runtimes::end_over_a_server,

@@ -18,7 +18,7 @@ const SECTIONS: [(char, usize); 10] = [
     ('G', 20),
     ('H', 16),
     ('I', 20),
-    ('J', 25),
+    ('J', 27),
 ];
 
 /// A reason is a sentence.

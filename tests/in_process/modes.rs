@@ -367,6 +367,33 @@ async fn a_body_cannot_take_its_own_key_in_any_mode() {
     assert_idle(&[&manager]).await;
 }
 
+/// A list of keys that is made at run time may have shared ones only.
+#[tokio::test(start_paused = true)]
+async fn a_list_without_a_key_takes_shared_ones() {
+    let manager = process(MemoryStore::new());
+    let none = || manager.lock_all::<[&str; 0], &str>([]);
+    let refused = none().acquire().await.unwrap_err();
+    assert_eq!(refused.code(), "invalid-key", "{refused}");
+    let guard = none().also_shared(KEY).also_shared("other").acquire().await;
+    let guard = guard.unwrap();
+    for key in [KEY, "other"] {
+        assert!(manager.lock(key).try_acquire().await.unwrap().is_none());
+        let reader = manager.lock(key).shared().try_acquire().await.unwrap();
+        drop(reader.expect("the lock is shared"));
+    }
+    drop(guard);
+    // A mistake in one of them stays one.
+    for request in [
+        none().also_shared(""),
+        none().also_shared("").also_shared(KEY),
+        none().also_shared(KEY).also_shared(""),
+    ] {
+        let refused = request.acquire().await.unwrap_err();
+        assert_eq!(refused.code(), "invalid-key", "{refused}");
+    }
+    assert_idle(&[&manager]).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn calls_for_several_keys_of_mixed_modes_never_wait_for_each_other() {
     let store = MemoryStore::new();

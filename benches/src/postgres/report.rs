@@ -1,4 +1,4 @@
-//! What was measured, and whether it reaches the aims.
+//! The measured figures, and whether they reach the aims.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::table::{self, number};
 pub(super) struct Report {
     times: Vec<Time>,
     aims: Vec<Aim>,
-    /// What may never happen, however slow the machine is.
+    /// The faults that may never happen, however slow the machine is.
     broken: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use crate::{config::Config, errors};
+use crate::{config::Config, dial::Tries, errors};
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,21 +47,20 @@ pub(super) struct Connected {
 /// Connects to the first host that is a primary server, otherwise to the first standby. Each host has the time limit of
 /// `config`. The bytes are moved by a task of the current runtime, which ends when the client is dropped.
 pub(super) async fn connect(config: &Config, purpose: Purpose) -> Result<Connected, StoreError> {
-    let (hosts, limit) = (&config.requests.hosts, config.connect_limit);
-    let (mut standby, mut failures) = (None, Vec::new());
+    let hosts = &config.requests.hosts;
+    let (mut tries, mut standby) = (Tries::new(config.connect_limit), None);
     for host in hosts {
-        let connected = timeout(limit, connect_to(config, host, purpose)).await;
-        match connected.unwrap_or_else(|_| Err(StoreError::timed_out(limit).unsent())) {
-            Ok(connected) => {
-                if hosts.len() == 1 || !is_standby(config, &connected.client).await {
-                    return Ok(connected);
-                }
-                standby.get_or_insert(connected);
-            }
-            Err(error) => failures.push((host.clone(), error)),
+        // Boxed: it is large, and part of the futures of all commands.
+        let connecting = Box::pin(connect_to(config, host, purpose));
+        let Some(connected) = tries.connect(host, connecting).await else {
+            continue;
+        };
+        if hosts.len() == 1 || !is_standby(config, &connected.client).await {
+            return Ok(connected);
         }
+        standby.get_or_insert(connected);
     }
-    standby.ok_or_else(|| errors::of_hosts(&failures))
+    standby.ok_or_else(|| tries.failed())
 }
 
 async fn is_standby(config: &Config, client: &Client) -> bool {
@@ -172,14 +171,9 @@ impl Link {
 
     /// Checks that the tables are there, are of this version, and can be read.
     async fn check(&self, client: &Client) -> Result<(), StoreError> {
-        let statement = "SELECT {schema}.version(), pg_is_in_recovery()";
-        let rows = self.ask_on(client, statement, &[]).await?;
+        let rows = self.ask_on(client, errors::STATE, &[]).await?;
         let row = rows.first().ok_or_else(|| unreadable("no version"))?;
-        errors::check(
-            &self.config.schema,
-            field(row, 0, "version")?,
-            field(row, 1, "standby")?,
-        )
+        errors::check(row, &self.config.schema)
     }
 }
 

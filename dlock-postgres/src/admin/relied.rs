@@ -7,19 +7,25 @@ use super::link::{field, within};
 use crate::config::Config;
 
 /// A transaction that depends on a lease keeps a lock on the table `holder` until its end; dlock's own requests keep one for
-/// their statement. `is_exact` says that the row of the key names it. A savepoint hides that.
+/// their statement. `is_exact` says that the row of the key names it. A savepoint hides that. A prepared transaction has
+/// no process, and its locks are found by its number.
 const RELYING: &str = r#"
 WITH relying AS (
-    SELECT DISTINCT k.pid FROM pg_locks k
+    SELECT DISTINCT k.virtualtransaction AS vxid, k.pid FROM pg_locks k
     JOIN pg_class c ON c.oid = k.relation
     JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_database d ON d.oid = k.database
     WHERE k.locktype = 'relation' AND k.granted AND k.mode IN ('RowShareLock', 'RowExclusiveLock')
-      AND d.datname = current_database() AND n.nspname = $1 AND c.relname = 'holder' AND k.pid <> pg_backend_pid()
+      AND d.datname = current_database() AND n.nspname = $1 AND c.relname = 'holder'
+      AND k.pid IS DISTINCT FROM pg_backend_pid()
+),
+writing AS (
+    SELECT k.virtualtransaction AS vxid, k.transactionid AS xid FROM pg_locks k
+    WHERE k.locktype = 'transactionid' AND k.granted
 ),
 oldest AS (SELECT mxid_age(d.datminmxid) AS age FROM pg_database d WHERE d.datname = current_database()),
 locker AS (
-    SELECT k.pid FROM {schema}.holder h
+    SELECT w.vxid FROM {schema}.holder h
     CROSS JOIN oldest
     CROSS JOIN LATERAL (
         SELECT h.xmax AS xid
@@ -27,20 +33,28 @@ locker AS (
         SELECT m.xid FROM pg_get_multixact_members(
             CASE WHEN mxid_age(h.xmax) BETWEEN 1 AND oldest.age THEN h.xmax END) m
     ) AS of_row
-    JOIN pg_locks k ON k.locktype = 'transactionid' AND k.granted AND k.transactionid = of_row.xid
+    JOIN writing w ON w.xid = of_row.xid
     WHERE h.key = $2
+),
+prepared AS (
+    SELECT w.vxid, p.gid, p.owner, p.prepared FROM pg_prepared_xacts p JOIN writing w ON w.xid = p.transaction
 )
-SELECT r.pid, coalesce(a.application_name, ''), coalesce(a.usename::text, ''), coalesce(a.state, ''),
-       to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-       floor(extract(epoch FROM clock_timestamp() - a.xact_start))::bigint,
-       r.pid IN (SELECT l.pid FROM locker l) AS is_exact
-FROM relying r LEFT JOIN pg_stat_activity a ON a.pid = r.pid
-ORDER BY is_exact DESC, a.xact_start NULLS LAST, r.pid
+SELECT r.pid, p.gid, coalesce(a.application_name, ''), coalesce(a.usename, p.owner, '')::text,
+       CASE WHEN p.gid IS NULL THEN coalesce(a.state, '') ELSE 'prepared' END,
+       to_char(began.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       floor(extract(epoch FROM clock_timestamp() - began.at))::bigint,
+       r.vxid IN (SELECT l.vxid FROM locker l) AS is_exact
+FROM relying r
+LEFT JOIN pg_stat_activity a ON a.pid = r.pid
+LEFT JOIN prepared p ON p.vxid = r.vxid AND r.pid IS NULL
+CROSS JOIN LATERAL (SELECT coalesce(a.xact_start, p.prepared) AS at) began
+WHERE r.pid IS NOT NULL OR p.gid IS NOT NULL
+ORDER BY is_exact DESC, began.at NULLS LAST, r.pid, p.gid
 "#;
 
 /// A transaction that depends on a lease.
 pub(super) struct Relying {
-    pub(super) pid: i32,
+    pub(super) place: Place,
     pub(super) application: String,
     pub(super) user: String,
     /// Empty if this user may not see it.
@@ -51,23 +65,48 @@ pub(super) struct Relying {
     is_exact: bool,
 }
 
+/// The place where a transaction is.
+pub(super) enum Place {
+    /// In a session, by the id of its process.
+    Session(i32),
+    /// On the server alone, under this name, until it is ended. The time is that of `PREPARE TRANSACTION`.
+    Prepared(String),
+}
+
 impl Relying {
     fn of(row: &Row) -> Result<Self, StoreError> {
+        let pid: Option<i32> = field(row, 0, "pid")?;
         Ok(Self {
-            pid: field(row, 0, "pid")?,
-            application: field(row, 1, "application_name")?,
-            user: field(row, 2, "usename")?,
-            state: field(row, 3, "state")?,
-            since: field(row, 4, "xact_start")?,
-            seconds: field(row, 5, "seconds")?,
-            is_exact: field(row, 6, "is_exact")?,
+            place: match pid {
+                Some(pid) => Place::Session(pid),
+                None => Place::Prepared(field(row, 1, "gid")?),
+            },
+            application: field(row, 2, "application_name")?,
+            user: field(row, 3, "usename")?,
+            state: field(row, 4, "state")?,
+            since: field(row, 5, "xact_start")?,
+            seconds: field(row, 6, "seconds")?,
+            is_exact: field(row, 7, "is_exact")?,
         })
+    }
+
+    /// Returns the statements that end it.
+    fn ended_by(&self) -> String {
+        match &self.place {
+            Place::Session(pid) => format!("`SELECT pg_terminate_backend({pid})`"),
+            Place::Prepared(name) => {
+                let name = name.replace('\'', "''");
+                format!(
+                    "`ROLLBACK PREPARED '{name}'` or `COMMIT PREPARED '{name}'`, as its coordinator has decided"
+                )
+            }
+        }
     }
 
     /// Describes it: `pid 4711 (billing@host-3/4711, user "shop", idle in transaction since 2026-11-22T04:39:20Z)`.
     fn described(&self) -> String {
         let Self {
-            pid,
+            place,
             application,
             user,
             state,
@@ -82,7 +121,11 @@ impl Relying {
             "" => String::new(),
             name => format!("{name}, "),
         };
-        format!("pid {pid} ({name}user \"{user}\", {time})")
+        let place = match place {
+            Place::Session(pid) => format!("pid {pid}"),
+            Place::Prepared(name) => format!("transaction \"{name}\""),
+        };
+        format!("{place} ({name}user \"{user}\", {time})")
     }
 }
 
@@ -114,21 +157,19 @@ pub(super) async fn explain(config: &Config, client: &Client, key: &str) -> Stri
     } else {
         found.iter().collect()
     };
-    let pids: Vec<_> = named.iter().map(|it| it.described()).collect();
+    let each = named
+        .iter()
+        .map(|it| format!("{}: {}", it.described(), it.ended_by()));
+    let list = each.collect::<Vec<_>>().join("; ");
     let advice = match named.as_slice() {
         [] => "inspect the lock again: the transaction may have ended since".to_owned(),
         [one] => format!(
-            "end it with `SELECT pg_terminate_backend({})`, or wait for it: {}",
-            one.pid, pids[0]
+            "end it with {}, or wait for it: {}",
+            one.ended_by(),
+            one.described()
         ),
-        _ if is_exact => format!(
-            "end them with `pg_terminate_backend(pid)`, or wait for them: {}",
-            pids.join(", ")
-        ),
-        _ => format!(
-            "end it with `pg_terminate_backend(pid)`, or wait for it; it is one of these: {}",
-            pids.join(", ")
-        ),
+        _ if is_exact => format!("end them as follows, or wait for them: {list}"),
+        _ => format!("end it, or wait for it; it is one of these: {list}"),
     };
     format!("`{key}` was not released: a transaction relies on its lease; {advice}")
 }

@@ -14,7 +14,7 @@ use tokio_postgres::types::Type;
 use super::{
     grants,
     link::{Link, field},
-    relied,
+    relied::{self, Place},
 };
 use crate::{config::Listen, schema::VERSION};
 
@@ -115,10 +115,11 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             let seconds = it
                 .seconds
                 .map_or_else(|| "?".to_owned(), |it| it.to_string());
-            let text = format!(
-                "pid={},seconds={seconds},state={},user={},application={}",
-                it.pid, it.state, it.user, it.application
-            );
+            let about = format!("seconds={seconds},state={},user={}", it.state, it.user);
+            let text = match &it.place {
+                Place::Session(pid) => format!("pid={pid},{about},application={}", it.application),
+                Place::Prepared(name) => format!("{about},prepared={name}"),
+            };
             tell(&mut report.info, &format!("relying{index}"), &text);
         }
     }

@@ -15,8 +15,10 @@ use super::{
 };
 use crate::config::Config;
 
-/// A connection that stops in mid-transaction must not keep the mutex of a key.
-const BEGIN: &str = "BEGIN READ WRITE; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+/// A connection that stops in mid-transaction must not keep the mutex of a key. Behind a pooler, the level would be that of
+/// the role.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                     SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// Those who have the lock, also by a lease that has ended.
 const OWNERS: &str = "SELECT h.owner FROM {schema}.holder h WHERE h.key = $1";

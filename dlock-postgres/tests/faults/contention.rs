@@ -16,7 +16,7 @@ use crate::world::{CONNECTIONS, DEADLINE, World};
 
 const KEYS: usize = 4;
 
-/// What a key protects: it sees each section, and refuses two at once and tokens that do not grow.
+/// The resource that a key protects: it sees each section, and refuses two at once and tokens that do not grow.
 #[derive(Default)]
 struct Resource {
     is_inside: AtomicBool,

@@ -217,7 +217,7 @@ async fn a_release_does_not_wait_for_a_transaction_that_has_adopted_the_lease() 
     let guard = one.lock("account:7").acquire().await.unwrap();
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
-    // What `lock_in` sends before it is dropped.
+    // The statement that `lock_in` sends before it is dropped.
     tx.execute("DELETE FROM dlock.holder", &[]).await.unwrap();
     for statement in [
         "release('account:7', $1)",

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_runtime::{LockError, LockManager};
+use dlock_testkit::{PostgresOptions, eventually};
 use tokio::{sync::Barrier, task::JoinSet};
-use tokio_postgres::{Client, IsolationLevel};
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::world::{DEADLINE, World};
 
@@ -184,4 +185,66 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
         816
     );
     world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server() {
+    let options = PostgresOptions::new().set("max_prepared_transactions", "5");
+    let world = World::new(options).await;
+    let (one, other) = (world.manager().await, world.manager().await);
+    let mut client = world.client().await;
+    let guard = one.lock("account:1").acquire().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    tx.execute("UPDATE account SET cents = 101 WHERE id = 1", &[])
+        .await
+        .unwrap();
+    prepare(tx, "fenced").await;
+    let tx = client.transaction().await.unwrap();
+    lock_in(one.lock("account:2"), &tx).await.unwrap();
+    prepare(tx, "adopted").await;
+
+    world.server.restart().await;
+    // As if both leases had ended long ago. The row of an adopted one is deleted already, and cannot be changed.
+    let end = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE key = 'account:1'";
+    world.execute(end).await;
+    let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
+    let are_over = async || world.number(over).await == 2;
+    eventually(DEADLINE, "the leases end", are_over).await;
+    for (key, end) in [
+        ("account:1", "COMMIT PREPARED 'fenced'"),
+        ("account:2", "ROLLBACK PREPARED 'adopted'"),
+    ] {
+        let granted = until_answered(&other, key).await;
+        assert!(!granted, "`{key}` is kept by the prepared transaction");
+        world.execute(end).await;
+        assert!(until_answered(&other, key).await, "`{key}` is free");
+    }
+    let cents = "SELECT cents FROM account WHERE id = 1";
+    assert_eq!(world.number(cents).await, 101);
+    drop(guard);
+    world.nothing_is_left().await;
+}
+
+/// Prepares a transaction, which then is in no session any more.
+async fn prepare(tx: Transaction<'_>, name: &str) {
+    let prepare = format!("PREPARE TRANSACTION '{name}'");
+    tx.batch_execute(&prepare).await.unwrap();
+}
+
+/// Returns whether the key is granted, as soon as the server answers again, and releases it.
+async fn until_answered(manager: &LockManager, key: &str) -> bool {
+    let mut granted = None;
+    eventually(DEADLINE, "the server answers", async || {
+        let Ok(answer) = manager.lock(key).try_acquire().await else {
+            return false;
+        };
+        granted = Some(answer.is_some());
+        if let Some(guard) = answer {
+            guard.release().await.unwrap();
+        }
+        true
+    })
+    .await;
+    granted.unwrap_or_default()
 }

@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use dlock_postgres::{Postgres, PostgresStore, Schema};
-use dlock_runtime::{LockManager, LockManagerBuilder, store::StoreOptions};
+use dlock_postgres::{Fence as _, FenceError, Postgres, PostgresStore, Schema, lock_in};
+use dlock_runtime::{
+    FencingToken, Lease, LockManager, LockManagerBuilder, LockRequest, store::StoreOptions,
+};
 use dlock_testkit::PostgresServer;
-use tokio_postgres::{Client, IsolationLevel, Transaction};
+use tokio_postgres::{Client, Error, IsolationLevel, Transaction};
 
-/// Longer than anything takes here, also on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-
-/// The levels at which transactions run.
-pub(crate) const LEVELS: [IsolationLevel; 3] = [
-    IsolationLevel::ReadCommitted,
-    IsolationLevel::RepeatableRead,
-    IsolationLevel::Serializable,
-];
+pub(crate) use crate::isolation::DEADLINE;
+use crate::isolation::{self, Driver, Level};
 
 pub(crate) struct Database {
     pub(crate) server: &'static PostgresServer,
@@ -89,23 +84,79 @@ impl Database {
     }
 }
 
-/// Begins a transaction at a level, and takes its snapshot.
-pub(crate) async fn begin(client: &mut Client, level: IsolationLevel) -> Transaction<'_> {
-    let tx = begin_without_snapshot(client, level).await;
-    tx.query_one("SELECT count(*) FROM account", &[])
-        .await
-        .unwrap();
+/// Begins a transaction at the default level, and takes its snapshot.
+pub(crate) async fn begin(client: &mut Client) -> Transaction<'_> {
+    let tx = client.transaction().await.unwrap();
+    let look = "SELECT count(*) FROM account";
+    tx.query_one(look, &[]).await.unwrap();
     tx
 }
 
-pub(crate) async fn begin_without_snapshot(
-    client: &mut Client,
-    level: IsolationLevel,
-) -> Transaction<'_> {
-    client
-        .build_transaction()
-        .isolation_level(level)
-        .start()
-        .await
-        .unwrap()
+impl Driver for Database {
+    type Error = Error;
+    type Connection = Client;
+    type Transaction<'c> = Transaction<'c>;
+
+    async fn new() -> Self {
+        Self::new().await
+    }
+
+    async fn manager(&self) -> LockManager {
+        self.manager().await
+    }
+
+    async fn connection(&self) -> Client {
+        self.client().await
+    }
+
+    async fn begin(client: &mut Client, level: Level) -> Transaction<'_> {
+        let level = match level {
+            Level::ReadCommitted => IsolationLevel::ReadCommitted,
+            Level::RepeatableRead => IsolationLevel::RepeatableRead,
+            Level::Serializable => IsolationLevel::Serializable,
+        };
+        let begun = client.build_transaction().isolation_level(level);
+        begun.start().await.unwrap()
+    }
+
+    async fn number(&self, statement: &'static str) -> i64 {
+        self.number(statement).await
+    }
+
+    async fn end_lease(&self, key: &str) {
+        self.end_lease(key).await;
+    }
+
+    async fn execute(&self, statement: &'static str) {
+        let client = self.client().await;
+        client.batch_execute(statement).await.unwrap();
+    }
+
+    fn code(error: &Error) -> Option<String> {
+        error.code().map(|code| code.code().to_owned())
+    }
+}
+
+impl isolation::Transaction for Transaction<'_> {
+    type Error = Error;
+
+    async fn execute(&mut self, statement: &'static str) {
+        self.batch_execute(statement).await.unwrap();
+    }
+
+    async fn fence(&mut self, lease: &Lease) -> Result<(), FenceError> {
+        lease.fence(self).await
+    }
+
+    async fn lock_in(&mut self, request: LockRequest) -> Result<FencingToken, FenceError> {
+        lock_in(request, self).await
+    }
+
+    async fn commit(self) {
+        self.commit().await.unwrap();
+    }
+
+    async fn roll_back(self) {
+        self.rollback().await.unwrap();
+    }
 }

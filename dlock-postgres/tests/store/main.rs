@@ -4,11 +4,15 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod adopted;
 mod contract;
 mod database;
 mod faults;
 mod fence;
+#[path = "../isolation/mod.rs"]
+mod isolation;
 mod lock_in;
+mod messages;
 mod others;
 mod rows;
 mod runtimes;

@@ -10,16 +10,16 @@ use tokio_postgres::Client;
 use crate::database::{DEADLINE, Database};
 
 /// Requests an exclusive lease of half a minute.
-fn acquire(owner: &str) -> String {
+pub(crate) fn acquire(owner: &str) -> String {
     format!("SELECT is_granted FROM dlock.acquire('order:42', '{owner}', 30000, 0, true, '', '')")
 }
 
-async fn is_true(client: &Client, statement: &str) -> bool {
+pub(crate) async fn is_true(client: &Client, statement: &str) -> bool {
     client.query_one(statement, &[]).await.unwrap().get(0)
 }
 
 /// Waits until a connection waits for the lock of another one, or `has_ended` says that it waits for nothing.
-async fn waits_for_a_lock(database: &Database, has_ended: impl Fn() -> bool) {
+pub(crate) async fn waits_for_a_lock(database: &Database, has_ended: impl Fn() -> bool) {
     let waiting = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND wait_event_type = 'Lock'",
         database.name
@@ -65,29 +65,54 @@ async fn a_release_waits_for_a_renewal_that_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted() {
+async fn a_release_is_carried_out_although_a_batch_with_its_lease_waits_for_another() {
     let database = Database::new().await;
     let (mut one, other) = (database.client().await, database.client().await);
-    let mut fences = Vec::new();
     for key in ["a", "b"] {
         let acquire =
-            format!("SELECT fence FROM dlock.acquire('{key}', 'a.1', 30000, 0, true, '', '')");
-        fences.push(database.number(&acquire).await);
+            format!("SELECT is_granted FROM dlock.acquire('{key}', 'a.1', 30000, 0, true, '', '')");
+        assert!(is_true(&one, &acquire).await);
     }
     let tx = one.transaction().await.unwrap();
-    let adopt = format!("SELECT dlock.adopt('b', 'a.1', {})", fences[1]);
-    assert!(tx.query_one(&adopt, &[]).await.unwrap().get::<_, bool>(0));
-    // A wait would fail.
-    let at_once = "SET lock_timeout = '10s'";
-    other.batch_execute(at_once).await.unwrap();
-    let renew = "SELECT dlock.renew(ARRAY['a', 'b', 'c'], ARRAY['a.1', 'a.1', 'a.1'], \
-                 ARRAY[30000, 30000, 30000]::bigint[], ARRAY['', '', ''], ARRAY['', '', ''])";
-    let renewed = other.query(renew, &[]).await.unwrap();
+    let renew =
+        "SELECT dlock.renew(ARRAY['a'], ARRAY['a.1'], ARRAY[30000::bigint], ARRAY[''], ARRAY[''])";
+    assert_eq!(tx.query(renew, &[]).await.unwrap().len(), 1);
+    // In the order of the call, the lease that is free comes first.
+    let both = "SELECT dlock.renew(ARRAY['b', 'a'], ARRAY['a.1', 'a.1'], ARRAY[30000, 30000]::bigint[], \
+                ARRAY['', ''], ARRAY['', ''])";
+    let renewed = tokio::spawn(async move { other.query(both, &[]).await.unwrap() });
+    waits_for_a_lock(&database, || renewed.is_finished()).await;
+    assert!(!renewed.is_finished(), "it waits for the other renewal");
+    let client = database.client().await;
+    assert!(is_true(&client, "SELECT dlock.release('b', 'a.1')").await);
+    tx.commit().await.unwrap();
+    let renewed: Vec<i64> = renewed
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(renewed, [2], "the other one was released");
+}
+
+#[tokio::test]
+async fn a_lease_that_is_twice_in_a_batch_harms_no_other() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    for key in ["a", "b"] {
+        let acquire = format!(
+            "SELECT is_granted FROM dlock.acquire('{key}', '{key}.1', 30000, 0, true, '', '')"
+        );
+        assert!(is_true(&client, &acquire).await);
+    }
+    let renew = "SELECT dlock.renew(ARRAY['a', 'a', 'b'], ARRAY['a.1', 'a.1', 'b.1'], \
+                 ARRAY[60000, 60000, 60000]::bigint[], ARRAY['', '', ''], ARRAY['', '', ''])";
+    let renewed = client.query(renew, &[]).await.unwrap();
     let renewed: Vec<i64> = renewed.iter().map(|row| row.get(0)).collect();
-    assert_eq!(renewed, [1], "the lease that is not in the transaction");
-    tx.rollback().await.unwrap();
-    let renewed = other.query(renew, &[]).await.unwrap();
-    assert_eq!(renewed.len(), 2, "both leases are there again");
+    assert!(renewed.contains(&3), "the other lease: {renewed:?}");
+    let longer =
+        "SELECT count(*) FROM dlock.holder WHERE ends > clock_timestamp() + interval '31 seconds'";
+    assert_eq!(database.number(longer).await, 2);
 }
 
 #[tokio::test]
@@ -118,11 +143,18 @@ async fn a_lease_is_checked_by_its_owner_and_by_its_fence() {
         assert!(is_true(&client, &share).await);
     }
     let fence = database.number("SELECT max(fence) FROM dlock.holder").await;
+    let other = "SELECT fence FROM dlock.acquire('order', 'd.1', 30000, 0, true, '', '')";
+    let other = database.number(other).await;
+    // Alone, and as one of several.
     let check = async |owner: &str, fence: i64| {
-        let check = format!(
-            "SELECT dlock.fence(ARRAY['catalog'], ARRAY['{owner}'], ARRAY[{fence}::bigint]) IS NULL"
-        );
-        is_true(&client, &check).await
+        let one = format!("ARRAY['catalog'], ARRAY['{owner}'], ARRAY[{fence}::bigint]");
+        let both =
+            format!("ARRAY['order', 'catalog'], ARRAY['d.1', '{owner}'], ARRAY[{other}, {fence}]");
+        let is_held =
+            async |leases| is_true(&client, &format!("SELECT dlock.fence({leases}) IS NULL")).await;
+        let (one, both) = (is_held(one).await, is_held(both).await);
+        assert_eq!(one, both);
+        one
     };
     assert!(check("a.1", fence).await);
     assert!(!check("c.1", fence).await, "it holds nothing");

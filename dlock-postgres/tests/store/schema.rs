@@ -4,7 +4,7 @@ use dlock_postgres::{Fence, Postgres, Schema};
 use dlock_runtime::{ConnectError, LockManager};
 use dlock_testkit::PostgresServer;
 
-use crate::database::{Database, LEVELS, begin};
+use crate::database::{Database, begin};
 
 async fn refusal(url: &str) -> String {
     let builder = LockManager::builder().scheme("postgres", Postgres);
@@ -61,7 +61,7 @@ async fn what_is_granted_is_enough_and_no_more() {
         .unwrap();
     tokio::spawn(connection);
     let guard = manager.lock("account:7").acquire().await.unwrap();
-    let tx = begin(&mut client, LEVELS[0]).await;
+    let tx = begin(&mut client).await;
     guard.fence(&tx).await.unwrap();
     tx.commit().await.unwrap();
     guard.release().await.unwrap();

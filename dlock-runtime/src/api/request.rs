@@ -9,7 +9,7 @@ use crate::{
     },
     engine::{acquire::acquire, acquire_all},
     error::LockError,
-    key::{KeyInMode, LockKey, LockKeys},
+    key::{InvalidKeyReason, KeyInMode, LockKey, LockKeys},
     mode::LockMode,
     observe,
     options::{OnLost, Options, Wait},
@@ -103,7 +103,8 @@ impl LockRequest {
         self
     }
 
-    /// Adds a key that the call acquires in shared mode, whatever its mode for the other keys.
+    /// Adds a key that the call acquires in shared mode, whatever its mode for the other keys. The list of
+    /// [`lock_all`](LockManager::lock_all) may be empty then.
     ///
     /// # Errors
     ///
@@ -127,11 +128,16 @@ impl LockRequest {
         K: TryInto<LockKey>,
         K::Error: Into<LockError>,
     {
-        let key = key.try_into().map_err(Into::into);
-        self.keys = self.keys.and_then(|mut keys| {
-            keys.extend(vec![KeyInMode::shared(key?)])?;
-            Ok(keys)
-        });
+        let key = key.try_into().map_err(Into::into).map(KeyInMode::shared);
+        self.keys = match self.keys {
+            Ok(mut keys) => key.and_then(|key| keys.extend(vec![key]).map(|()| keys)),
+            // `lock_all` had no key; this is the first one.
+            Err(LockError::InvalidKey {
+                reason: InvalidKeyReason::NoKeys,
+                ..
+            }) => LockKeys::collect([key]),
+            Err(error) => Err(error),
+        };
         self
     }
 
@@ -235,7 +241,8 @@ impl LockRequest {
         self
     }
 
-    /// Sets the minimum time between the acquisition and the release. The default is no minimum.
+    /// Sets the minimum time between the acquisition and the release. The default is no minimum; `None` removes
+    /// an earlier one.
     ///
     /// The lock is not released earlier, whatever happens to the guard. The maximum is 24 h.
     ///
@@ -261,8 +268,8 @@ impl LockRequest {
     /// assert!(manager.lock("nightly").try_acquire().await?.is_none());
     /// # Ok(()) }
     /// ```
-    pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.options = self.options.min_hold(min_hold);
+    pub fn min_hold(mut self, min_hold: impl Into<Option<Duration>>) -> Self {
+        self.options.min_hold = min_hold.into();
         self
     }
 
@@ -451,7 +458,8 @@ impl LockManager {
     /// in whatever order they name their keys.
     ///
     /// This covers the keys of one call. A call inside the body of another call waits while the outer call
-    /// holds its keys. A key that is named twice counts once. An empty list is an error of the acquisition.
+    /// holds its keys. A key that is named twice counts once. An empty list is an error of the acquisition,
+    /// unless [`also_shared`](LockRequest::also_shared) adds a key.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

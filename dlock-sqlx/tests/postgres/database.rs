@@ -3,19 +3,13 @@
 use std::time::Duration;
 
 use dlock_postgres::{Postgres, Schema};
-use dlock_runtime::LockManager;
+use dlock_runtime::{FencingToken, Lease, LockManager, LockRequest};
+use dlock_sqlx::{Fence as _, FenceError, lock_in};
 use dlock_testkit::PostgresServer;
 use sqlx::{PgPool, Transaction, postgres::PgPoolOptions};
 
-/// Longer than anything takes here, also on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-
-/// The isolation levels, by the statements that begin a transaction.
-pub(crate) const LEVELS: [&str; 3] = [
-    "BEGIN ISOLATION LEVEL READ COMMITTED",
-    "BEGIN ISOLATION LEVEL REPEATABLE READ",
-    "BEGIN ISOLATION LEVEL SERIALIZABLE",
-];
+use crate::isolation::{self, Driver, Level};
+pub(crate) use crate::isolation::{DEADLINE, is_free};
 
 pub(crate) struct Database {
     url: String,
@@ -64,9 +58,9 @@ impl Database {
         assert_eq!(ended.rows_affected(), 1, "`{key}` was held");
     }
 
-    /// Begins a transaction at a level, and takes its snapshot.
-    pub(crate) async fn begin(&self, level: &'static str) -> Transaction<'static, sqlx::Postgres> {
-        let mut tx = self.pool.begin_with(level).await.unwrap();
+    /// Begins a transaction at the default level, and takes its snapshot.
+    pub(crate) async fn begin(&self) -> Transaction<'static, sqlx::Postgres> {
+        let mut tx = self.pool.begin().await.unwrap();
         let look = sqlx::query("SELECT count(*) FROM account");
         look.fetch_one(&mut *tx).await.unwrap();
         tx
@@ -86,11 +80,70 @@ pub(crate) async fn manager(url: &str) -> LockManager {
     patient.connect(url).await.unwrap()
 }
 
-/// Whether another manager gets the key now, which it then releases.
-pub(crate) async fn is_free(manager: &LockManager, key: &str) -> bool {
-    let Some(guard) = manager.lock(key).try_acquire().await.unwrap() else {
-        return false;
-    };
-    guard.release().await.unwrap();
-    true
+impl Driver for Database {
+    type Error = sqlx::Error;
+    type Connection = PgPool;
+    type Transaction<'c> = Transaction<'c, sqlx::Postgres>;
+
+    async fn new() -> Self {
+        Self::new().await
+    }
+
+    async fn manager(&self) -> LockManager {
+        self.manager().await
+    }
+
+    async fn connection(&self) -> PgPool {
+        self.pool.clone()
+    }
+
+    async fn begin(pool: &mut PgPool, level: Level) -> Transaction<'_, sqlx::Postgres> {
+        let begin = match level {
+            Level::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Level::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Level::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        };
+        pool.begin_with(begin).await.unwrap()
+    }
+
+    async fn number(&self, statement: &'static str) -> i64 {
+        self.number(statement).await
+    }
+
+    async fn end_lease(&self, key: &str) {
+        self.end_lease(key).await;
+    }
+
+    async fn execute(&self, statement: &'static str) {
+        sqlx::query(statement).execute(&self.pool).await.unwrap();
+    }
+
+    fn code(error: &sqlx::Error) -> Option<String> {
+        let code = error.as_database_error()?.code();
+        code.map(Into::into)
+    }
+}
+
+impl isolation::Transaction for Transaction<'_, sqlx::Postgres> {
+    type Error = sqlx::Error;
+
+    async fn execute(&mut self, statement: &'static str) {
+        sqlx::query(statement).execute(&mut **self).await.unwrap();
+    }
+
+    async fn fence(&mut self, lease: &Lease) -> Result<(), FenceError> {
+        lease.fence(self).await
+    }
+
+    async fn lock_in(&mut self, request: LockRequest) -> Result<FencingToken, FenceError> {
+        lock_in(request, self).await
+    }
+
+    async fn commit(self) {
+        self.commit().await.unwrap();
+    }
+
+    async fn roll_back(self) {
+        self.rollback().await.unwrap();
+    }
 }

@@ -8,5 +8,7 @@ mod cancellation;
 mod database;
 mod fence;
 mod handler;
+#[path = "../../../dlock-postgres/tests/isolation/mod.rs"]
+mod isolation;
 mod lock_in;
 mod pooler;

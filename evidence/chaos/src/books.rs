@@ -18,7 +18,7 @@ pub(crate) fn tables(keys: &[&str]) -> String {
     )
 }
 
-/// What an account says of its entries.
+/// An account, as it sums up its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) key: String,
@@ -27,7 +27,7 @@ pub(crate) struct Account {
     pub(crate) cents: i64,
 }
 
-/// What one transaction did to an account.
+/// The effect of one transaction on an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -74,7 +74,7 @@ impl Books {
         }
     }
 
-    /// What is wrong with them, as text.
+    /// Their faults, as text.
     pub(crate) fn judge(&self) -> Vec<String> {
         let mut found = Vec::new();
         for account in &self.accounts {

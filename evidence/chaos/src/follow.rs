@@ -23,7 +23,7 @@ pub(crate) struct Follow {
     pub(crate) failed: BTreeMap<String, u64>,
     /// Transactions that were carried out.
     pub(crate) posted: usize,
-    /// What tasks have seen and should not have.
+    /// The faults that tasks have seen.
     pub(crate) wrong: Vec<String>,
     entered: HashMap<String, Duration>,
 }

@@ -51,7 +51,7 @@ pub(crate) enum Note {
     Failed(String),
     /// A transaction that was carried out.
     Posted,
-    /// What a task has seen and should not have.
+    /// A fault that a task has seen.
     Wrong(String),
 }
 

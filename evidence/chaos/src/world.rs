@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// What the crowd has written beside its locks, where these are in a database.
+    /// The writes of the crowd beside its locks, where these are in a database.
     pub(crate) async fn books(&self) -> Option<Books> {
         match &self.servers {
             Servers::Postgres(database) => Some(Books::read(&database.server).await),

@@ -55,7 +55,7 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
 pub struct Bounds {
-    /// What each process wants; there are at most 3 processes.
+    /// The wish of each process; there are at most 3 processes.
     pub roles: &'static [Role],
     /// How many attempts each process makes, at most 2.
     pub rounds: u8,
@@ -87,7 +87,7 @@ pub struct Bounds {
     pub sweeps: bool,
 }
 
-/// What a process wants.
+/// The wish of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Leases that exclude all others.

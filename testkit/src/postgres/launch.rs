@@ -17,7 +17,7 @@ use crate::{program, reaper};
 /// The id of `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// What a server is started with, before the test's own settings. Nothing here outlives the machine's power.
+/// The settings of every server, before the test's own settings. Nothing here outlives the machine's power.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
     "listen_addresses=127.0.0.1",

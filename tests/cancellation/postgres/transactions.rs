@@ -236,7 +236,7 @@ async fn a_lock_in_an_open_transaction_holds_up_no_other_request() {
     at_every_await(0.., async |polls, drops| {
         let tx = soon(world.client.transaction()).await.unwrap();
         let outcome = soon(poll(lock_in(manager.lock(KEY), &tx), polls, drops)).await;
-        // What was sent before has been carried out.
+        // All that was sent before has been carried out.
         soon(tx.query_one("SELECT 1", &[])).await.unwrap();
         let is_free = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
         if let Some(guard) = is_free {

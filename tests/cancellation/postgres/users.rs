@@ -1,4 +1,4 @@
-//! What the users of a lock do to it: they panic, shut down, and block their threads.
+//! Users of a lock that panic, shut down, and block their threads.
 
 use std::{
     panic::AssertUnwindSafe,

@@ -146,7 +146,7 @@ async fn hostile_keys_and_labels_drive_no_terminal_and_are_complete_in_json() {
     for key in good {
         guards.push(manager.lock(key).acquire().await.unwrap());
     }
-    // What no client of dlock writes.
+    // Keys that no client of dlock writes.
     let bad = "a\u{1b}[2J{b}\u{9b}31m";
     let client = database.client().await;
     let lock = "INSERT INTO dlock.lock (key) VALUES ($1)";

@@ -8,6 +8,9 @@ use dlock::{
     store::StoreOptions,
 };
 use dlock_postgres::{Fence as _, admin::PostgresInspector, lock_in};
+use dlock_testkit::eventually;
+use serde_json::Value;
+use tokio_postgres::Transaction;
 
 use super::{Database, json};
 use crate::LIMIT;
@@ -160,6 +163,85 @@ async fn a_lock_that_ends_with_a_transaction_is_refused_without_waiting_for_it()
         .release()
         .await
         .unwrap();
+}
+
+/// Prepares a transaction, which then is in no session any more.
+async fn prepare(tx: Transaction<'_>, name: &str) {
+    let prepare = format!("PREPARE TRANSACTION '{}'", name.replace('\'', "''"));
+    tx.batch_execute(&prepare).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_prepared_transaction_that_relies_on_a_lease_is_named() {
+    let database = Database::new().await;
+    let (one, other) = (
+        database.manager("one").await,
+        database.manager("other").await,
+    );
+    // A name may contain a quote, and what separates the parts of a report.
+    let fenced = format!("fenced in {}", database.name);
+    let adopted = format!("bob's, {}", database.name);
+    let quoted = adopted.replace('\'', "''");
+    let mut client = database.client().await;
+    let guard = one.lock("account:7").acquire().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    prepare(tx, &fenced).await;
+    let tx = client.transaction().await.unwrap();
+    lock_in(one.lock("account:8"), &tx).await.unwrap();
+    prepare(tx, &adopted).await;
+    // Both leases end, and the transactions still hold the keys.
+    database.end_lease("account:7").await;
+    let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
+    let are_over = async || database.number(over).await == 2;
+    eventually(LIMIT, "the leases end", are_over).await;
+
+    for (key, name, quoted) in [
+        ("account:7", &fenced, &fenced),
+        ("account:8", &adopted, &quoted),
+    ] {
+        let listed = database.call(&["inspect", "--json", key]).await.with(0);
+        assert_ne!(json(&listed.stdout)["holder"], Value::Null, "{key}");
+        let early = other.lock(key).try_acquire().await.unwrap();
+        assert!(early.is_none(), "`{key}` is still held");
+        let refused = database.call(&["unlock", "-y", key]).await.with(1);
+        let said = &refused.stderr;
+        for part in [
+            &format!("`{key}` was not released"),
+            &format!("`ROLLBACK PREPARED '{quoted}'` or `COMMIT PREPARED '{quoted}'`"),
+            &format!("transaction \"{name}\" (user \"postgres\", prepared since 20"),
+        ] {
+            assert!(said.contains(part), "no `{part}`: {said}");
+        }
+        assert!(!said.contains("pg_terminate_backend"), "{said}");
+    }
+    eventually(LIMIT, "the transactions are old", async || {
+        let words = ["doctor", "--json", "--ttl", "100ms"];
+        let report = json(&database.call(&words).await.stdout);
+        let findings = report["findings"].as_array().unwrap();
+        let texts: Vec<_> = findings
+            .iter()
+            .filter_map(|it| it["what"].as_str())
+            .collect();
+        let is_named = |name| {
+            texts
+                .iter()
+                .any(|it| it.contains(&format!("\"{name}\" for ")))
+        };
+        is_named(&fenced) && is_named(&adopted)
+    })
+    .await;
+    for end in [
+        format!("ROLLBACK PREPARED '{fenced}'"),
+        format!("COMMIT PREPARED '{quoted}'"),
+    ] {
+        database.execute(&end).await;
+    }
+    for key in ["account:7", "account:8"] {
+        let next = other.lock(key).try_acquire().await.unwrap();
+        let next = next.expect("the transaction has ended");
+        next.release().await.unwrap();
+    }
 }
 
 #[tokio::test]

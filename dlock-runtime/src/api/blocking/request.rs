@@ -84,7 +84,7 @@ impl BlockingRequest {
     }
 
     /// Sets the minimum time before the release; see [`LockRequest::min_hold`].
-    pub fn min_hold(self, min_hold: Duration) -> Self {
+    pub fn min_hold(self, min_hold: impl Into<Option<Duration>>) -> Self {
         Self(self.0.min_hold(min_hold))
     }
 

@@ -12,7 +12,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, mem, pin::pin, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    pin::pin,
+    sync::Arc,
+};
 
 use tokio::{
     runtime::Handle,
@@ -115,6 +120,9 @@ impl Renewing {
     async fn run(mut self) {
         // While these are locked, no other request sets the TTL of the leases.
         let mut alone = Vec::new();
+        // A claim may have got its next lease while a renewal of the last one waited here. The answer goes to the
+        // claim, so one is enough; stores rely on it that all renewals of a batch are of different leases.
+        let mut owners = HashSet::new();
         self.due.retain(|due| {
             let setting = due.acquisition.setting_ttl.clone();
             // The request that keeps its `min_hold` may be in flight.
@@ -122,7 +130,7 @@ impl Renewing {
                 return false;
             };
             // Some leases may have been released before their renewal could be sent.
-            let is_held = due.acquisition.is_held_by(due.owner);
+            let is_held = due.acquisition.is_held_by(due.owner) && owners.insert(due.owner);
             alone.extend(guard.filter(|_| is_held));
             is_held
         });

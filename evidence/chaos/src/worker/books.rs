@@ -26,7 +26,7 @@ pub(crate) struct Books {
     client: Mutex<Option<Client>>,
 }
 
-/// What a transaction is about.
+/// The subject of a transaction.
 pub(crate) struct Posting<'a> {
     pub(crate) who: [u32; 2],
     /// Without one, the transaction relies on nothing.

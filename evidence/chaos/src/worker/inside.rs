@@ -35,7 +35,7 @@ pub(crate) struct Caller {
     asked: Duration,
 }
 
-/// What a store can do.
+/// The abilities of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Store {
     /// All that dlock has.

@@ -28,7 +28,7 @@ pub(super) const TOO_LATE: &str = "a transaction is refused after another proces
 pub(super) const CONFLICT: &str = "an older snapshot fails by a conflict";
 pub(super) const TOGETHER: &str = "two that share are fenced at once";
 
-/// What a transaction promises whatever happens to the server, and whatever an operator does.
+/// The promises of a transaction whatever happens to the server, and whatever an operator does.
 pub(super) const WHATEVER_HAPPENS: [&str; 8] =
     [FENCED, KEPT, ORDER, SEEN, FREE, WAITS, PROMPT, DEADLOCK];
 

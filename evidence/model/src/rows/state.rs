@@ -16,7 +16,7 @@ pub(super) const TTL: u8 = 2;
 pub struct State {
     /// As committed.
     pub(super) tables: Tables,
-    /// What the standby has of them.
+    /// The part of them that the standby has.
     pub(super) standby: Option<Tables>,
     pub(super) processes: [Process; MOST],
     pub(super) operator: Option<Request>,
@@ -164,7 +164,7 @@ pub(super) struct Request {
     pub(super) locked: Owners,
     /// The leases it will insert, or has yet to renew.
     pub(super) meant: Owners,
-    /// What it has seen too early, where a rule is missing.
+    /// The rows that it has seen too early, where a rule is missing.
     pub(super) seen: Owners,
     /// Whether it goes on without the mutex, where a rule is missing.
     pub(super) has_no_mutex: bool,

@@ -11,6 +11,7 @@ const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
 const CALLS: &str = "dlock-postgres/src/calls.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
+const MESSAGE: &str = "dlock-postgres/src/message.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 
@@ -112,9 +113,18 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-check-without-a-row-lock",
         "A check does not lock the row of the lease",
         SCHEMA,
-        "AND h.fence = _due.fence «FOR KEY SHARE»;",
+        "AND h.fence = _fences[1] «FOR KEY SHARE»;",
         "",
         COMMIT,
+    )
+    .breaks("A transaction that depends on a lease locks its row `FOR KEY SHARE`"),
+    Mutant::new(
+        "pg-check-of-several-without-row-locks",
+        "A check of several leases does not lock their rows",
+        SCHEMA,
+        "AND h.fence = _due.fence «FOR KEY SHARE»;",
+        "",
+        &[Test(STORE, "fence::each_of_several_keys_is_checked")],
     )
     .breaks("A transaction that depends on a lease locks its row `FOR KEY SHARE`"),
     Mutant::new(
@@ -292,10 +302,18 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "pg-hint-without-its-number",
         "The message about a grant loses its number",
-        HINTS,
-        "Some((owner, «Hint::new(key, owner, fence).number(number)»))",
-        "{ let _: u64 = number; Hint::new(key, owner, fence) }",
-        &[Test(UNIT, "hints::tests::a_message_is_read_or_left_out")],
+        MESSAGE,
+        "is_proven.then(|| «Hint::new(key, owner, fence).number(number)»)",
+        "Hint::new(key, owner, fence)",
+        &[Test(UNIT, "message::tests::a_message_is_read_or_left_out")],
+    ),
+    Mutant::new(
+        "pg-hint-of-anybody",
+        "A message about a grant is believed although another role made it up",
+        MESSAGE,
+        "let is_proven = «proof == hash(&format!(\"{fence} {number} {key} {owner}\"), PROOF)»;",
+        "!proof.is_empty()",
+        &[Test(STORE, "messages::a_message_of_another_role_begins_no_body")],
     ),
     Mutant::new(
         "pg-listens-although-off",
@@ -312,9 +330,9 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewal-waits-for-a-transaction",
         "A renewal waits for a transaction that has adopted one of its leases",
         SCHEMA,
-        "FOR KEY SHARE OF h «SKIP LOCKED») free",
+        "FOR KEY SHARE «SKIP LOCKED») free",
         "",
-        &[Test(STORE, "rows::a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted")],
+        &[Test(STORE, "adopted::a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted")],
     )
     .breaks("so no process waits for a user's transaction"),
     Mutant::new(

@@ -49,20 +49,34 @@ pub(super) fn transactions(facts: &Facts, server: &ServerFacts) -> Vec<Finding> 
     let count = server.number::<usize>("relying").unwrap_or(0);
     let all = (0..count).filter_map(|index| server.told(&format!("relying{index}")));
     let all: Vec<_> = all.map(Relying::read).collect();
-    let long: Vec<_> = all
+    let (prepared, open): (Vec<_>, Vec<_>) = all
         .iter()
         .filter(|it| it.seconds.is_some_and(|it| it > most))
-        .collect();
-    if !long.is_empty() {
-        let named: Vec<_> = long.iter().map(|it| it.described()).collect();
+        .partition(|it| it.prepared.is_some());
+    let named = |some: &[&Relying<'_>]| -> String {
+        let named: Vec<_> = some.iter().map(|it| it.described()).collect();
+        named.join(", ")
+    };
+    if !open.is_empty() {
         let what = format!(
             "transactions rely on leases for longer than the TTL: {}",
-            named.join(", ")
+            named(&open)
         );
         findings.push(
             Finding::risk(Topic::Transactions, what)
                 .why("no other process gets the key of such a lease before the transaction ends, even if its process hangs")
                 .advice("end it with `SELECT pg_terminate_backend(pid)` if its process hangs; commit sooner after `fence`"),
+        );
+    }
+    if !prepared.is_empty() {
+        let what = format!(
+            "prepared transactions rely on leases for longer than the TTL: {}",
+            named(&prepared)
+        );
+        findings.push(
+            Finding::risk(Topic::Transactions, what)
+                .why("a prepared transaction keeps the key until it is ended, also when its process and the server have restarted")
+                .advice("end it with `ROLLBACK PREPARED` or `COMMIT PREPARED` and its name, as its coordinator has decided"),
         );
     }
     if all.iter().any(|it| it.seconds.is_none()) {
@@ -95,28 +109,37 @@ pub(super) fn transactions(facts: &Facts, server: &ServerFacts) -> Vec<Finding> 
 /// A transaction that relies on a lease, as the report tells it.
 struct Relying<'a> {
     pid: &'a str,
+    /// The name of a prepared transaction, which has no process.
+    prepared: Option<&'a str>,
     /// `None` if the user may not see it.
     seconds: Option<i64>,
     application: &'a str,
 }
 
 impl<'a> Relying<'a> {
-    /// Reads `pid=4711,seconds=12,state=active,user=shop,application=billing@host/1`.
+    /// Reads `pid=4711,seconds=12,state=active,user=shop,application=billing@host/1`, or
+    /// `seconds=12,state=prepared,user=shop,prepared=order-42`.
     fn read(text: &'a str) -> Self {
         let field = |name: &str| {
             let (_, rest) = text.split_once(name)?;
             rest.split(',').next()
         };
+        let last = |name: &str| text.split_once(name).map(|it| it.1);
+        let pid = text.starts_with("pid=").then(|| field("pid=")).flatten();
         Self {
-            pid: field("pid=").unwrap_or("?"),
+            pid: pid.unwrap_or("?"),
+            prepared: pid.is_none().then(|| last(",prepared=")).flatten(),
             seconds: field("seconds=").and_then(|it| it.parse().ok()),
             // The last one, which may contain a comma.
-            application: text.split_once("application=").map_or("", |it| it.1),
+            application: last("application=").unwrap_or_default(),
         }
     }
 
     fn described(&self) -> String {
         let seconds = self.seconds.unwrap_or_default();
+        if let Some(name) = self.prepared {
+            return format!("\"{name}\" for {seconds} s");
+        }
         match self.application {
             "" => format!("pid {} for {seconds} s", self.pid),
             name => format!("pid {} ({name}) for {seconds} s", self.pid),

@@ -79,3 +79,30 @@ fn whoever_serves_sends_what_others_bring_meanwhile() {
         drop(guards);
     }
 }
+
+/// A renewal may still wait here when the claim has lost its lease, and has been granted another one that is due.
+#[test]
+fn a_claim_is_renewed_once_in_a_batch() {
+    let (store, runtime) = (Requests::new(1), runtime());
+    let manager = store.manager(StillClock::new());
+    let guard = runtime.block_on(manager.lock("k").acquire()).unwrap();
+    let core = manager.core();
+    let both = [0, 1].map(|later| {
+        let mut due = all_due(&manager);
+        due[0].deadline += Duration::from_millis(later);
+        due.remove(0)
+    });
+    runtime.block_on(async {
+        renew(&core, both.into());
+        assert_eq!(
+            core.renewer.renewals.queue().under_way,
+            1,
+            "they are one group"
+        );
+        while !core.renewer.renewals.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!(store.renewed().values().sum::<usize>(), 1);
+    drop(guard);
+}

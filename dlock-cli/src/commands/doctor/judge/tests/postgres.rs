@@ -163,6 +163,18 @@ fn transactions_and_tables_have_their_findings() {
         (
             &[
                 ("relying", "1"),
+                (
+                    "relying0",
+                    "seconds=31,state=prepared,user=pid=8,prepared=x,y",
+                ),
+            ],
+            Risk,
+            Topic::Transactions,
+            "prepared transactions rely on leases for longer than the TTL: \"x,y\" for 31 s",
+        ),
+        (
+            &[
+                ("relying", "1"),
                 ("relying0", "pid=7,seconds=30,state=,user=a,application="),
             ],
             Ok,

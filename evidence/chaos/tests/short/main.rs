@@ -1,5 +1,10 @@
-//! A short chaos with each sort of servers, in which every kind of fault is had, and crowds that deceive
-//! themselves, which are found out.
+//! A short chaos with each sort of servers, in which every kind of fault is had.
+//!
+//! `cheats` has crowds that deceive themselves, which are found out.
+
+mod cheats;
+#[cfg(target_os = "linux")]
+mod leftovers;
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +14,13 @@ use std::{
     time::Duration,
 };
 
-use dlock_testkit::{Worker, eventually};
+use dlock_testkit::Worker;
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 /// Only a run that hangs takes that long, however loaded the machine is.
 const LIMIT: Duration = Duration::from_secs(400);
-
-/// Some mistakes show only if somebody else is inside at the right moment.
-const TRIES: usize = 10;
-
-const SOON: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Deserialize)]
 struct Report {
@@ -245,192 +245,4 @@ async fn postgresql_behind_a_pooler_keeps_its_promises_whatever_is_broken() {
 async fn who_is_late_tries_to_write_and_is_refused() {
     let refused: u64 = all().await.iter().map(|report| report.refused).sum();
     assert!(refused > 0);
-}
-
-/// One fault, during which others come in, so that there is something to be found.
-async fn of_cheats(cheat: &str) -> Report {
-    of_cheats_over("single", cheat).await
-}
-
-async fn of_cheats_over(topology: &str, cheat: &str) -> Report {
-    let words = [
-        "--minutes",
-        "0",
-        "--topology",
-        topology,
-        "--kind",
-        "holder-stopped",
-        "--cheat",
-        cheat,
-    ];
-    let report = run(&directory(), &words).await.remove(0);
-    assert_eq!(report.violations == 0, report.wrong.is_empty());
-    report
-}
-
-#[tokio::test]
-async fn a_crowd_without_locks_is_found_out() {
-    let report = of_cheats("no-lock").await;
-    assert!(report.overlaps > 0);
-    assert!(
-        report.wrong[0].starts_with("two at once"),
-        "{}",
-        report.wrong[0]
-    );
-}
-
-/// Nobody may have been inside when a lock was deleted.
-#[tokio::test]
-async fn a_lock_that_anybody_deletes_is_found_out() {
-    for _ in 0..TRIES {
-        if of_cheats("blind-delete").await.overlaps > 0 {
-            return;
-        }
-    }
-    panic!("nothing was found in {TRIES} runs");
-}
-
-/// The mistake that was found above is the deletion and nothing else.
-#[tokio::test]
-async fn the_same_lock_that_only_its_owner_deletes_is_well() {
-    let report = of_cheats("own-delete").await;
-    assert_eq!(report.wrong, [""; 0]);
-    assert_eq!((report.overlaps, report.violations), (0, 0));
-    assert!(report.sections >= 3 && report.exclusive == report.sections);
-}
-
-#[tokio::test]
-async fn readers_without_a_lock_are_found_out() {
-    assert!(of_cheats("readers-without-lock").await.overlaps > 0);
-}
-
-#[tokio::test]
-async fn one_permit_too_many_is_found_out() {
-    let report = of_cheats("one-permit-more").await;
-    let first = report.wrong.first().map_or("nothing", String::as_str);
-    assert!(first.starts_with("too many at once"), "{first}");
-    assert_eq!((report.overlaps, report.shared), (0, report.sections));
-}
-
-/// A stopped process may have had nothing more to write.
-#[tokio::test]
-async fn a_resource_that_does_not_look_at_tokens_is_found_out() {
-    for _ in 0..TRIES {
-        let report = of_cheats("no-fence").await;
-        assert_eq!((report.overlaps, report.refused), (0, 0));
-        if let Some(first) = report.wrong.first() {
-            assert!(first.starts_with("the resource went back"), "{first}");
-            return;
-        }
-    }
-    panic!("nothing was found in {TRIES} runs");
-}
-
-/// A stopped process may have been outside of a transaction.
-#[tokio::test]
-async fn transactions_that_do_not_check_their_lease_are_found_out() {
-    for _ in 0..TRIES {
-        let report = of_cheats_over("postgres", "no-fence").await;
-        assert_eq!(report.overlaps, 0);
-        let found = report.wrong.iter().find(|it| {
-            let what = [
-                "two transactions at once",
-                "a transaction after one with a greater token",
-                "the books do not balance",
-            ];
-            what.iter().any(|what| it.starts_with(what))
-        });
-        if found.is_some() {
-            return;
-        }
-        assert_eq!(report.wrong, [""; 0]);
-    }
-    panic!("nothing was found in {TRIES} runs");
-}
-
-#[tokio::test]
-async fn transactions_without_a_lock_are_found_out() {
-    let report = of_cheats_over("postgres", "no-lock").await;
-    assert!(report.overlaps > 0);
-    let first = report.wrong.iter().find(|it| it.contains("transaction"));
-    assert!(first.is_some(), "{:?}", report.wrong);
-}
-
-/// A dead process is inside nothing: it must not be taken for one that waits, and be killed once more.
-///
-/// Processes that are killed before they come to abort make room for others that do: the run goes on until
-/// one of them has.
-#[tokio::test]
-async fn processes_that_end_by_themselves_are_found_out() {
-    let words = [
-        "--minutes",
-        "5",
-        "--topology",
-        "single",
-        "--kind",
-        "waiter-killed",
-        "--cheat",
-        "panic",
-    ];
-    let report = run(&directory(), &words).await.remove(0);
-    let found = report
-        .wrong
-        .iter()
-        .find(|it| it.contains(" by itself with "));
-    let found = found.unwrap_or_else(|| panic!("{:?}", report.wrong));
-    assert!(
-        found.contains("SIGABRT") && found.contains("nobody looks"),
-        "{found}"
-    );
-    let counts = (report.overlaps, report.violations);
-    assert_eq!(counts, (0, 0), "{:?}", report.wrong);
-}
-
-/// The processes that are left when the run is killed: servers, workers, and the child between.
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn a_run_that_is_killed_leaves_no_process_behind() {
-    let directory = directory();
-    let worker = chaos(&directory, &["--topology", "single", "--minutes", "5"]);
-    let child = || children(worker.id()).first().copied();
-    let mut inner = None;
-    eventually(SOON, "servers and workers run", async || {
-        inner = child();
-        inner.is_some_and(|inner| children(inner).len() >= 5)
-    })
-    .await;
-    let group = inner.expect("it was waited for");
-    assert!(members(group).len() >= 6);
-    worker.kill();
-    eventually(SOON, "none of the group is left", async || {
-        members(group).is_empty()
-    })
-    .await;
-}
-
-/// The processes with their parents and groups, but those that have ended.
-#[cfg(target_os = "linux")]
-fn processes() -> impl Iterator<Item = [u32; 3]> {
-    let folders = fs::read_dir("/proc").expect("it can be read").flatten();
-    let ids = folders.filter_map(|it| it.file_name().to_str()?.parse().ok());
-    ids.filter_map(|id: u32| {
-        // One may end while it is looked at. The name in brackets may hold anything.
-        let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        let (_, rest) = text.rsplit_once(") ")?;
-        let words: Vec<_> = rest.split(' ').collect();
-        let number = |index: usize| words[index].parse().ok();
-        (words[0] != "Z").then_some([id, number(1)?, number(2)?])
-    })
-}
-
-#[cfg(target_os = "linux")]
-fn children(parent: u32) -> Vec<u32> {
-    let its = processes().filter(|[_, its, _]| *its == parent);
-    its.map(|[id, ..]| id).collect()
-}
-
-#[cfg(target_os = "linux")]
-fn members(group: u32) -> Vec<u32> {
-    let its = processes().filter(|[.., its]| *its == group);
-    its.map(|[id, ..]| id).collect()
 }

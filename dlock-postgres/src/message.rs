@@ -1,0 +1,91 @@
+//! The messages about grants: the channel of a client, and the proof that the server wrote a message.
+//!
+//! Any role that may connect to the database can send and receive on any channel, and a believed message begins a body.
+//! The proof is a hash over the message and the owner id, which contains the client id: 122 random bits that only the
+//! client and the server know. Neither the channel nor a message contains them. Without them, no other role can change
+//! a message or make one up. A repeated message is as good as a late one, which says nothing new.
+
+use std::fmt::Write;
+
+use dlock_runtime::store::{ClientId, Hint, OwnerId};
+use sha2::{Digest, Sha256};
+
+/// The number of hexadecimal digits that the name of a channel has room for.
+const CHANNEL: usize = 57;
+
+/// The number of hexadecimal digits of a proof: 128 bits.
+const PROOF: usize = 32;
+
+/// Returns the channel of a client, as the function `notify` of the schema names it.
+pub(crate) fn channel(client: ClientId) -> String {
+    format!("dlock_{}", hash(&client.to_string(), CHANNEL))
+}
+
+/// Reads `owner fence number proof key`, of which `owner` is the number of a claim of `client`. Returns `None` for a
+/// message that the server did not send to this client.
+pub(crate) fn read(client: ClientId, payload: &str) -> Option<Hint<'_>> {
+    let mut parts = payload.splitn(5, ' ');
+    let owner = OwnerId::new(client, parts.next()?.parse().ok()?);
+    let fence: u64 = parts.next()?.parse().ok()?;
+    let number: u64 = parts.next()?.parse().ok()?;
+    let proof = parts.next()?;
+    let key = parts.next()?;
+    let is_proven = proof == hash(&format!("{fence} {number} {key} {owner}"), PROOF);
+    is_proven.then(|| Hint::new(key, owner, fence).number(number))
+}
+
+/// Returns the first digits of the SHA-256 of a text.
+fn hash(text: &str, digits: usize) -> String {
+    let mut hash = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        write!(hash, "{byte:02x}").expect("a String takes any text");
+    }
+    hash.truncate(digits);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::testing::SystemRandom;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_or_left_out() {
+        let client = ClientId::new(&SystemRandom);
+        let owner = OwnerId::new(client, 3);
+        let key = "order:42 and a blank";
+        let proof = hash(&format!("7 9 {key} {owner}"), PROOF);
+        let payload = format!("3 7 9 {proof} {key}");
+        let hint = read(client, &payload).unwrap();
+        assert_eq!(
+            (hint.owner, hint.key, hint.fence, hint.number),
+            (owner, key, 7, 9)
+        );
+        let stranger = ClientId::new(&SystemRandom);
+        assert!(read(stranger, &payload).is_none());
+        for bad in [
+            String::new(),
+            format!("x 7 9 {proof} {key}"),
+            format!("3 7 9 {proof}"),
+            format!("3 -7 9 {proof} {key}"),
+            // Each part that was changed.
+            format!("4 7 9 {proof} {key}"),
+            format!("3 8 9 {proof} {key}"),
+            format!("3 7 10 {proof} {key}"),
+            format!("3 7 9 {proof} {key}1"),
+            format!("3 7 9 {} {key}", &proof[1..]),
+            format!("3 7 9  {key}"),
+        ] {
+            assert!(read(client, &bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_channel_is_a_name_of_postgresql_without_the_id_of_its_client() {
+        let client = ClientId::new(&SystemRandom);
+        let channel = channel(client);
+        assert_eq!(channel.len(), 63);
+        assert!(!channel.contains(&client.to_string()[..8]), "{channel}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages about grants: any role that may connect can receive and send them.
+
+use std::future::poll_fn;
+
+use dlock_testkit::eventually;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls, Notification};
+
+use crate::database::{DEADLINE, Database};
+
+/// Connects as a role that has no permission, and passes on what it receives.
+async fn stranger(database: &Database) -> (Client, mpsc::UnboundedReceiver<Notification>) {
+    let role = format!("stranger_of_{}", database.name);
+    let admin = database.client().await;
+    let create = format!("CREATE ROLE {role} LOGIN");
+    admin.batch_execute(&create).await.unwrap();
+    let url = database.server.url_of(&role, &database.name);
+    let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    let (tell, received) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(notification) = message {
+                tell.send(notification).ok();
+            }
+        }
+    });
+    (client, received)
+}
+
+/// The message about a later grant, from one that was sent: of the next claim, and with greater numbers.
+fn made_up(sent: &str) -> String {
+    let mut parts: Vec<_> = sent.split(' ').map(str::to_owned).collect();
+    let (client, claim) = parts[0].rsplit_once('.').unwrap_or(("", &parts[0]));
+    let next = claim.parse::<u64>().unwrap() + 1;
+    parts[0] = match client {
+        "" => next.to_string(),
+        client => format!("{client}.{next}"),
+    };
+    for part in &mut parts[1..3] {
+        *part = (part.parse::<u64>().unwrap() + 1_000_000_000).to_string();
+    }
+    parts.join(" ")
+}
+
+#[tokio::test]
+async fn a_message_of_another_role_begins_no_body() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let (stranger, mut received) = stranger(&database).await;
+    let is_queued = async || database.number("SELECT count(*) FROM dlock.waiter").await == 1;
+
+    let guard = one.lock("order:42").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    eventually(DEADLINE, "it waits", is_queued).await;
+    // A role with `pg_read_all_stats` sees it as the last statement of the waiter's connection.
+    let channel =
+        "SELECT 'LISTEN dlock_' || dlock.hash(split_part(owner, '.', 1), 57) FROM dlock.waiter";
+    let admin = database.client().await;
+    let listen = admin.query_one(channel, &[]).await.unwrap();
+    stranger.batch_execute(listen.get(0)).await.unwrap();
+    guard.release().await.unwrap();
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+    let granted = received.recv().await.unwrap();
+
+    let guard = one.lock("order:42").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    eventually(DEADLINE, "it waits again", is_queued).await;
+    let owner = "SELECT split_part(owner, '.', 2)::bigint FROM dlock.waiter";
+    let claim: u64 = granted
+        .payload()
+        .split(' ')
+        .next()
+        .unwrap()
+        .rsplit('.')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert_eq!(
+        database.number(owner).await,
+        i64::try_from(claim).unwrap() + 1,
+        "the next claim"
+    );
+    for payload in [made_up(granted.payload()), granted.payload().to_owned()] {
+        let notify = "SELECT pg_notify($1, $2)";
+        stranger
+            .execute(notify, &[&granted.channel(), &payload])
+            .await
+            .unwrap();
+        assert_eq!(received.recv().await.unwrap().payload(), payload);
+    }
+    // It is sent after those messages, and so received after them.
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    let fence = database.number("SELECT fence FROM dlock.holder").await;
+    let told = next.fencing_token().to_i64() >> 12;
+    assert_eq!(told, fence, "the body began by the grant of the server");
+    next.release().await.unwrap();
+}
