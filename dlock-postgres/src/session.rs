@@ -18,7 +18,7 @@ use tokio_postgres::{Client, Row, tls::NoTls, types::ToSql};
 
 use crate::{
     calls::{Call, Line},
-    config::{Config, Route},
+    config::{Config, Listen, Route},
     dial::Tries,
     errors::{self, MARK},
     hints::Messages,
@@ -253,7 +253,9 @@ impl Keeper {
                 Err(error) => return Err(errors::of_connecting(&error, &self.config)),
                 Ok(pumped) => {
                     let found = self.check(&pumped.client).await?;
-                    let is_pooled = found.as_deref() != Some(&format!("{mark:016x}"));
+                    // A URL says how to listen because of a pooler.
+                    let is_pooled = self.config.listen != Listen::Direct
+                        || found.as_deref() != Some(&format!("{mark:016x}"));
                     let line = Line::on(pumped.client.clone(), &self.config.schema, is_pooled);
                     let line = line.await.map_err(|error| self.unsent(&error))?;
                     return Ok(Connected {
@@ -349,6 +351,7 @@ mod tests {
             (server.url_of("postgres", &name), true),
             (refuses.url_of("postgres", &name), false),
             (ignores.url_of("postgres", &name), false),
+            (server.url_of("postgres", &name) + "?listen=off", false),
         ] {
             let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
             let worker = Worker::start().unwrap();

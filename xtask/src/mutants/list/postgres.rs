@@ -364,7 +364,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-pooler-that-ignores-settings",
         "A pooler that accepts settings and ignores them is taken for a server",
         SESSION,
-        "let is_pooled = «found.as_deref() != Some(&format!(\"{mark:016x}\"))»;",
+        "|| «found.as_deref() != Some(&format!(\"{mark:016x}\"))»;",
         "!self.sends_settings && found.is_none()",
         POOLER,
     )
