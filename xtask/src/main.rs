@@ -10,6 +10,7 @@ mod cost;
 mod crates;
 mod debian;
 mod editor;
+mod etcd;
 mod evidence;
 mod fuzz;
 mod gate;

@@ -1,0 +1,239 @@
+//! Watches the keys that claims of this process wait for, and tells a waiter when it holds its key.
+//!
+//! A task follows the claims on a key from the moment of the waiter's own request on, so it has them as etcd has them, if
+//! a little later. A claim that holds goes on to hold, so an event that comes late tells nothing wrong. A watch that ends, by
+//! a lost connection or a compaction, begins again with a new read. An event that a server loses is made up for by the
+//! waiter's next request.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use dlock_runtime::{
+    LockKey,
+    store::{ClientId, Hint, HintSink, OwnerId, StoreError},
+};
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::sleep};
+
+use crate::{
+    config::Config,
+    conn::Conn,
+    keys, ops,
+    proto::{Answer, WatchCreateRequest},
+    queue::{Epoch, Queue},
+    session::Session,
+    worker::Worker,
+};
+
+/// The pause before a watch begins again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The keys that are followed.
+#[derive(Clone)]
+pub(crate) struct Follow {
+    shared: Arc<Shared>,
+    handle: Handle,
+    stopped: watch::Receiver<()>,
+}
+
+struct Shared {
+    config: Arc<Config>,
+    session: Session,
+    sinks: Mutex<HashMap<ClientId, HintSink>>,
+    keys: Mutex<HashMap<LockKey, Followed>>,
+}
+
+/// One key, and those that wait for it.
+struct Followed {
+    /// The waiters, each with the create revision of which it was told.
+    waiters: HashMap<OwnerId, i64>,
+    queue: Queue,
+    revision: i64,
+    task: AbortHandle,
+}
+
+/// What a waiter is to be told.
+struct News {
+    owner: OwnerId,
+    fence: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is complete before any code can panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Follow {
+    pub(crate) fn new(worker: &Worker, config: Arc<Config>, session: Session) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                config,
+                session,
+                sinks: Mutex::default(),
+                keys: Mutex::default(),
+            }),
+            handle: worker.handle().clone(),
+            stopped: worker.stopped(),
+        }
+    }
+
+    pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
+        locked(&self.shared.sinks).insert(client, sink);
+    }
+
+    pub(crate) fn detach(&self, client: ClientId) {
+        locked(&self.shared.sinks).remove(&client);
+    }
+
+    /// Follows a key for a waiter whose manager listens. `queue` is what its request has found at `revision`.
+    pub(crate) fn wait(&self, key: &LockKey, owner: OwnerId, queue: &Queue, revision: i64) {
+        if !locked(&self.shared.sinks).contains_key(&owner.client()) {
+            return;
+        }
+        let mut keys = locked(&self.shared.keys);
+        let followed = keys.entry(key.clone()).or_insert_with(|| {
+            let (shared, mut stopped, key) =
+                (self.shared.clone(), self.stopped.clone(), key.clone());
+            let task = self.handle.spawn(async move {
+                tokio::select! {
+                    () = shared.follow(&key) => {}
+                    _ = stopped.changed() => {}
+                }
+            });
+            Followed {
+                waiters: HashMap::new(),
+                queue: queue.clone(),
+                revision,
+                task: task.abort_handle(),
+            }
+        });
+        followed.waiters.entry(owner).or_insert(0);
+        drop(keys);
+        // The watch may have seen the grant before this waiter was known.
+        self.shared.tell(key);
+    }
+
+    /// Follows the key no longer for this waiter.
+    pub(crate) fn leave(&self, key: &LockKey, owner: OwnerId) {
+        let mut keys = locked(&self.shared.keys);
+        let Some(followed) = keys.get_mut(key) else {
+            return;
+        };
+        followed.waiters.remove(&owner);
+        if followed.waiters.is_empty() {
+            followed.task.abort();
+            keys.remove(key);
+        }
+    }
+}
+
+impl Shared {
+    async fn follow(&self, key: &LockKey) {
+        let mut is_known = true;
+        loop {
+            if let Err(error) = self.watch(key, is_known).await {
+                tracing::debug!(target: "dlock::store", %key, %error, "a watch ended, and begins again");
+            }
+            is_known = false;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn watch(&self, key: &LockKey, is_known: bool) -> Result<(), StoreError> {
+        let conn = self.session.conn().await?;
+        if !is_known {
+            self.read(&conn, key).await?;
+        }
+        let Some(revision) = locked(&self.keys)
+            .get(key)
+            .map(|followed| followed.revision)
+        else {
+            return Ok(());
+        };
+        let (from, to) = keys::range(&self.config.namespace, key.as_str());
+        let create = WatchCreateRequest {
+            key: from,
+            range_end: to,
+            start_revision: revision + 1,
+        };
+        let mut answers = conn.watch(create).await?;
+        loop {
+            let answer = tokio::select! {
+                answer = answers.message() => answer,
+                () = conn.is_given_up() => return Ok(()),
+            };
+            let Ok(Some(answer)) = answer else {
+                return Ok(());
+            };
+            if answer.canceled {
+                tracing::debug!(
+                    target: "dlock::store", %key, compacted = answer.compact_revision, reason = answer.cancel_reason,
+                    "etcd ended a watch"
+                );
+                return Ok(());
+            }
+            if let Some(followed) = locked(&self.keys).get_mut(key) {
+                for event in &answer.events {
+                    followed.queue.apply(event);
+                }
+                followed.revision = followed.revision.max(answer.header().revision);
+            }
+            self.tell(key);
+        }
+    }
+
+    async fn read(&self, conn: &Conn, key: &LockKey) -> Result<(), StoreError> {
+        let all = keys::range(&self.config.namespace, key.as_str());
+        let answer = conn.txn(ops::read(vec![ops::get_all(&all)])).await?;
+        let queue = Queue::read(ops::keys_of(&answer, 0)?);
+        if let Some(followed) = locked(&self.keys).get_mut(key) {
+            followed.queue = queue;
+            followed.revision = answer.header().revision;
+        }
+        self.tell(key);
+        Ok(())
+    }
+
+    /// Tells each waiter that holds the key, once for each place in the queue.
+    fn tell(&self, key: &LockKey) {
+        let news = match locked(&self.keys).get_mut(key) {
+            Some(followed) => followed.news(&self.config.namespace, key.as_str()),
+            None => return,
+        };
+        // A hint runs code of the manager.
+        for News { owner, fence } in news {
+            let sink = locked(&self.sinks).get(&owner.client()).cloned();
+            if sink.is_some_and(|sink| !sink.hint(&Hint::new(key.as_str(), owner, fence))) {
+                locked(&self.sinks).remove(&owner.client());
+            }
+        }
+    }
+}
+
+impl Followed {
+    fn news(&mut self, namespace: &str, key: &str) -> Vec<News> {
+        let mut news = Vec::new();
+        for (owner, told) in &mut self.waiters {
+            let name = keys::claim(namespace, key, *owner);
+            let Some(own) = self.queue.get(&name) else {
+                continue;
+            };
+            if *told == own.create || !self.queue.holds(&name) {
+                continue;
+            }
+            *told = own.create;
+            // One that joins others asks, since it has to write their epoch.
+            let fence = match self.queue.epoch(&name) {
+                Some(Epoch::Own(fence)) => fence,
+                _ => 0,
+            };
+            news.push(News {
+                owner: *owner,
+                fence,
+            });
+        }
+        news
+    }
+}
