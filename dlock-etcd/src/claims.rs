@@ -265,11 +265,14 @@ mod tests {
             claim.doubt(LEASE);
             claim.lasts(Instant::now(), 10);
         }
+        tokio::time::advance(Duration::from_secs(5)).await;
         let (key, owner) = id();
         let mut kept = claims.enter(&key, owner).await;
         kept.doubt(LEASE);
         kept.lasts(Instant::now(), 60);
         drop(kept);
+        assert_eq!(claims.table().slots.len(), MANY + 1, "they last");
+        claims.table().swept = 0;
         tokio::time::advance(Duration::from_secs(30)).await;
         drop(claims.enter(&key, owner).await);
         assert_eq!(claims.table().slots.len(), 1);

@@ -17,7 +17,7 @@ use std::{
 };
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::TcpStream,
@@ -123,6 +123,11 @@ impl Conn {
         Ok(())
     }
 
+    /// Returns `true` if a new login may help. The server has not looked at the request then.
+    fn may_log_in(&self, status: &Status) -> bool {
+        self.config.login.is_some() && errors::wants_login(status)
+    }
+
     fn token(&self) -> std::sync::MutexGuard<'_, Option<MetadataValue<Ascii>>> {
         // Every change is complete before any code can panic.
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
@@ -166,7 +171,7 @@ impl Conn {
     {
         self.guarded(async {
             match self.send(path, message.clone()).await {
-                Err(status) if self.config.login.is_some() && errors::wants_login(&status) => {
+                Err(status) if self.may_log_in(&status) => {
                     self.log_in().await?;
                     self.send(path, message).await
                 }
@@ -243,30 +248,43 @@ impl Conn {
         if leases.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
+        self.guarded(async {
+            match self.send_keep_alive(leases).await {
+                Err(status) if self.may_log_in(&status) => {
+                    self.log_in().await?;
+                    self.send_keep_alive(leases).await
+                }
+                other => other,
+            }
+        })
+        .await
+    }
+
+    async fn send_keep_alive(
+        &self,
+        leases: &[i64],
+    ) -> Result<(Vec<bool>, Vec<ResponseHeader>), Status> {
         let asked: Vec<_> = leases
             .iter()
             .map(|id| LeaseKeepAliveRequest { id: *id })
             .collect();
-        self.guarded(async {
-            let mut grpc = Grpc::new(self.channel.clone());
-            ready(&mut grpc).await?;
-            let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
-            let path = PathAndQuery::from_static(KEEP_ALIVE);
-            let request = self.request(stream::iter(asked));
-            let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
-            let (mut exist, mut headers) = (Vec::new(), Vec::new());
-            // The server answers in the order of the requests.
-            for lease in leases {
-                let answer = answers.message().await?;
-                let answer = answer.filter(|answer| answer.id == *lease);
-                let answer =
-                    answer.ok_or_else(|| Status::unavailable("a keep-alive was not answered"))?;
-                exist.push(answer.ttl > 0);
-                headers.push(answer.header());
-            }
-            Ok((exist, headers))
-        })
-        .await
+        let mut grpc = Grpc::new(self.channel.clone());
+        ready(&mut grpc).await?;
+        let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
+        let path = PathAndQuery::from_static(KEEP_ALIVE);
+        let request = self.request(stream::iter(asked));
+        let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
+        let (mut exist, mut headers) = (Vec::new(), Vec::new());
+        // The server answers in the order of the requests.
+        for lease in leases {
+            let answer = answers.message().await?;
+            let answer = answer.filter(|answer| answer.id == *lease);
+            let answer =
+                answer.ok_or_else(|| Status::unavailable("a keep-alive was not answered"))?;
+            exist.push(answer.ttl > 0);
+            headers.push(answer.header());
+        }
+        Ok((exist, headers))
     }
 
     /// Keeps leases alive beside a transaction, and returns whether each lease exists, with the answer of the
@@ -336,22 +354,32 @@ impl Conn {
         create: WatchCreateRequest,
     ) -> Result<Streaming<WatchResponse>, StoreError> {
         let opened = self.guarded(async {
-            let mut grpc = Grpc::new(self.channel.clone());
-            ready(&mut grpc).await?;
-            let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
-            let request = WatchRequest {
-                create: Some(create),
-            };
-            // The server ends a stream whose client has nothing more to say.
-            let requests =
-                futures_util::StreamExt::chain(stream::iter([request]), stream::pending());
-            let path = PathAndQuery::from_static(WATCH);
-            Ok(grpc
-                .streaming(self.request(requests), path, codec)
-                .await?
-                .into_inner())
+            match self.send_watch(create.clone()).await {
+                Err(status) if self.may_log_in(&status) => {
+                    self.log_in().await?;
+                    self.send_watch(create).await
+                }
+                other => other,
+            }
         });
         Ok(opened.await?)
+    }
+
+    async fn send_watch(
+        &self,
+        create: WatchCreateRequest,
+    ) -> Result<Streaming<WatchResponse>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone());
+        ready(&mut grpc).await?;
+        let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+        let request = WatchRequest {
+            create: Some(create),
+        };
+        // The server ends a stream whose client has nothing more to say.
+        let requests = stream::iter([request]).chain(stream::pending());
+        let path = PathAndQuery::from_static(WATCH);
+        let opened = grpc.streaming(self.request(requests), path, codec).await?;
+        Ok(opened.into_inner())
     }
 
     /// Waits until the connection is given up.

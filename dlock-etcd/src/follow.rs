@@ -226,7 +226,7 @@ impl Followed {
             *told = own.create;
             // One that joins others asks, since it has to write their epoch.
             let fence = match self.queue.epoch(&name) {
-                Some(Epoch::Own(fence)) => fence,
+                Some(Epoch::Own(fence)) if fence == own.own_fence() => fence,
                 _ => 0,
             };
             news.push(News {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{LockManager, LockManagerBuilder};
 use dlock_etcd::Etcd;
-use dlock_testkit::{EtcdMake, EtcdServer, eventually};
+use dlock_testkit::{EtcdMake, EtcdServer, Proxy, eventually};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -53,4 +53,66 @@ async fn a_lease_that_is_not_renewed_ends_by_itself() {
     })
     .await;
     assert!(guard.release().await.is_err(), "the lease was lost");
+}
+
+#[tokio::test]
+async fn a_min_hold_outlasts_the_release_and_no_longer() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let manager = builder("min-hold").connect(&server.url()).await.unwrap();
+    let other = builder("min-hold").connect(&server.url()).await.unwrap();
+    let lock = manager.lock("order:42").min_hold(Duration::from_secs(4));
+    let begun = std::time::Instant::now();
+    lock.run(async |_lease| ()).await.unwrap();
+    eventually(LONG, "the other acquires the key", async || {
+        let found = other.lock("order:42").try_acquire().await.unwrap();
+        if let Some(guard) = &found {
+            assert!(
+                begun.elapsed() >= Duration::from_secs(4),
+                "{:?}",
+                begun.elapsed()
+            );
+            guard.ensure_held().unwrap();
+        }
+        found.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_manager_has_one_connection_whatever_it_holds() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    let manager = builder("many").connect(&url).await.unwrap();
+    let mut guards = Vec::new();
+    for number in 0..150 {
+        let lock = manager
+            .lock(format!("order:{number}"))
+            .ttl(Duration::from_secs(6));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    assert_eq!(proxy.open_connections(), 1);
+    // Only renewals keep them for so long, more than one transaction has room for.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(server.keys("many/order:").await.len(), 150);
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    assert_eq!(server.keys("many/order:").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_ttl_that_etcd_cannot_keep_is_refused_before_a_request() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let manager = builder("short").connect(&server.url()).await.unwrap();
+    let error = manager
+        .lock("order:42")
+        .ttl(Duration::from_millis(900))
+        .acquire()
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("set 1s or more"), "{error}");
+    // A part of a second is rounded up.
+    let lock = manager.lock("order:42").ttl(Duration::from_millis(1100));
+    lock.acquire().await.unwrap().release().await.unwrap();
 }

@@ -4,5 +4,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod compare;
 mod contract;
 mod keys;
+mod waiting;

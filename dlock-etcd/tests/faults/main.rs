@@ -1,0 +1,11 @@
+//! Faults of servers, connections and data, each with the outcome that the guarantees name.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod connections;
+mod ensemble;
+mod login;
+mod restore;
+mod world;
