@@ -85,7 +85,7 @@ async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
     assert!(found.is_none());
     let error = manager
         .lock("order:42")
-        .no_wait()
+        .wait(std::time::Duration::ZERO)
         .acquire()
         .await
         .unwrap_err()
