@@ -561,3 +561,15 @@ pub(crate) fn seconds(ttl: Duration) -> i64 {
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_second_is_rounded_up() {
+        for (ttl, expected) in [(1000, 1), (1001, 2), (1999, 2), (30_000, 30)] {
+            assert_eq!(seconds(Duration::from_millis(ttl)), expected);
+        }
+    }
+}

@@ -116,3 +116,24 @@ async fn a_ttl_that_etcd_cannot_keep_is_refused_before_a_request() {
     let lock = manager.lock("order:42").ttl(Duration::from_millis(1100));
     lock.acquire().await.unwrap().release().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_base_that_another_process_has_raised_is_used() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let manager = builder("base").connect(&server.url()).await.unwrap();
+    let first = server.get("base//fence").await.unwrap();
+    // A base that is younger than a second is kept.
+    let mut other = None;
+    eventually(LONG, "another process has raised the base", async || {
+        other = Some(builder("base").connect(&server.url()).await.unwrap());
+        server.get("base//fence").await.unwrap() > first
+    })
+    .await;
+    let lock = other.unwrap().lock("order:42");
+    let guard = lock.acquire().await.unwrap();
+    let token = guard.fencing_token();
+    guard.release().await.unwrap();
+    let next = manager.lock("order:42").acquire().await.unwrap();
+    assert!(next.fencing_token() > token);
+    next.release().await.unwrap();
+}

@@ -98,7 +98,7 @@ fn call(package: &str, targets: &[Target]) -> String {
 /// Sees that the copy compiles with all mistakes, over the dependencies that this checkout has compiled for clippy.
 pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     let call = "check --lib --all-features --locked --package dlock-runtime --package dlock-macros \
-                --package dlock-postgres";
+                --package dlock-postgres --package dlock-etcd";
     told(tree, &cargo::target(), call)?;
     // The command, too; it is no library.
     told(
