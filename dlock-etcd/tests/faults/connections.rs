@@ -73,8 +73,40 @@ async fn a_silent_connection_is_replaced_and_the_lease_renewed() {
     is_released(guard).await;
 }
 
+/// A request whose answer is lost names a lease. As a copy of it may still be on its way, the release ends the lease.
 #[tokio::test]
 async fn a_request_that_arrives_after_the_release_has_no_effect() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    let store = EtcdStore::open(&url, &StoreOptions::default()).unwrap();
+    let (key, owner) = (LockKey::new("order:42").unwrap(), owner());
+    proxy.cut_before_reply_to("order:42");
+    let asked = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    assert!(asked.is_err() && !proxy.is_trap_set(), "{asked:?}");
+    let keys = server.keys("dlock/order:42/").await;
+    let [name] = &keys[..] else {
+        panic!("the request was carried out: {keys:?}");
+    };
+    let lease = server.lease_of(name).await.unwrap();
+    let mut released = None;
+    eventually(DEADLINE, "the release is answered", async || {
+        released = store.release(ReleaseRequest::new(&key, owner)).await.ok();
+        released.is_some()
+    })
+    .await;
+    assert_eq!(released, Some(Released::WasHeld));
+    assert_eq!(server.keys("dlock/order:42/").await, [""; 0]);
+    // The late request, as etcd would see it.
+    assert!(
+        !server.put_with(&lease, name, "late").await,
+        "its lease has ended"
+    );
+    assert_eq!(server.get(name).await, None);
+}
+
+#[tokio::test]
+async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
     let server = EtcdServer::start().await;
     let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
     let [first, second] = [0, 1].map(|index: usize| proxies[index].port());

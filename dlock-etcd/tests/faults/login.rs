@@ -2,7 +2,7 @@
 
 use dlock::ConnectError;
 use dlock_runtime::StoreErrorKind;
-use dlock_testkit::{Authority, EtcdOptions, EtcdServer};
+use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy};
 use serde_json::json;
 
 use crate::world::{TTL, builder, connect, is_released, works};
@@ -80,7 +80,8 @@ async fn a_user_with_the_prefix_locks_and_others_are_told_what_they_lack() {
 #[tokio::test]
 async fn a_token_that_has_become_invalid_is_replaced() {
     let server = server().await;
-    let manager = connect(&url(&server, "shop:p%40ss")).await;
+    let proxy = Proxy::start(server.port());
+    let manager = connect(&format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port())).await;
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let login = json!({"name": "root", "password": "top"});
     let answer = server.call("auth/authenticate", &login).await;
@@ -92,6 +93,11 @@ async fn a_token_that_has_become_invalid_is_replaced() {
         .await;
     is_released(guard).await;
     works(&manager, "order:42").await;
+    assert_eq!(
+        proxy.accepted_connections(),
+        1,
+        "by a login, and not by another connection"
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,9 @@
 )]
 
 mod connections;
+mod contention;
 mod ensemble;
 mod login;
+mod processes;
 mod restore;
 mod world;

@@ -1,6 +1,8 @@
 //! Data that is lost, restored or deleted.
 
-use dlock_testkit::{EtcdServer, eventually};
+use std::time::Duration;
+
+use dlock_testkit::{EtcdOptions, EtcdServer, eventually};
 
 use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
 
@@ -51,7 +53,7 @@ async fn a_key_that_is_deleted_by_hand_is_a_lost_lease() {
     let manager = connect(&server.url()).await;
     let guard = manager
         .lock("order:42")
-        .ttl(std::time::Duration::from_secs(3))
+        .ttl(Duration::from_secs(3))
         .acquire()
         .await
         .unwrap();
@@ -85,7 +87,7 @@ async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
     assert!(found.is_none());
     let error = manager
         .lock("order:42")
-        .wait(std::time::Duration::ZERO)
+        .wait(Duration::ZERO)
         .acquire()
         .await
         .unwrap_err()
@@ -97,4 +99,25 @@ async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
     );
     server.delete("dlock/order:42/by-hand").await;
     works(&manager, "order:42").await;
+}
+
+#[tokio::test]
+async fn a_full_database_refuses_new_locks_and_renews_and_releases_those_that_are_held() {
+    let options = EtcdOptions::new().argument("--quota-backend-bytes=8388608");
+    let server = EtcdServer::start_with(options).await;
+    let manager = connect(&server.url()).await;
+    let ttl = Duration::from_secs(3);
+    let guard = manager.lock("order:42").ttl(ttl).acquire().await.unwrap();
+    server.fill().await;
+    let full = tokio::time::Instant::now();
+    let lock = manager
+        .lock("order:43")
+        .ttl(TTL)
+        .wait(Duration::from_secs(1));
+    let error = lock.acquire().await.unwrap_err().to_string();
+    assert!(error.contains("alarm disarm"), "{error}");
+    // Only renewals keep the lease until then.
+    tokio::time::sleep_until(full + 2 * ttl).await;
+    is_released(guard).await;
+    assert_eq!(server.keys("dlock/order:").await, [""; 0]);
 }

@@ -70,10 +70,50 @@ impl EtcdServer {
         Some(decode(&kv["value"]))
     }
 
+    /// The id of the lease that a key has, as etcd's JSON interface writes it.
+    pub async fn lease_of(&self, key: &str) -> Option<String> {
+        let answer = self
+            .call("kv/range", &json!({"key": encode(key.as_bytes())}))
+            .await;
+        let lease = &answer["kvs"].as_array()?.first()?["lease"];
+        lease.as_str().map(str::to_owned)
+    }
+
+    /// Writes a key with a lease. Returns `false` if the lease does not exist.
+    pub async fn put_with(&self, lease: &str, key: &str, value: &str) -> bool {
+        let put = json!({
+            "key": encode(key.as_bytes()), "value": encode(value.as_bytes()), "lease": lease,
+        });
+        let put = put.to_string();
+        let posted = post(self.port(), "kv/put", &put, None);
+        match within(LIMIT, posted).await.flatten() {
+            Some((200, _)) => true,
+            Some((_, text)) if text.contains("lease not found") => false,
+            other => panic!("a write: {other:?}"),
+        }
+    }
+
     /// Writes a key.
     pub async fn put(&self, key: &str, value: &str) {
         let put = json!({"key": encode(key.as_bytes()), "value": encode(value.as_bytes())});
         self.call("kv/put", &put).await;
+    }
+
+    /// Writes until the database is full.
+    pub async fn fill(&self) {
+        let value = encode(&[b'x'; 512 * 1024]);
+        let filled = within(LIMIT, async {
+            for number in 0.. {
+                let key = encode(format!("fill/{number}").as_bytes());
+                let put = json!({"key": key, "value": value}).to_string();
+                match post(self.port(), "kv/put", &put, None).await {
+                    Some((200, _)) => {}
+                    Some((_, text)) if text.contains("database space exceeded") => return,
+                    other => panic!("a write: {other:?}"),
+                }
+            }
+        });
+        assert!(filled.await.is_some(), "the database does not become full");
     }
 
     /// Deletes the keys that begin with this text.
