@@ -47,7 +47,7 @@ impl Base {
         })
     }
 
-    /// Holds if nobody has changed the base.
+    /// Holds if the base is still the same.
     pub(crate) fn is_unchanged(self, namespace: &str) -> Compare {
         Compare {
             result: CompareResult::Equal as i32,

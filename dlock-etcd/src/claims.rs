@@ -1,7 +1,7 @@
-//! What this process knows of its claims in etcd.
+//! The claims of this process in etcd.
 //!
 //! Requests of one claim follow each other: a release waits until an earlier request of the claim has been answered or
-//! given up. What a request without an answer may have left behind is noted before it is sent.
+//! given up. Before a request is sent, the claim notes the lease that it names.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use std::{
 use dlock_runtime::{LockKey, LockMode, store::OwnerId};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use crate::leases::Lease;
+use crate::{keys::Value, leases::Lease};
 
 /// The number of claims above which those whose leases have long ended are looked for.
 const MANY: usize = 1000;
@@ -60,6 +60,33 @@ impl Claim {
         if let Some(index) = self.unsettled.iter().rposition(|it| it.id == lease.id) {
             self.unsettled.remove(index);
         }
+    }
+
+    /// Notes the key that a request at `asked` has written. `false` if its lease ends, and so will the key.
+    pub(crate) fn placed(
+        &mut self,
+        lease: Lease,
+        exists: bool,
+        asked: Instant,
+        create: i64,
+        value: &Value,
+    ) -> bool {
+        self.lasts(asked, lease.seconds);
+        if !exists {
+            self.doubt(lease);
+            return false;
+        }
+        self.place = Some(Place {
+            create,
+            base: value.base,
+            mode: value.mode,
+            lease,
+            held: None,
+            label: value.label.clone(),
+            function: value.function.clone(),
+            since: asked,
+        });
+        true
     }
 
     /// Notes that a request at `asked` has kept a lease alive.

@@ -198,7 +198,7 @@ fn own(query: &str) -> Result<Own, String> {
 fn login_of(text: &str) -> Result<Login, String> {
     let decode = |part: &str| {
         let decoded = percent_decode(part);
-        decoded.ok_or("the user or the password is not percent-encoded UTF-8".to_owned())
+        decoded.ok_or_else(|| "the user or the password is not percent-encoded UTF-8".to_owned())
     };
     let (user, password) = text
         .split_once(':')

@@ -1,9 +1,9 @@
-//! Watches the keys that claims of this process wait for, and tells a waiter when it holds its key.
+//! Watches the keys that claims of this process wait for, and wakes a waiter when it holds its key.
 //!
 //! A task follows the claims on a key from the moment of the waiter's own request on, so it has them as etcd has them, if
-//! a little later. A claim that holds goes on to hold, so an event that comes late tells nothing wrong. A watch that ends, by
-//! a lost connection or a compaction, begins again with a new read. An event that a server loses is made up for by the
-//! waiter's next request.
+//! a little later. A claim that holds goes on to hold, so an event that comes late is still right. A watch that ends, by
+//! a lost connection or a compaction, begins again with a new read. If a server
+//! loses an event, the waiter's next request finds the grant.
 
 use std::{
     collections::HashMap,
@@ -47,14 +47,14 @@ struct Shared {
 
 /// One key, and those that wait for it.
 struct Followed {
-    /// The waiters, each with the create revision of which it was told.
+    /// The waiters, each with the create revision of its last hint.
     waiters: HashMap<OwnerId, i64>,
     queue: Queue,
     revision: i64,
     task: AbortHandle,
 }
 
-/// What a waiter is to be told.
+/// A hint for a waiter.
 struct News {
     owner: OwnerId,
     fence: u64,

@@ -25,6 +25,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod base;
+mod calls;
 mod claims;
 mod compare;
 mod config;
@@ -37,10 +38,12 @@ mod leases;
 mod ops;
 mod proto;
 mod queue;
+mod release;
 mod renew;
 mod requests;
 mod scheme;
 mod session;
+mod settle;
 mod store;
 mod version;
 mod worker;

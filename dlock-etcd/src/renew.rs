@@ -17,7 +17,7 @@ use crate::{
     requests::{Core, Wish, seconds},
 };
 
-/// Reads in one transaction. etcd allows 128 unless it is told otherwise.
+/// Reads in one transaction. The default limit of etcd is 128.
 const MOST: usize = 100;
 
 /// A lease that is only to be kept alive.
@@ -57,7 +57,7 @@ impl Core {
         let limit = batch.limit;
         let kept = join_all(chunks.into_iter().map(|chunk| self.keep_each(chunk, limit)));
         let changed = join_all(others.into_iter().map(|(index, request)| async move {
-            let renewed = limited(limit, self.renew_one(*request)).await;
+            let renewed = limited(limit, Box::pin(self.renew_one(*request))).await;
             (index, renewed.and_then(|renewed| renewed))
         }));
         let (kept, changed) = join(kept, changed).await;

@@ -1,4 +1,4 @@
-//! The requests of a store: acquire and release.
+//! The requests of a store: acquire. `settle.rs`, `renew.rs` and `release.rs` have the rest.
 //!
 //! # Rules
 //!
@@ -16,8 +16,7 @@ use std::{
 };
 
 use dlock_runtime::store::{
-    AcquireOutcome, AcquireRequest, Queue as Queueing, ReleaseRequest, Released, StoreError,
-    StoreErrorKind,
+    AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind,
 };
 use tokio::{sync::watch, time::Instant};
 
@@ -25,15 +24,16 @@ use crate::{
     base::{self, Base},
     claims::{Claim, Claims, Place},
     config::Config,
-    conn::{Conn, Failure},
+    conn::Conn,
     follow::Follow,
     holder,
     keys::{self, Value},
-    leases::{Lease, Leases, Taken},
+    leases::{Lease, Leases},
     ops,
-    proto::{Answer, TxnRequest, TxnResponse},
+    proto::{Answer, TxnRequest},
     queue::{self, Epoch, Queue},
     session::Session,
+    settle::run,
 };
 
 /// The lease of a waiter's key. The contract has 3 s from each request; etcd looks for ended leases twice a second and
@@ -41,7 +41,7 @@ use crate::{
 const WAITING: i64 = 4;
 
 /// A request gives up after so many changes of its key by others.
-const ROUNDS: usize = 16;
+pub(crate) const ROUNDS: usize = 16;
 
 /// All that requests need.
 pub(crate) struct Core {
@@ -50,7 +50,7 @@ pub(crate) struct Core {
     pub(crate) claims: Claims,
     pub(crate) leases: Leases,
     pub(crate) follow: Follow,
-    /// Releases under way that nobody waits for.
+    /// Releases under way without a caller that waits.
     pub(crate) departing: watch::Sender<usize>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Names {
     pub(crate) all: (Vec<u8>, Vec<u8>),
 }
 
-/// What a claim writes when it holds.
+/// The lease and the labels that a claim asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish<'a> {
     pub(crate) seconds: i64,
@@ -90,7 +90,7 @@ impl Core {
             label: request.label,
             function: request.function,
         };
-        // A release that nobody waits for comes first.
+        // A release without a caller comes first.
         let mut departing = self.departing.subscribe();
         departing.wait_for(|count| *count == 0).await.ok();
         let conn = self.session.conn().await?;
@@ -230,13 +230,11 @@ impl Core {
                 let fence = value
                     .epoch
                     .unwrap_or_else(|| queue::fence(value.base, create));
-                return Ok(self
-                    .placed(claim, lease, exists, asked, create, &value)
-                    .then(|| {
-                        let place = claim.place.as_mut().expect("it was placed");
-                        place.held = Some(fence);
-                        AcquireOutcome::granted(fence)
-                    }));
+                return Ok(claim.placed(lease, exists, asked, create, &value).then(|| {
+                    let place = claim.place.as_mut().expect("it was placed");
+                    place.held = Some(fence);
+                    AcquireOutcome::granted(fence)
+                }));
             }
             self.give_back(lease, exists, asked);
             *conn.base.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -301,7 +299,7 @@ impl Core {
             return Ok(None);
         }
         let revision = answer.header().revision;
-        if !self.placed(claim, lease, exists, asked, revision, &value) {
+        if !claim.placed(lease, exists, asked, revision, &value) {
             return Ok(None);
         }
         let queue = Queue::read(ops::keys_of(&answer, 1)?);
@@ -326,202 +324,6 @@ impl Core {
             .wait(request.key, request.owner, queue, revision);
         let holder = holder::of(conn, queue, Some(&names.own), request.mode).await;
         Ok(AcquireOutcome::busy(holder))
-    }
-
-    /// Gives a claim that holds a lease of the wished TTL, and writes its epoch and its label. `None`, and no place, if the
-    /// key is gone.
-    pub(crate) async fn settle(
-        &self,
-        conn: &Conn,
-        claim: &mut Claim,
-        names: &Names,
-        mut queue: Queue,
-        wish: Wish<'_>,
-    ) -> Result<Option<u64>, StoreError> {
-        for _ in 0..ROUNDS {
-            let Some(before) = claim.place.clone() else {
-                return Ok(None);
-            };
-            let own = queue
-                .get(&names.own)
-                .filter(|own| own.create == before.create);
-            let epoch = own.and_then(|_| queue.epoch(&names.own));
-            let (Some(own), Some(epoch)) = (own, epoch) else {
-                claim.place = None;
-                return Ok(None);
-            };
-            let is_alone = matches!(epoch, Epoch::Own(fence) if fence == own.own_fence());
-            let value = Value {
-                base: before.base,
-                mode: before.mode,
-                epoch: (!is_alone).then(|| epoch.fence()),
-                label: word(wish.label).or_else(|| before.label.clone()),
-                function: word(wish.function).or_else(|| before.function.clone()),
-            };
-            let mut compare = vec![ops::is_created_at(&names.own, before.create)];
-            compare.extend(epoch.is_unchanged());
-            let asked = Instant::now();
-            let taken = self.leases.take(conn, wish.seconds).await?;
-            let lease = taken.lease;
-            let txn = TxnRequest {
-                compare,
-                success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
-                failure: vec![ops::get_all(&names.all)],
-            };
-            // Without an answer it is not known which of the two leases the key has.
-            claim.place = None;
-            claim.doubt(before.lease);
-            let ran = run(conn, claim, &taken, asked, txn).await?;
-            claim.settled(before.lease);
-            let Some((exists, answer)) = ran else {
-                claim.place = Some(before);
-                continue;
-            };
-            if answer.succeeded {
-                // Another request that names it may be under way.
-                if claim.unsettled.iter().all(|it| it.id != before.lease.id) {
-                    self.leases.give(before.lease, before.since);
-                }
-                let is_placed = self.placed(claim, lease, exists, asked, before.create, &value);
-                return Ok(is_placed.then(|| {
-                    let place = claim.place.as_mut().expect("it was placed");
-                    place.held = Some(epoch.fence());
-                    epoch.fence()
-                }));
-            }
-            claim.place = Some(before);
-            self.give_back(lease, exists, asked);
-            queue = Queue::read(ops::keys_of(&answer, 0)?);
-        }
-        Ok(None)
-    }
-
-    /// Notes the key of a claim. `false` if its lease ends, and so will the key.
-    fn placed(
-        &self,
-        claim: &mut Claim,
-        lease: Lease,
-        exists: bool,
-        asked: Instant,
-        create: i64,
-        value: &Value,
-    ) -> bool {
-        claim.lasts(asked, lease.seconds);
-        if !exists {
-            claim.doubt(lease);
-            return false;
-        }
-        claim.place = Some(Place {
-            create,
-            base: value.base,
-            mode: value.mode,
-            lease,
-            held: None,
-            label: value.label.clone(),
-            function: value.function.clone(),
-            since: asked,
-        });
-        true
-    }
-
-    /// Keeps a lease that was not used for the next claim.
-    fn give_back(&self, lease: Lease, exists: bool, asked: Instant) {
-        if exists {
-            self.leases.give(lease, asked);
-        }
-    }
-
-    pub(crate) async fn release(
-        &self,
-        request: ReleaseRequest<'_>,
-    ) -> Result<Released, StoreError> {
-        self.follow.leave(request.key, request.owner);
-        if self.claims.is_unknown(request.key, request.owner) {
-            return Ok(Released::WasGone);
-        }
-        let names = self.names(request.key.as_str(), request.owner);
-        let conn = self.session.conn().await?;
-        let mut claim = self.claims.enter(request.key, request.owner).await;
-        // An acquire request that was under way may have begun to follow the key.
-        self.follow.leave(request.key, request.owner);
-        let place = claim.place.clone();
-        let is_settled = claim.unsettled.is_empty();
-        let (compare, is_known) = match &place {
-            Some(place) if is_settled => (
-                ops::is_created_at(&names.own, place.create),
-                place.held.is_some(),
-            ),
-            None if is_settled => return Ok(Released::WasGone),
-            // The name has the owner in it, and the claim of this owner is to end in any case.
-            _ => (ops::exists(&names.own), false),
-        };
-        let mut success = vec![ops::delete(&names.own)];
-        if !is_known {
-            // What it was is read before it is deleted.
-            success.insert(0, ops::get_all(&names.all));
-        }
-        let answer = conn
-            .txn(TxnRequest {
-                compare: vec![compare],
-                success,
-                failure: Vec::new(),
-            })
-            .await?;
-        let was_held = answer.succeeded
-            && (is_known || Queue::read(ops::keys_of(&answer, 0)?).holds(&names.own));
-        while let Some(lease) = claim.unsettled.last().copied() {
-            // A request that names it may still arrive.
-            conn.revoke(lease.id).await?;
-            claim.settled(lease);
-        }
-        match place {
-            Some(place) if is_settled && answer.succeeded => {
-                self.leases.give(place.lease, place.since)
-            }
-            Some(place) if !is_settled => conn.revoke(place.lease.id).await?,
-            _ => {}
-        }
-        claim.place = None;
-        claim.publish();
-        Ok(if was_held {
-            Released::WasHeld
-        } else {
-            Released::WasGone
-        })
-    }
-}
-
-/// Sends a transaction that names a lease, and keeps that lease alive beside it if it was made earlier. Returns whether the
-/// lease exists, and the answer; `None` if the lease does not exist and the transaction had no effect.
-async fn run(
-    conn: &Conn,
-    claim: &mut Claim,
-    taken: &Taken,
-    asked: Instant,
-    txn: TxnRequest,
-) -> Result<Option<(bool, TxnResponse)>, StoreError> {
-    let lease = taken.lease;
-    claim.doubt(lease);
-    claim.lasts(asked, lease.seconds);
-    let answered = if taken.is_fresh {
-        conn.txn(txn).await.map(|answer| (true, answer))
-    } else {
-        let confirmed = conn.confirm(&[lease.id], txn).await;
-        confirmed.map(|(exist, answer)| (exist == [true], answer))
-    };
-    match answered {
-        Ok(answered) => {
-            claim.settled(lease);
-            Ok(Some(answered))
-        }
-        Err(Failure {
-            is_missing_lease: true,
-            ..
-        }) => {
-            claim.settled(lease);
-            Ok(None)
-        }
-        Err(failure) => Err(failure.error),
     }
 }
 
@@ -552,7 +354,7 @@ fn current_base(conn: &Conn) -> Base {
     *conn.base.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn word(text: &str) -> Option<String> {
+pub(crate) fn word(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

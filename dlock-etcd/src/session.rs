@@ -147,9 +147,9 @@ impl Keeper {
         &self,
         member: &Member,
     ) -> Result<(Arc<Conn>, watch::Sender<()>), StoreError> {
-        let (give_up, given_up) = watch::channel(());
+        let (give_up, ended) = watch::channel(());
         let (config, doubted) = (self.config.clone(), self.doubted.clone());
-        let (conn, welcome) = Conn::open(config, member, doubted, given_up).await?;
+        let (conn, welcome) = Conn::open(config, member, doubted, ended).await?;
         version::check(&welcome.version, &member.place)?;
         if !welcome.has_leader {
             let text =

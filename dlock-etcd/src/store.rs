@@ -5,7 +5,7 @@
 //! - **Safety.** Claims are ordered by their create revisions, see `queue.rs`. A fence is a base plus that revision, see
 //!   `base.rs`.
 //! - **Safety.** Every read is linearizable, and a keep-alive counts only beside a request that a majority answered in the
-//!   same term, see `conn.rs`.
+//!   same term, see `calls.rs`.
 //! - **Safety.** A late request changes nothing, see `requests.rs`.
 //! - The connection is on a thread of the store. If a request has no answer, the connection is tried, and replaced by one to
 //!   the next member if it does not answer either.

@@ -33,7 +33,8 @@ pub(crate) fn provide() -> Result<(), String> {
         let wanted = || Ok(vec!["etcd-server".to_owned()]);
         let unpacked = debian::unpack(&folder, wanted, || fs::write(&note, LAYOUT).map_err(cannot));
         if let Err(reason) = unpacked {
-            let installed = find("etcd").ok_or(format!("no etcd found: {reason}; {BY_HAND}"))?;
+            let installed =
+                find("etcd").ok_or_else(|| format!("no etcd found: {reason}; {BY_HAND}"))?;
             fs::create_dir_all(folder.join("usr/bin"))
                 .and_then(|()| {
                     fs::remove_file(&program).ok();

@@ -323,7 +323,7 @@ mod tests {
     /// The modules whose heads have the rules of one deployment alone.
     const WITH_RULES: [&str; 9] = [
         "dlock-etcd/src/base.rs",
-        "dlock-etcd/src/conn.rs",
+        "dlock-etcd/src/calls.rs",
         "dlock-etcd/src/queue.rs",
         "dlock-etcd/src/renew.rs",
         "dlock-etcd/src/requests.rs",

@@ -26,11 +26,11 @@ pub(crate) fn provide() -> Result<(), String> {
         println!("postgres: {named}");
         return Ok(());
     }
-    if !is_complete(&folder) {
-        if let Err(reason) = unpack(&folder) {
-            link_to_system(&folder)
-                .map_err(|()| format!("no PostgreSQL found: {reason}; {BY_HAND}"))?;
-        }
+    if !is_complete(&folder)
+        && let Err(reason) = unpack(&folder)
+    {
+        link_to_system(&folder)
+            .map_err(|()| format!("no PostgreSQL found: {reason}; {BY_HAND}"))?;
     }
     println!("postgres: {}", version(&folder.join("bin/postgres"))?);
     Ok(())

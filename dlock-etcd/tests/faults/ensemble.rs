@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::LockError;
-use dlock_testkit::{EtcdEnsemble, Proxy, eventually};
+use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, eventually};
 
 use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, works};
 
@@ -39,7 +39,7 @@ async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on(
     let ensemble = EtcdEnsemble::start().await;
     let leader = ensemble.leader().await;
     // The leader is the first member of the URL, so both managers talk to it.
-    let mut ports: Vec<_> = ensemble.members().iter().map(|it| it.port()).collect();
+    let mut ports: Vec<_> = ensemble.members().iter().map(EtcdServer::port).collect();
     ports.rotate_left(leader);
     let hosts: Vec<_> = ports
         .iter()

@@ -115,16 +115,18 @@ async fn the_server_is_verified_and_may_ask_for_a_certificate() {
     let options = EtcdOptions::new().tls(&server, Some(&authority));
     let server = EtcdServer::start_with(options).await;
     let files = |authority: &Authority, login: bool| {
-        let mut url = format!(
-            "{}?sslmode=require&sslrootcert={}",
-            server.url(),
-            authority.ca_file().display()
+        let ca = authority.ca_file();
+        let own = format!(
+            "&sslcert={}&sslkey={}",
+            client.cert_file().display(),
+            client.key_file().display()
         );
-        if login {
-            let (cert, key) = (client.cert_file(), client.key_file());
-            url += &format!("&sslcert={}&sslkey={}", cert.display(), key.display());
-        }
-        url
+        let own = if login { own } else { String::new() };
+        format!(
+            "{}?sslmode=require&sslrootcert={}{own}",
+            server.url(),
+            ca.display()
+        )
     };
     let manager = connect(&files(&authority, true)).await;
     works(&manager, "order:42").await;

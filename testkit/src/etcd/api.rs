@@ -101,7 +101,7 @@ impl EtcdServer {
 
     /// Writes until the database is full.
     pub async fn fill(&self) {
-        let value = encode(&[b'x'; 512 * 1024]);
+        let value = encode(&vec![b'x'; 512 * 1024]);
         let filled = within(LIMIT, async {
             for number in 0.. {
                 let key = encode(format!("fill/{number}").as_bytes());

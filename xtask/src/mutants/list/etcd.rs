@@ -6,7 +6,9 @@ use super::super::mutant::Mutant;
 
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const BASE: &str = "dlock-etcd/src/base.rs";
+const CALLS: &str = "dlock-etcd/src/calls.rs";
 const CONN: &str = "dlock-etcd/src/conn.rs";
+const RELEASE: &str = "dlock-etcd/src/release.rs";
 const CLAIMS: &str = "dlock-etcd/src/claims.rs";
 const FOLLOW: &str = "dlock-etcd/src/follow.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
@@ -33,7 +35,7 @@ const CONTRACT: &[Look] = &[Test(STORE, "contract::etcd_keeps_the_contract")];
 
 const ONE_TERM: &[Look] = &[Test(
     UNIT,
-    "conn::tests::a_keep_alive_counts_only_in_the_term_of_its_confirmation",
+    "calls::tests::a_keep_alive_counts_only_in_the_term_of_its_confirmation",
 )];
 
 const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
@@ -115,7 +117,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-any-term",
         "A keep-alive counts although the leader has changed",
-        CONN,
+        CALLS,
         "terms == «[before; 2]» &&",
         "[header.raft_term; 2]",
         ONE_TERM,
@@ -126,7 +128,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-any-member",
         "The terms of two members are compared",
-        CONN,
+        CALLS,
         "«header.member_id == confirmed.member_id»",
         "true",
         ONE_TERM,
@@ -169,7 +171,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-late-request",
         "A release leaves the lease of a request without an answer",
-        REQUESTS,
+        RELEASE,
         "«conn.revoke(lease.id).await?»; claim.settled(lease);",
         "()",
         &[Test(
