@@ -7,7 +7,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -21,7 +24,7 @@ use crate::{
     config::Config,
     conn::Conn,
     keys, ops,
-    proto::{Answer, WatchCreateRequest},
+    proto::{Answer, EventType, WatchCreateRequest, WatchResponse},
     queue::{Epoch, Queue},
     session::Session,
     worker::Worker,
@@ -43,6 +46,8 @@ struct Shared {
     session: Session,
     sinks: Mutex<HashMap<ClientId, HintSink>>,
     keys: Mutex<HashMap<LockKey, Followed>>,
+    /// The number of the next task.
+    next: AtomicU64,
 }
 
 /// One key, and those that wait for it.
@@ -51,6 +56,8 @@ struct Followed {
     waiters: HashMap<OwnerId, i64>,
     queue: Queue,
     revision: i64,
+    /// The number of its task. A task that is about to end must not change the queue of its successor.
+    number: u64,
     task: AbortHandle,
 }
 
@@ -73,6 +80,7 @@ impl Follow {
                 session,
                 sinks: Mutex::default(),
                 keys: Mutex::default(),
+                next: AtomicU64::new(0),
             }),
             handle: worker.handle().clone(),
             stopped: worker.stopped(),
@@ -85,6 +93,13 @@ impl Follow {
 
     pub(crate) fn detach(&self, client: ClientId) {
         locked(&self.shared.sinks).remove(&client);
+        locked(&self.shared.keys).retain(|_, followed| {
+            followed.waiters.retain(|owner, _| owner.client() != client);
+            if followed.waiters.is_empty() {
+                followed.task.abort();
+            }
+            !followed.waiters.is_empty()
+        });
     }
 
     /// Follows a key for a waiter whose manager listens. `queue` is what its request has found at `revision`.
@@ -96,9 +111,10 @@ impl Follow {
         let followed = keys.entry(key.clone()).or_insert_with(|| {
             let (shared, mut stopped, key) =
                 (self.shared.clone(), self.stopped.clone(), key.clone());
+            let number = shared.next.fetch_add(1, Ordering::Relaxed);
             let task = self.handle.spawn(async move {
                 tokio::select! {
-                    () = shared.follow(&key) => {}
+                    () = shared.follow(&key, number) => {}
                     _ = stopped.changed() => {}
                 }
             });
@@ -106,6 +122,7 @@ impl Follow {
                 waiters: HashMap::new(),
                 queue: queue.clone(),
                 revision,
+                number,
                 task: task.abort_handle(),
             }
         });
@@ -130,10 +147,27 @@ impl Follow {
 }
 
 impl Shared {
-    async fn follow(&self, key: &LockKey) {
+    /// Changes the queue that the task of this number follows. `None` if no waiter is left for it.
+    fn change<T>(
+        &self,
+        key: &LockKey,
+        number: u64,
+        change: impl FnOnce(&mut Followed) -> T,
+    ) -> Option<T> {
+        let mut keys = locked(&self.keys);
+        let followed = keys.get_mut(key).filter(|it| it.number == number)?;
+        let changed = change(followed);
+        if followed.waiters.is_empty() {
+            keys.remove(key);
+            return None;
+        }
+        Some(changed)
+    }
+
+    async fn follow(&self, key: &LockKey, number: u64) {
         let mut is_known = true;
-        loop {
-            if let Err(error) = self.watch(key, is_known).await {
+        while self.change(key, number, |_| ()).is_some() {
+            if let Err(error) = self.watch(key, number, is_known).await {
                 tracing::debug!(target: "dlock::store", %key, %error, "a watch ended, and begins again");
             }
             is_known = false;
@@ -141,15 +175,12 @@ impl Shared {
         }
     }
 
-    async fn watch(&self, key: &LockKey, is_known: bool) -> Result<(), StoreError> {
+    async fn watch(&self, key: &LockKey, number: u64, is_known: bool) -> Result<(), StoreError> {
         let conn = self.session.conn().await?;
         if !is_known {
-            self.read(&conn, key).await?;
+            self.read(&conn, key, number).await?;
         }
-        let Some(revision) = locked(&self.keys)
-            .get(key)
-            .map(|followed| followed.revision)
-        else {
+        let Some(revision) = self.change(key, number, |followed| followed.revision) else {
             return Ok(());
         };
         let (from, to) = keys::range(&self.config.namespace, key.as_str());
@@ -174,24 +205,22 @@ impl Shared {
                 );
                 return Ok(());
             }
-            if let Some(followed) = locked(&self.keys).get_mut(key) {
-                for event in &answer.events {
-                    followed.queue.apply(event);
-                }
-                followed.revision = followed.revision.max(answer.header().revision);
+            let applied = self.change(key, number, |followed| followed.apply(&answer));
+            if applied.is_none() {
+                return Ok(());
             }
             self.tell(key);
         }
     }
 
-    async fn read(&self, conn: &Conn, key: &LockKey) -> Result<(), StoreError> {
+    async fn read(&self, conn: &Conn, key: &LockKey, number: u64) -> Result<(), StoreError> {
         let all = keys::range(&self.config.namespace, key.as_str());
         let answer = conn.txn(ops::read(vec![ops::get_all(&all)])).await?;
         let queue = Queue::read(ops::keys_of(&answer, 0)?);
-        if let Some(followed) = locked(&self.keys).get_mut(key) {
+        self.change(key, number, |followed| {
             followed.queue = queue;
             followed.revision = answer.header().revision;
-        }
+        });
         self.tell(key);
         Ok(())
     }
@@ -213,6 +242,21 @@ impl Shared {
 }
 
 impl Followed {
+    fn apply(&mut self, answer: &WatchResponse) {
+        for event in &answer.events {
+            self.queue.apply(event);
+            // A waiter whose key is gone has left, or crashed, or makes another key with its next request.
+            let gone = event
+                .kv
+                .as_ref()
+                .filter(|_| event.kind == EventType::Delete as i32);
+            if let Some(owner) = gone.and_then(|kv| keys::owner_in(&kv.key)) {
+                self.waiters.remove(&owner);
+            }
+        }
+        self.revision = self.revision.max(answer.header().revision);
+    }
+
     fn news(&mut self, namespace: &str, key: &str) -> Vec<News> {
         let mut news = Vec::new();
         for (owner, told) in &mut self.waiters {
