@@ -47,6 +47,9 @@ macro_rules! links {
          [errors#unsupported]: crate::book::errors#unsupported\n\
          [errors#would-deadlock]: crate::book::errors#would-deadlock\n\
          [errors#wrong-type]: crate::book::errors#wrong-type\n\
+         [etcd]: crate::book::etcd\n\
+         [etcd#check-the-lease-in-a-transaction]: crate::book::etcd#check-the-lease-in-a-transaction\n\
+         [etcd#versions]: crate::book::etcd#versions\n\
          [fencing]: crate::book::fencing\n\
          [fencing#readers-and-permit-holders]: crate::book::fencing#readers-and-permit-holders\n\
          [fencing-column]: crate::book::fencing_column\n\
@@ -204,6 +207,12 @@ pub mod versions {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/alternatives.md")]
 pub mod alternatives {}
+
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#[cfg(not(doctest))]
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/etcd.md")]
+pub mod etcd {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/fencing.md")]

@@ -16,3 +16,7 @@ mod web {}
 #[cfg(doctest)]
 #[doc = include_str!("../docs/book/src/how-to/postgresql.md")]
 mod postgresql {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/how-to/etcd.md")]
+mod etcd {}

@@ -2,7 +2,7 @@
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
-//! before one. [`Proxy`] makes the network in front of one
+//! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
@@ -20,6 +20,7 @@ mod child;
 mod clock;
 mod cluster;
 mod disk;
+mod etcd;
 mod eventually;
 mod machine_time;
 mod poll;
@@ -39,13 +40,14 @@ mod within;
 pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use disk::Disk;
+pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdOptions, EtcdServer};
 pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use pool::Pooled;
 pub use postgres::{PgBouncer, PostgresOptions, PostgresServer};
 pub use process::{Worker, example_path};
-pub use program::{Make, python};
+pub use program::{EtcdMake, Make, python};
 pub use proxy::Proxy;
 pub use sentinel::{SentinelShape, Sentinels};
 pub use server::{RedisServer, patient};

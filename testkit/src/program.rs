@@ -89,6 +89,27 @@ pub(crate) fn postgres_libraries() -> OsString {
     read.unwrap_or_default().trim().into()
 }
 
+/// The version of etcd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EtcdMake {
+    /// etcd 3.5: `DLOCK_ETCD`, or the one that `cargo xtask test` gets.
+    #[default]
+    Usual,
+    /// The oldest etcd that dlock works with, 3.4: `DLOCK_OLD_ETCD`, or the one that `cargo xtask test` gets.
+    Old,
+}
+
+/// The server's binary.
+pub(crate) fn etcd(make: EtcdMake) -> PathBuf {
+    let (variable, tool) = match make {
+        EtcdMake::Usual => ("DLOCK_ETCD", "bin/etcd-3.5"),
+        EtcdMake::Old => ("DLOCK_OLD_ETCD", "etcd/usr/bin/etcd"),
+    };
+    named(variable).or_else(|| tool_at(tool)).unwrap_or_else(|| {
+        panic!("these tests need etcd: `cargo xtask test server` gets it, or name its program in {variable}")
+    })
+}
+
 /// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
 /// `cargo xtask test` gets for it.
 #[must_use]

@@ -49,6 +49,7 @@ fn in_rust_are_tests_of_the_documentation() {
         ("src/book.rs", ""),
         ("tests/lib.rs", ""),
         ("dlock-conformance/src/lib.rs", "dlock-conformance/"),
+        ("dlock-etcd/src/lib.rs", "dlock-etcd/"),
         ("dlock-postgres/src/lib.rs", "dlock-postgres/"),
         ("dlock-sqlx/src/lib.rs", "dlock-sqlx/"),
     ];

@@ -8,7 +8,7 @@ use std::{
 use crate::root;
 
 /// How many rows each section has.
-const SECTIONS: [(char, usize); 10] = [
+const SECTIONS: [(char, usize); 11] = [
     ('A', 17),
     ('B', 24),
     ('C', 16),
@@ -19,6 +19,7 @@ const SECTIONS: [(char, usize); 10] = [
     ('H', 16),
     ('I', 20),
     ('J', 27),
+    ('K', 19),
 ];
 
 /// A reason is a sentence.

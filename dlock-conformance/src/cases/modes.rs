@@ -199,9 +199,18 @@ pub(super) async fn one_queue_serves_all_modes<S: LockStore>(trial: &Trial<'_, S
     trial.calm()?;
     trial.hurry(ALIVE);
     sleep(trial.brief + trial.brief / 4).await;
-    trial.waits(late, SHARED).await?;
+    // A lease may end somewhat later than its TTL.
+    let held = trial.until("the first waiter as the holder", async || {
+        trial.waits(late, SHARED).await?;
+        let renewal = trial.renewal(writer, TTL).mode(EXCLUSIVE);
+        let answer = trial.store.renew_one(renewal).await;
+        Ok(match answer {
+            Ok(Renewal::Renewed) => Ok(()),
+            other => Err(other),
+        })
+    });
+    held.await?;
     trial.calm()?;
-    trial.holds(writer, EXCLUSIVE).await?;
     trial.release(writer).await?;
     trial.all_leave(&[late], SHARED).await
 }

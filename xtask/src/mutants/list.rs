@@ -6,6 +6,7 @@
 mod blocking;
 mod cluster;
 mod confirm;
+mod etcd;
 mod guard;
 mod modes;
 mod options;
@@ -38,6 +39,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         scripts::ALL,
         modes::ALL,
         postgres::ALL,
+        etcd::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

@@ -96,8 +96,9 @@ fn call(package: &str, targets: &[Target]) -> String {
 }
 
 /// The packages with mistakes, and those between them and the command.
-const COPIED: [&str; 5] = [
+const COPIED: [&str; 6] = [
     "dlock-cli",
+    "dlock-etcd",
     "dlock-macros",
     "dlock-postgres",
     "dlock-rs",
@@ -111,7 +112,8 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     let apart = COPIED.map(|name| format!("--config profile.dev.package.{name}.codegen-units=17"));
     let apart = apart.join(" ");
     for call in [
-        "check --lib --all-features --locked --package dlock-runtime --package dlock-macros --package dlock-postgres",
+        "check --lib --all-features --locked --package dlock-runtime --package dlock-macros \
+         --package dlock-postgres --package dlock-etcd",
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",
     ] {

@@ -91,7 +91,7 @@ fn pip_alone_is_enough() {
         ..Facts::default()
     };
     let install = Plan::Install { pip_first: None };
-    assert_eq!(facts.plan(&TOOLS[2]), install);
+    assert_eq!(facts.plan(&TOOLS[3]), install);
 }
 
 #[test]

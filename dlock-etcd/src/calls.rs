@@ -1,0 +1,254 @@
+//! The requests over a connection.
+//!
+//! # Rules
+//!
+//! - **Safety.** A keep-alive counts only if a request that needs a majority was answered in the same term, by the same
+//!   member, and was sent no earlier. A leader that was deposed without noticing would otherwise confirm leases whose time
+//!   its successor counts. (`a_keep_alive_counts_only_in_the_term_of_its_confirmation`)
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+use futures_util::{StreamExt, stream};
+use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery};
+use tonic_prost::ProstCodec;
+
+use crate::{
+    conn::{Conn, Failure, TXN, ready},
+    errors,
+    proto::{
+        Answer, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
+        LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
+        LeaseTimeToLiveResponse, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest,
+        WatchRequest, WatchResponse,
+    },
+};
+
+const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
+const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
+const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+const WATCH: &str = "/etcdserverpb.Watch/Watch";
+
+impl Conn {
+    pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
+        self.call(TXN, request).await
+    }
+
+    /// Makes a lease. It lasts for `seconds` from a moment after this call.
+    pub(crate) async fn grant(&self, seconds: i64) -> Result<i64, StoreError> {
+        let request = LeaseGrantRequest { ttl: seconds };
+        let answer: LeaseGrantResponse = self.call(GRANT, request).await?;
+        if answer.ttl < seconds || answer.id == 0 {
+            let text = format!(
+                "etcd gave a lease of {} s instead of {seconds} s",
+                answer.ttl
+            );
+            return Err(errors::bad_answer(&text));
+        }
+        Ok(answer.id)
+    }
+
+    /// Ends a lease and deletes its keys. From then on no request that names the lease has an effect.
+    pub(crate) async fn revoke(&self, lease: i64) -> Result<(), StoreError> {
+        let request = LeaseRevokeRequest { id: lease };
+        match self.call::<_, LeaseRevokeResponse>(REVOKE, request).await {
+            Err(failure) if !failure.is_missing_lease => Err(failure.error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rest of a lease in whole seconds, as its leader counts it. It only informs.
+    pub(crate) async fn rest(&self, lease: i64) -> Result<Duration, StoreError> {
+        let request = LeaseTimeToLiveRequest { id: lease };
+        let answer: LeaseTimeToLiveResponse = self.call(TIME_TO_LIVE, request).await?;
+        Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
+    }
+
+    /// Keeps leases alive. Returns for each whether it exists, and the terms that were seen.
+    async fn keep_alive(
+        &self,
+        leases: &[i64],
+    ) -> Result<(Vec<bool>, Vec<ResponseHeader>), Failure> {
+        if leases.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        self.guarded(async {
+            match self.send_keep_alive(leases).await {
+                Err(status) if self.may_log_in(&status) => {
+                    self.log_in().await?;
+                    self.send_keep_alive(leases).await
+                }
+                other => other,
+            }
+        })
+        .await
+    }
+
+    async fn send_keep_alive(
+        &self,
+        leases: &[i64],
+    ) -> Result<(Vec<bool>, Vec<ResponseHeader>), Status> {
+        let asked: Vec<_> = leases
+            .iter()
+            .map(|id| LeaseKeepAliveRequest { id: *id })
+            .collect();
+        let mut grpc = Grpc::new(self.channel.clone());
+        ready(&mut grpc).await?;
+        let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
+        let path = PathAndQuery::from_static(KEEP_ALIVE);
+        let request = self.request(stream::iter(asked));
+        let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
+        let (mut exist, mut headers) = (Vec::new(), Vec::new());
+        // The server answers in the order of the requests.
+        for lease in leases {
+            let answer = answers.message().await?;
+            let answer = answer.filter(|answer| answer.id == *lease);
+            let answer =
+                answer.ok_or_else(|| Status::unavailable("a keep-alive was not answered"))?;
+            exist.push(answer.ttl > 0);
+            headers.push(answer.header());
+        }
+        Ok((exist, headers))
+    }
+
+    /// Keeps leases alive beside a transaction, and returns whether each lease exists, with the answer of the
+    /// transaction. A lease that exists lasts for its TTL from a moment after this call.
+    pub(crate) async fn confirm(
+        &self,
+        leases: &[i64],
+        request: TxnRequest,
+    ) -> Result<(Vec<bool>, TxnResponse), Failure> {
+        let term = self.term.load(Ordering::Acquire);
+        let (kept, answer) = tokio::join!(self.keep_alive(leases), self.txn(request));
+        // A refusal of the transaction says more than that of the other.
+        let (answer, kept) = (answer?, kept?);
+        self.compared(term, kept, answer)
+    }
+
+    /// Keeps leases alive, and then reads. The reads see what the keep-alives found. A change of the leader is outlived
+    /// once.
+    pub(crate) async fn confirm_read(
+        &self,
+        leases: &[i64],
+        request: &TxnRequest,
+    ) -> Result<(Vec<bool>, TxnResponse), Failure> {
+        let mut term = self.term.load(Ordering::Acquire);
+        let mut confirmed = self.keep_and_read(term, leases, request).await;
+        if confirmed.as_ref().is_err_and(|failure| failure.is_new_term) {
+            term = self.term.load(Ordering::Acquire);
+            confirmed = self.keep_and_read(term, leases, request).await;
+        }
+        confirmed
+    }
+
+    async fn keep_and_read(
+        &self,
+        term: u64,
+        leases: &[i64],
+        request: &TxnRequest,
+    ) -> Result<(Vec<bool>, TxnResponse), Failure> {
+        let kept = self.keep_alive(leases).await?;
+        let answer = self.txn(request.clone()).await?;
+        self.compared(term, kept, answer)
+    }
+
+    fn compared(
+        &self,
+        term: u64,
+        (exist, headers): (Vec<bool>, Vec<ResponseHeader>),
+        answer: TxnResponse,
+    ) -> Result<(Vec<bool>, TxnResponse), Failure> {
+        for header in &headers {
+            self.saw(*header);
+        }
+        if is_one_term(term, &headers, answer.header()) {
+            return Ok((exist, answer));
+        }
+        let text = "the leader changed during the request; it is repeated";
+        Err(Failure {
+            is_missing_lease: false,
+            is_new_term: true,
+            error: StoreError::new(StoreErrorKind::Disconnected, text),
+        })
+    }
+
+    /// Follows a range of keys from a revision on.
+    pub(crate) async fn watch(
+        &self,
+        create: WatchCreateRequest,
+    ) -> Result<Streaming<WatchResponse>, StoreError> {
+        let opened = self.guarded(async {
+            match self.send_watch(create.clone()).await {
+                Err(status) if self.may_log_in(&status) => {
+                    self.log_in().await?;
+                    self.send_watch(create).await
+                }
+                other => other,
+            }
+        });
+        Ok(opened.await?)
+    }
+
+    async fn send_watch(
+        &self,
+        create: WatchCreateRequest,
+    ) -> Result<Streaming<WatchResponse>, Status> {
+        let mut grpc = Grpc::new(self.channel.clone());
+        ready(&mut grpc).await?;
+        let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+        let request = WatchRequest {
+            create: Some(create),
+        };
+        // The server ends a stream whose client has nothing more to say.
+        let requests = stream::iter([request]).chain(stream::pending());
+        let path = PathAndQuery::from_static(WATCH);
+        let opened = grpc.streaming(self.request(requests), path, codec).await?;
+        Ok(opened.into_inner())
+    }
+}
+
+/// Returns `true` if keep-alives and a request that needs a majority were answered by one member, in the term that it
+/// had before both were sent.
+///
+/// The keep-alives then went to the leader of this term, and no leader of a later term was elected before they were sent:
+/// the majority that answered the request had not voted for one. A later leader counts the leases from its election.
+fn is_one_term(before: u64, kept: &[ResponseHeader], confirmed: ResponseHeader) -> bool {
+    kept.iter().all(|header| {
+        let terms = [header.raft_term, confirmed.raft_term];
+        terms == [before; 2] && header.member_id == confirmed.member_id
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(member_id: u64, raft_term: u64) -> ResponseHeader {
+        ResponseHeader {
+            member_id,
+            revision: 1,
+            raft_term,
+        }
+    }
+
+    #[test]
+    fn a_keep_alive_counts_only_in_the_term_of_its_confirmation() {
+        assert!(is_one_term(7, &[header(1, 7); 2], header(1, 7)));
+        assert!(is_one_term(7, &[], header(1, 8)), "nothing was kept alive");
+        for (before, kept, confirmed) in [
+            // The leader that answered the keep-alive has a successor.
+            (7, header(1, 7), header(1, 8)),
+            // It may have been asked before the member knew of the new term.
+            (7, header(1, 8), header(1, 8)),
+            (8, header(1, 7), header(1, 8)),
+            // The terms of two members say nothing about each other.
+            (7, header(1, 7), header(2, 7)),
+        ] {
+            assert!(
+                !is_one_term(before, &[kept], confirmed),
+                "{before} {kept:?} {confirmed:?}"
+            );
+        }
+    }
+}

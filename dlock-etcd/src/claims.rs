@@ -1,0 +1,307 @@
+//! The claims of this process in etcd.
+//!
+//! Requests of one claim follow each other: a release waits until an earlier request of the claim has been answered or
+//! given up. Before a request is sent, the claim notes the lease that it names.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use dlock_runtime::{LockKey, LockMode, store::OwnerId};
+use tokio::{sync::OwnedMutexGuard, time::Instant};
+
+use crate::{keys::Value, leases::Lease};
+
+/// The number of claims above which those whose leases have long ended are looked for.
+const MANY: usize = 1000;
+
+/// A claim on a key.
+#[derive(Debug, Default)]
+pub(crate) struct Claim {
+    /// Its key in etcd, if there is one for certain.
+    pub(crate) place: Option<Place>,
+    /// Leases named by requests that got no answer: such a request may still be carried out.
+    pub(crate) unsettled: Vec<Lease>,
+    /// When all of it must have ended, unless a request keeps it alive.
+    pub(crate) until: Option<Instant>,
+}
+
+/// The key of a claim.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) create: i64,
+    pub(crate) base: u64,
+    pub(crate) mode: LockMode,
+    pub(crate) lease: Lease,
+    /// The fence, once the claim holds the key with a lease of the requested TTL.
+    pub(crate) held: Option<u64>,
+    pub(crate) label: Option<String>,
+    pub(crate) function: Option<String>,
+    /// Before the last request that kept the lease alive.
+    pub(crate) since: Instant,
+}
+
+impl Claim {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.place.is_none() && self.unsettled.is_empty()
+    }
+
+    /// Notes that a request that names this lease is about to be sent.
+    pub(crate) fn doubt(&mut self, lease: Lease) {
+        self.unsettled.push(lease);
+    }
+
+    /// Notes that a request that names this lease was answered.
+    pub(crate) fn settled(&mut self, lease: Lease) {
+        if let Some(index) = self.unsettled.iter().rposition(|it| it.id == lease.id) {
+            self.unsettled.remove(index);
+        }
+    }
+
+    /// Notes the key that a request at `asked` has written. `false` if its lease ends, and so will the key.
+    pub(crate) fn placed(
+        &mut self,
+        lease: Lease,
+        exists: bool,
+        asked: Instant,
+        create: i64,
+        value: &Value,
+    ) -> bool {
+        self.lasts(asked, lease.seconds);
+        if !exists {
+            self.doubt(lease);
+            return false;
+        }
+        self.place = Some(Place {
+            create,
+            base: value.base,
+            mode: value.mode,
+            lease,
+            held: None,
+            label: value.label.clone(),
+            function: value.function.clone(),
+            since: asked,
+        });
+        true
+    }
+
+    /// Notes that a request at `asked` has kept a lease alive.
+    pub(crate) fn lasts(&mut self, asked: Instant, seconds: i64) {
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        let until = asked + std::time::Duration::from_secs(seconds);
+        self.until = self.until.max(Some(until));
+    }
+}
+
+type Id = (LockKey, OwnerId);
+
+struct Slot {
+    claim: Arc<tokio::sync::Mutex<Claim>>,
+    /// The create revision, for readers that must not wait; 0 if there is none.
+    create: AtomicI64,
+}
+
+/// All claims of a store.
+#[derive(Default)]
+pub(crate) struct Claims(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    slots: HashMap<Id, Arc<Slot>>,
+    swept: usize,
+}
+
+impl Claims {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Every change is complete before any code can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other request of the claim is under way.
+    pub(crate) async fn enter(&self, key: &LockKey, owner: OwnerId) -> Entered<'_> {
+        let id = (key.clone(), owner);
+        let slot = {
+            let mut table = self.table();
+            table.sweep();
+            let slot = table.slots.entry(id.clone()).or_insert_with(|| {
+                Arc::new(Slot {
+                    claim: Arc::default(),
+                    create: AtomicI64::new(0),
+                })
+            });
+            slot.clone()
+        };
+        let mut entered = Entered {
+            claims: self,
+            id,
+            slot,
+            claim: None,
+        };
+        // If this future is dropped here, `entered` removes a slot that nobody needs.
+        entered.claim = Some(entered.slot.claim.clone().lock_owned().await);
+        entered
+    }
+
+    /// Returns the claim if no request of it is under way. `None` also if there is none.
+    pub(crate) fn try_enter(&self, key: &LockKey, owner: OwnerId) -> Option<Entered<'_>> {
+        let id = (key.clone(), owner);
+        let slot = self.table().slots.get(&id)?.clone();
+        let claim = slot.claim.clone().try_lock_owned().ok();
+        let entered = Entered {
+            claims: self,
+            id,
+            slot,
+            claim,
+        };
+        entered.claim.is_some().then_some(entered)
+    }
+
+    /// Returns `true` if nothing is known of the claim, so that no request of it can be under way either.
+    pub(crate) fn is_unknown(&self, key: &LockKey, owner: OwnerId) -> bool {
+        !self.table().slots.contains_key(&(key.clone(), owner))
+    }
+
+    /// Returns the create revision of a claim's key.
+    pub(crate) fn create_revision(&self, key: &LockKey, owner: OwnerId) -> Option<i64> {
+        let table = self.table();
+        let slot = table.slots.get(&(key.clone(), owner))?;
+        let create = slot.create.load(Ordering::Acquire);
+        (create != 0).then_some(create)
+    }
+}
+
+impl Table {
+    /// Removes claims that have ended without a release, as those of a manager that gave up.
+    fn sweep(&mut self) {
+        if self.slots.len() < MANY.max(2 * self.swept) {
+            return;
+        }
+        let now = Instant::now();
+        self.slots.retain(|_, slot| {
+            // A request of the claim has a second reference.
+            Arc::strong_count(slot) > 1
+                || slot
+                    .claim
+                    .try_lock()
+                    .is_ok_and(|claim| claim.until.is_none_or(|until| until > now))
+        });
+        self.swept = self.slots.len();
+    }
+}
+
+/// A claim, of which no other request is under way.
+pub(crate) struct Entered<'a> {
+    claims: &'a Claims,
+    id: Id,
+    slot: Arc<Slot>,
+    claim: Option<OwnedMutexGuard<Claim>>,
+}
+
+impl std::ops::Deref for Entered<'_> {
+    type Target = Claim;
+
+    fn deref(&self) -> &Claim {
+        self.claim
+            .as_deref()
+            .expect("it was locked when it was entered")
+    }
+}
+
+impl std::ops::DerefMut for Entered<'_> {
+    fn deref_mut(&mut self) -> &mut Claim {
+        self.claim
+            .as_deref_mut()
+            .expect("it was locked when it was entered")
+    }
+}
+
+impl Entered<'_> {
+    /// Makes the create revision of the place known to readers that do not wait.
+    pub(crate) fn publish(&self) {
+        let create = self.place.as_ref().map_or(0, |place| place.create);
+        self.slot.create.store(create, Ordering::Release);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        if self.claim.is_some() {
+            self.publish();
+        }
+        self.claim = None;
+        let mut table = self.claims.table();
+        // The table has one reference, and this is the other: no request of the claim is under way or waits.
+        let is_last = Arc::strong_count(&self.slot) == 2;
+        if is_last
+            && self
+                .slot
+                .claim
+                .try_lock()
+                .is_ok_and(|claim| claim.is_empty())
+        {
+            table.slots.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+
+    use super::*;
+
+    const LEASE: Lease = Lease { id: 7, seconds: 10 };
+
+    fn id() -> Id {
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        (LockKey::new("order:42").unwrap(), owner)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_of_a_claim_follow_each_other_and_leave_nothing() {
+        let (claims, (key, owner)) = (Claims::default(), id());
+        assert!(claims.is_unknown(&key, owner) && claims.try_enter(&key, owner).is_none());
+        let mut first = claims.enter(&key, owner).await;
+        assert!(
+            claims.try_enter(&key, owner).is_none(),
+            "a request is under way"
+        );
+        let second = tokio::time::timeout(Duration::from_secs(1), claims.enter(&key, owner));
+        assert!(second.await.is_err());
+        first.doubt(LEASE);
+        drop(first);
+        let mut third = claims.try_enter(&key, owner).unwrap();
+        assert_eq!(third.unsettled, [LEASE]);
+        third.settled(LEASE);
+        drop(third);
+        assert!(claims.is_unknown(&key, owner));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claims_that_have_ended_without_a_release_are_forgotten() {
+        let claims = Claims::default();
+        for _ in 0..MANY {
+            let (key, owner) = id();
+            let mut claim = claims.enter(&key, owner).await;
+            claim.doubt(LEASE);
+            claim.lasts(Instant::now(), 10);
+        }
+        tokio::time::advance(Duration::from_secs(5)).await;
+        let (key, owner) = id();
+        let mut kept = claims.enter(&key, owner).await;
+        kept.doubt(LEASE);
+        kept.lasts(Instant::now(), 60);
+        drop(kept);
+        assert_eq!(claims.table().slots.len(), MANY + 1, "they last");
+        claims.table().swept = 0;
+        tokio::time::advance(Duration::from_secs(30)).await;
+        drop(claims.enter(&key, owner).await);
+        assert_eq!(claims.table().slots.len(), 1);
+    }
+}

@@ -1,0 +1,329 @@
+//! The URL of a store: its members, the login, TLS, and the prefix of its keys.
+
+use std::{fmt, fs, time::Duration};
+
+use dlock_runtime::{ConnectError, store::StoreOptions};
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use url::form_urlencoded;
+
+/// The port of an address without one.
+const PORT: u16 = 2379;
+
+/// The settings of a store.
+pub(crate) struct Config {
+    /// The members, in the order of the URL.
+    pub(crate) members: Vec<Member>,
+    pub(crate) login: Option<Login>,
+    /// The prefix of all keys.
+    pub(crate) namespace: String,
+    pub(crate) response_limit: Duration,
+    pub(crate) connect_limit: Duration,
+    /// The URL without its password.
+    pub(crate) shown: String,
+}
+
+/// One server of the ensemble.
+pub(crate) struct Member {
+    /// `host:port`.
+    pub(crate) place: String,
+    pub(crate) endpoint: Endpoint,
+}
+
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &self.shown)
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The options after the `?`.
+#[derive(Default)]
+struct Own {
+    ssl_mode: Option<String>,
+    root: Option<String>,
+    cert: Option<String>,
+    key: Option<String>,
+}
+
+impl Config {
+    /// Reads the URL.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] with the reason, without the password.
+    pub(crate) fn parse(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
+        let (place, query) = url.split_once('?').unwrap_or((url, ""));
+        let place = place.split_once("://").map_or("", |(_, place)| place);
+        let (login, hosts) = place
+            .rsplit_once('@')
+            .map_or((None, place), |(login, hosts)| (Some(login), hosts));
+        let hosts = hosts.strip_suffix('/').unwrap_or(hosts);
+        let shown = shown(hosts);
+        let refused = |reason: String| ConnectError::InvalidUrl {
+            url: shown.clone(),
+            reason,
+        };
+        let own = own(query).map_err(refused)?;
+        let login = login.map(login_of).transpose().map_err(refused)?;
+        let places = places(hosts).map_err(refused)?;
+        let tls = match own.ssl_mode.as_deref() {
+            None | Some("disable") => None,
+            Some("require") => Some(own.tls()?),
+            Some(_) => {
+                let reason =
+                    "`sslmode` is `disable` or `require`, which verifies the server's certificate";
+                return Err(refused(reason.to_owned()));
+            }
+        };
+        let members = places.into_iter().map(|place| {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let endpoint = Endpoint::from_shared(format!("{scheme}://{place}")).map_err(|_| {
+                refused("a host has a character that host names do not have".to_owned())
+            })?;
+            let endpoint = match &tls {
+                Some(tls) => endpoint
+                    .tls_config(tls.clone())
+                    .map_err(|error| own.invalid(&error))?,
+                None => endpoint,
+            };
+            Ok(Member { place, endpoint })
+        });
+        Ok(Self {
+            members: members.collect::<Result<_, _>>()?,
+            login,
+            namespace: options.namespace.clone(),
+            response_limit: options.response_timeout,
+            connect_limit: options.connect_timeout,
+            shown: shown.clone(),
+        })
+    }
+}
+
+impl Own {
+    fn tls(&self) -> Result<ClientTlsConfig, ConnectError> {
+        let config = match &self.root {
+            Some(path) => {
+                let pem = read("sslrootcert", path)?;
+                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+            }
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        Ok(match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => {
+                let (cert, key) = (read("sslcert", cert)?, read("sslkey", key)?);
+                config.identity(Identity::from_pem(cert, key))
+            }
+            _ => config,
+        })
+    }
+
+    /// The error of files that were read, but do not contain what they should.
+    fn invalid(&self, error: &dyn std::error::Error) -> ConnectError {
+        let files: Vec<_> = [&self.root, &self.cert, &self.key]
+            .into_iter()
+            .flatten()
+            .map(|path| format!("`{path}`"))
+            .collect();
+        ConnectError::InvalidOption {
+            option: "sslmode",
+            reason: format!("cannot use {}: {}", files.join(", "), cause(error)).into(),
+        }
+    }
+}
+
+fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
+    let invalid = |reason: String| ConnectError::InvalidOption {
+        option,
+        reason: format!("cannot use `{path}`: {reason}").into(),
+    };
+    let pem = fs::read(path).map_err(|error| invalid(error.to_string()))?;
+    if !pem.windows(5).any(|bytes| bytes == b"-----") {
+        return Err(invalid(
+            "it contains no certificate or key in PEM format".to_owned(),
+        ));
+    }
+    Ok(pem)
+}
+
+/// The text of an error and of its causes.
+pub(crate) fn cause(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        source = inner.source();
+    }
+    text
+}
+
+fn own(query: &str) -> Result<Own, String> {
+    let mut own = Own::default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let slot = match &*name {
+            "sslmode" => &mut own.ssl_mode,
+            "sslrootcert" => &mut own.root,
+            "sslcert" => &mut own.cert,
+            "sslkey" => &mut own.key,
+            _ => {
+                return Err(format!(
+                    "unknown option `{name}`; use `sslmode`, `sslrootcert`, `sslcert` or `sslkey`"
+                ));
+            }
+        };
+        if slot.replace(value.into_owned()).is_some() {
+            return Err(format!("`{name}` is there twice; remove one"));
+        }
+    }
+    if own.cert.is_some() != own.key.is_some() {
+        return Err("`sslcert` and `sslkey` belong together; write both".to_owned());
+    }
+    let has_files = own.root.is_some() || own.cert.is_some();
+    if has_files && own.ssl_mode.as_deref() != Some("require") {
+        // Otherwise the connection would be plain although the URL names certificates.
+        return Err("certificates need `sslmode=require`; add it".to_owned());
+    }
+    Ok(own)
+}
+
+fn login_of(text: &str) -> Result<Login, String> {
+    let decode = |part: &str| {
+        let decoded = percent_decode(part);
+        decoded.ok_or_else(|| "the user or the password is not percent-encoded UTF-8".to_owned())
+    };
+    let (user, password) = text
+        .split_once(':')
+        .ok_or("a user needs a password; write `etcd://user:password@host`")?;
+    if user.is_empty() {
+        return Err("the user is empty; write `etcd://user:password@host`".to_owned());
+    }
+    Ok(Login {
+        user: decode(user)?,
+        password: decode(password)?,
+    })
+}
+
+/// `form_urlencoded` reads `+` as a space, which a password must not become.
+fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let decoded = match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            other => other,
+        };
+        bytes.push(decoded);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Each host with its port.
+fn places(hosts: &str) -> Result<Vec<String>, String> {
+    if hosts.is_empty() {
+        return Err(
+            "it names no host; write `etcd://host-1:2379,host-2:2379,host-3:2379`".to_owned(),
+        );
+    }
+    if hosts.contains('/') {
+        return Err("nothing may follow the hosts but options; remove the path".to_owned());
+    }
+    hosts.split(',').map(place_of).collect()
+}
+
+fn place_of(host: &str) -> Result<String, String> {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !host.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    let port = match port {
+        // Without its text, which may be a part of a password.
+        Some(port) => port
+            .parse()
+            .map_err(|_| "a port is not a number from 1 to 65535".to_owned())?,
+        None => PORT,
+    };
+    if name.is_empty() || (name.contains(':') && !name.starts_with('[')) {
+        return Err("a host is empty, or an IPv6 address without brackets".to_owned());
+    }
+    Ok(format!("{name}:{port}"))
+}
+
+/// The URL with its hosts only, or less where a part may be that of a password.
+fn shown(hosts: &str) -> String {
+    match places(hosts) {
+        Ok(_) => format!("etcd://{hosts}"),
+        Err(_) => "etcd://…".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(url: &str) -> Result<Config, ConnectError> {
+        Config::parse(url, &StoreOptions::default())
+    }
+
+    #[test]
+    fn hosts_ports_and_the_login_are_read() {
+        let config = parsed("etcd://shop:p%40ss+1@a,b:2380,[::1]:2379/").unwrap();
+        let places: Vec<_> = config.members.iter().map(|it| &*it.place).collect();
+        assert_eq!(places, ["a:2379", "b:2380", "[::1]:2379"]);
+        let login = config.login.unwrap();
+        assert_eq!((&*login.user, &*login.password), ("shop", "p@ss+1"));
+        assert_eq!(config.shown, "etcd://a,b:2380,[::1]:2379");
+        assert!(parsed("etcd://a").unwrap().login.is_none());
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
+        for (url, why) in [
+            ("etcd://", "no host"),
+            ("etcd://shop:hush@", "no host"),
+            ("etcd://shop@a", "needs a password"),
+            ("etcd://:hush@a", "the user is empty"),
+            ("etcd://shop:hush@a:x", "a port is not a number"),
+            ("etcd://shop:hush/x@a,b:99999", "a port is not a number"),
+            ("etcd://shop:hush", "a port is not a number"),
+            ("etcd://shop:hush@a/locks", "remove the path"),
+            ("etcd://shop:hush@a,,b", "a host is empty"),
+            ("etcd://shop:hush@a?colour=red", "unknown option `colour`"),
+            ("etcd://shop:hush@a?sslmode=sometimes", "`sslmode` is"),
+            (
+                "etcd://shop:hush@a?sslmode=disable&sslmode=require",
+                "twice",
+            ),
+            (
+                "etcd://shop:hush@a?sslmode=require&sslcert=a",
+                "belong together",
+            ),
+            (
+                "etcd://shop:hush@a?sslrootcert=ca.pem",
+                "need `sslmode=require`",
+            ),
+            ("etcd://shop:%zzhush@a", "percent-encoded"),
+            (
+                "etcd://shop:hush@a?sslmode=require&sslrootcert=/none",
+                "`/none`",
+            ),
+        ] {
+            let error = parsed(url).expect_err(url).to_string();
+            assert!(
+                error.contains(why) && !error.contains("hush"),
+                "{url}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One connection to one member, and its login. `calls.rs` has the requests over it.
+//!
+//! # Rules
+//!
+//! - **Safety.** A connection is never made again in place: its successor has read the base of fences again. A restored
+//!   ensemble may count revisions that were given before.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock_runtime::store::StoreError;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::TcpStream,
+    sync::{Notify, watch},
+    time::timeout,
+};
+use tonic::{
+    Request, Status,
+    client::Grpc,
+    codegen::http::{Uri, uri::PathAndQuery},
+    metadata::{Ascii, MetadataValue},
+    transport::Channel,
+};
+use tonic_prost::ProstCodec;
+
+use crate::{
+    base::Base,
+    config::{Config, Member},
+    errors,
+    proto::{
+        Answer, AuthenticateRequest, AuthenticateResponse, ResponseHeader, StatusRequest,
+        StatusResponse, TxnRequest, TxnResponse,
+    },
+};
+
+pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+
+/// A connection to a member.
+pub(crate) struct Conn {
+    pub(crate) config: Arc<Config>,
+    /// `host:port` of the member.
+    pub(crate) place: String,
+    /// The base of fences, as far as this connection knows.
+    pub(crate) base: Mutex<Base>,
+    pub(crate) channel: Channel,
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// The latest term in an answer.
+    pub(crate) term: AtomicU64,
+    /// Notified when a request has not been answered.
+    doubted: Arc<Notify>,
+    /// Ends when the connection is given up.
+    given_up: watch::Receiver<()>,
+}
+
+/// The version and the state of a member.
+pub(crate) struct Welcome {
+    pub(crate) version: String,
+    pub(crate) has_leader: bool,
+}
+
+impl Conn {
+    /// Connects to a member and logs in. `given_up` ends when the connection is replaced.
+    pub(crate) async fn open(
+        config: Arc<Config>,
+        member: &Member,
+        doubted: Arc<Notify>,
+        given_up: watch::Receiver<()>,
+    ) -> Result<(Self, Welcome), StoreError> {
+        let channel = connect(member).await?;
+        let conn = Self {
+            config,
+            place: member.place.clone(),
+            base: Mutex::default(),
+            channel,
+            token: Mutex::default(),
+            term: AtomicU64::new(0),
+            doubted,
+            given_up,
+        };
+        let failed = |status: Status| errors::of_status(&status, &conn.config).unsent();
+        conn.log_in().await.map_err(failed)?;
+        let status: StatusResponse = conn.send(STATUS, StatusRequest {}).await.map_err(failed)?;
+        let welcome = Welcome {
+            has_leader: status.leader != 0,
+            version: status.version,
+        };
+        Ok((conn, welcome))
+    }
+
+    /// Gets a token for the user of the URL, if it has one.
+    pub(crate) async fn log_in(&self) -> Result<(), Status> {
+        let Some(login) = &self.config.login else {
+            return Ok(());
+        };
+        let request = AuthenticateRequest {
+            name: login.user.clone(),
+            password: login.password.clone(),
+        };
+        *self.token() = None;
+        let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
+        let token = MetadataValue::try_from(answer.token)
+            .map_err(|_| Status::internal("the token of the login is no header"))?;
+        *self.token() = Some(token);
+        Ok(())
+    }
+
+    /// Returns `true` if a new login may help. The server has not looked at the request then.
+    pub(crate) fn may_log_in(&self, status: &Status) -> bool {
+        self.config.login.is_some() && errors::wants_login(status)
+    }
+
+    fn token(&self) -> std::sync::MutexGuard<'_, Option<MetadataValue<Ascii>>> {
+        // Every change is complete before any code can panic.
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        let metadata = request.metadata_mut();
+        // A member without a leader refuses at once, and ends its streams.
+        metadata.insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = &*self.token() {
+            metadata.insert("token", token.clone());
+        }
+        request
+    }
+
+    async fn send<Q, A>(&self, path: &'static str, message: Q) -> Result<A, Status>
+    where
+        Q: prost::Message + Default + 'static,
+        A: prost::Message + Default + Answer + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone());
+        ready(&mut grpc).await?;
+        let codec = ProstCodec::<Q, A>::default();
+        let path = PathAndQuery::from_static(path);
+        let answer = grpc.unary(self.request(message), path, codec).await?;
+        let answer = answer.into_inner();
+        self.saw(answer.header());
+        Ok(answer)
+    }
+
+    pub(crate) fn saw(&self, header: ResponseHeader) {
+        self.term.fetch_max(header.raft_term, Ordering::AcqRel);
+    }
+
+    /// Sends one request.
+    pub(crate) async fn call<Q, A>(&self, path: &'static str, message: Q) -> Result<A, Failure>
+    where
+        Q: prost::Message + Default + Clone + 'static,
+        A: prost::Message + Default + Answer + 'static,
+    {
+        self.guarded(self.send_logged_in(path, message)).await
+    }
+
+    /// Sends one request. A token that has expired is replaced, as the server has not looked at the request.
+    async fn send_logged_in<Q, A>(&self, path: &'static str, message: Q) -> Result<A, Status>
+    where
+        Q: prost::Message + Default + Clone + 'static,
+        A: prost::Message + Default + Answer + 'static,
+    {
+        match self.send(path, message.clone()).await {
+            Err(status) if self.may_log_in(&status) => {
+                self.log_in().await?;
+                self.send(path, message).await
+            }
+            other => other,
+        }
+    }
+
+    /// Ends a request when the connection is given up, and has the connection tried if there is no answer.
+    pub(crate) async fn guarded<T>(
+        &self,
+        request: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Failure> {
+        let mut given_up = self.given_up.clone();
+        // A caller that drops this future has waited as long as it can.
+        let unanswered = Unanswered(&self.doubted);
+        let answer = tokio::select! {
+            answer = request => answer,
+            _ = given_up.changed() => Err(Status::unavailable("the connection was given up before the answer came")),
+        };
+        std::mem::forget(unanswered);
+        answer.map_err(|status| {
+            if errors::is_doubtful(&status) {
+                self.doubted.notify_one();
+            }
+            Failure {
+                is_missing_lease: errors::is_missing_lease(&status),
+                is_new_term: false,
+                error: errors::of_status(&status, &self.config),
+            }
+        })
+    }
+
+    /// Waits until the connection is given up.
+    pub(crate) async fn is_given_up(&self) {
+        let mut given_up = self.given_up.clone();
+        given_up.changed().await.ok();
+    }
+
+    /// Asks for an answer that needs a majority.
+    pub(crate) async fn is_usable(&self, request: TxnRequest, limit: Duration) -> bool {
+        let asked = self.send_logged_in::<_, TxnResponse>(TXN, request);
+        matches!(timeout(limit, asked).await, Ok(Ok(_)))
+    }
+}
+
+/// A request that has failed.
+pub(crate) struct Failure {
+    /// `true` if the request named a lease that does not exist, and had no effect.
+    pub(crate) is_missing_lease: bool,
+    /// `true` if the leader changed, so that nothing is known of the leases.
+    pub(crate) is_new_term: bool,
+    pub(crate) error: StoreError,
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+/// A request without an answer. Dropped, it has the connection tried.
+struct Unanswered<'a>(&'a Notify);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::unavailable(crate::config::cause(&error)))
+}
+
+/// Makes one connection. A channel of tonic would make the next one by itself.
+async fn connect(member: &Member) -> Result<Channel, StoreError> {
+    let is_used = Arc::new(AtomicBool::new(false));
+    let connector = tower::service_fn(move |uri: Uri| {
+        let is_used = is_used.clone();
+        async move {
+            if is_used.swap(true, Ordering::AcqRel) {
+                return Err(std::io::Error::other("the connection was closed"));
+            }
+            let host = uri.host().unwrap_or_default();
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(stream))
+        }
+    });
+    let connected = member.endpoint.connect_with_connector(connector).await;
+    connected.map_err(|error| errors::of_connecting(&error))
+}

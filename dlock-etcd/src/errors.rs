@@ -1,0 +1,157 @@
+//! The meaning of an error of etcd or of a connection for a lock.
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+use tonic::{Code, Status};
+
+use crate::config::{Config, cause};
+
+/// Returns `true` if the server says that a lease does not exist. The request had no effect.
+pub(crate) fn is_missing_lease(status: &Status) -> bool {
+    status.code() == Code::NotFound && status.message().contains("lease not found")
+}
+
+/// Returns `true` if the server wants a new login before it looks at the request.
+pub(crate) fn wants_login(status: &Status) -> bool {
+    let text = status.message();
+    text.contains("invalid auth token") || text.contains("revision of auth store is old")
+}
+
+/// Returns `true` if the connection, or the member behind it, may be unusable.
+pub(crate) fn is_doubtful(status: &Status) -> bool {
+    !is_refusal(status)
+}
+
+/// The error of a request that was sent. etcd refuses requests by codes of gRPC with texts of its own.
+pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
+    let text = status.message();
+    let has = |part: &str| text.contains(part);
+    let error = |kind, advice: &str| {
+        let text = text.trim_start_matches("etcdserver: ");
+        StoreError::new(kind, format!("{text}; {advice}")).with_advice()
+    };
+    let error = match status.code() {
+        Code::PermissionDenied => error(
+            StoreErrorKind::Denied,
+            &format!(
+                "grant the user's role `readwrite` on the prefix `{}/`: etcdctl role grant-permission ROLE readwrite \
+                 {}/ --prefix",
+                config.namespace, config.namespace
+            ),
+        ),
+        _ if has("invalid user ID or password") => error(
+            StoreErrorKind::Unauthenticated,
+            "check the user and the password in the URL",
+        ),
+        _ if has("user name is empty") => error(
+            StoreErrorKind::Unauthenticated,
+            "the server wants a login: write `etcd://user:password@host`",
+        ),
+        _ if has("authentication is not enabled") => error(
+            StoreErrorKind::Unauthenticated,
+            "the URL has a user, and the server knows none: remove it, or enable authentication",
+        ),
+        Code::Unauthenticated => error(
+            StoreErrorKind::Unauthenticated,
+            "check the user and the password in the URL",
+        ),
+        _ if has("database space exceeded") => error(
+            StoreErrorKind::OutOfMemory,
+            "compact and defragment the members, or raise `--quota-backend-bytes`; then: etcdctl alarm disarm",
+        ),
+        _ if has("too many requests") => error(
+            StoreErrorKind::Refused,
+            "the members are overloaded: check their disks",
+        ),
+        _ if has("corrupt") => error(
+            StoreErrorKind::Refused,
+            "the members disagree about their data: check their logs",
+        ),
+        _ if has("no leader") || has("leader changed") || has("request timed out") => {
+            StoreError::new(
+                StoreErrorKind::Disconnected,
+                format!(
+                    "{}; a majority of the members must be up and reachable",
+                    text.trim_start_matches("etcdserver: ")
+                ),
+            )
+            .with_advice()
+        }
+        Code::Unimplemented => error(
+            StoreErrorKind::Unsupported,
+            "dlock needs etcd 3.4 or later; check the version and the address",
+        ),
+        _ if text.starts_with("etcdserver: ") && is_refusal(status) => {
+            StoreError::new(StoreErrorKind::Refused, text)
+        }
+        // Of the connection.
+        _ => StoreError::new(StoreErrorKind::Disconnected, of_transport(status)),
+    };
+    if is_refusal(status) {
+        error.without_effect()
+    } else {
+        error
+    }
+}
+
+/// Returns `true` if the server has refused the request before it was carried out.
+fn is_refusal(status: &Status) -> bool {
+    matches!(
+        status.code(),
+        Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::InvalidArgument
+            | Code::FailedPrecondition
+            | Code::NotFound
+            | Code::OutOfRange
+            | Code::ResourceExhausted
+            | Code::Unimplemented
+    )
+}
+
+fn of_transport(status: &Status) -> String {
+    let source = std::error::Error::source(status);
+    match source {
+        Some(source) => format!("{}: {}", status.message(), cause(source)),
+        None if status.message().is_empty() => format!("{:?}", status.code()),
+        None => status.message().to_owned(),
+    }
+}
+
+/// The error of a connection that could not be made.
+pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
+    let text = cause(error);
+    let is_about_tls = [
+        "certificate",
+        "tls",
+        "handshake",
+        "HandshakeFailure",
+        "InvalidCertificate",
+    ]
+    .iter()
+    .any(|word| text.contains(word));
+    let kind = if is_about_tls {
+        StoreErrorKind::Tls
+    } else {
+        StoreErrorKind::Unreachable
+    };
+    StoreError::new(kind, text).unsent()
+}
+
+/// The error of an ensemble of which no member could be used. Of several members, each is named with its reason.
+pub(crate) fn of_members(failures: &[(&str, StoreError)]) -> StoreError {
+    match failures {
+        [] => StoreError::new(StoreErrorKind::Unreachable, "the URL names no host").unsent(),
+        [(_, only)] => only.clone(),
+        [.., (_, last)] => {
+            let reasons = failures
+                .iter()
+                .map(|(place, error)| format!("{place}: {error}"));
+            let text = reasons.collect::<Vec<_>>().join("; ");
+            StoreError::new(last.kind(), text).with_advice().unsent()
+        }
+    }
+}
+
+pub(crate) fn bad_answer(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::BadAnswer, what)
+}

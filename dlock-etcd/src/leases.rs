@@ -1,0 +1,111 @@
+//! Leases of etcd that no claim uses now, kept for the next claim with the same TTL.
+//!
+//! A claim has a lease of its own, so it ends by itself and no other claim ends with it. Making a lease costs etcd as
+//! much as a lock does, and keeping one alive costs a message; so a lease is used again while it lasts.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use dlock_runtime::store::StoreError;
+use tokio::time::Instant;
+
+use crate::conn::Conn;
+
+/// Idle leases of one TTL. Those beyond are left to end by themselves.
+const MOST_IDLE: usize = 64;
+
+/// A lease of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) id: i64,
+    /// The TTL; 0 if it is not known.
+    pub(crate) seconds: i64,
+}
+
+/// A lease for a request.
+pub(crate) struct Taken {
+    pub(crate) lease: Lease,
+    /// `true` if it was made for this request. Any other is to be kept alive beside the request.
+    pub(crate) is_fresh: bool,
+}
+
+/// The idle leases of a store.
+#[derive(Default)]
+pub(crate) struct Leases(Mutex<HashMap<i64, Vec<(i64, Instant)>>>);
+
+impl Leases {
+    fn idle(&self) -> MutexGuard<'_, HashMap<i64, Vec<(i64, Instant)>>> {
+        // Every change is complete before any code can panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a lease of this TTL that no claim uses.
+    pub(crate) async fn take(&self, conn: &Conn, seconds: i64) -> Result<Taken, StoreError> {
+        if let Some(id) = self.take_idle(seconds) {
+            let lease = Lease { id, seconds };
+            return Ok(Taken {
+                lease,
+                is_fresh: false,
+            });
+        }
+        let id = conn.grant(seconds).await?;
+        let lease = Lease { id, seconds };
+        Ok(Taken {
+            lease,
+            is_fresh: true,
+        })
+    }
+
+    fn take_idle(&self, seconds: i64) -> Option<i64> {
+        let mut idle = self.idle();
+        let leases = idle.get_mut(&seconds)?;
+        // One that is about to end would have to be replaced at once.
+        let half = Duration::from_millis(u64::try_from(seconds).unwrap_or(0) * 500);
+        let (id, since) = leases.pop()?;
+        if since.elapsed() < half {
+            return Some(id);
+        }
+        // All others have been there for longer.
+        leases.clear();
+        None
+    }
+
+    /// Takes back a lease that has no keys, and that was kept alive after `since`. No request that names it may be under
+    /// way.
+    pub(crate) fn give(&self, lease: Lease, since: Instant) {
+        if lease.seconds == 0 {
+            return;
+        }
+        let mut idle = self.idle();
+        let leases = idle.entry(lease.seconds).or_default();
+        if leases.len() < MOST_IDLE {
+            let place = leases.partition_point(|(_, other)| *other <= since);
+            leases.insert(place, (lease.id, since));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_used_again_in_the_first_half_of_its_ttl() {
+        let leases = Leases::default();
+        let give = |id, seconds| leases.give(Lease { id, seconds }, Instant::now());
+        give(1, 10);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        give(2, 10);
+        give(3, 0);
+        assert_eq!(leases.take_idle(30), None);
+        assert_eq!(leases.take_idle(0), None);
+        assert_eq!(leases.take_idle(10), Some(2));
+        assert_eq!(leases.take_idle(10), Some(1));
+        give(4, 10);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(leases.take_idle(10), None, "half of its TTL has passed");
+    }
+}

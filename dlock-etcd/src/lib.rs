@@ -1,0 +1,57 @@
+//! Distributed locks of dlock in etcd: locks that no failover loses, and leases that a transaction in etcd can check.
+//!
+//! 1. Register [`Etcd`] for the URLs of your manager. [`Etcd`] lists the options of a URL.
+//! 2. Lock as with every store: by the attribute `#[distributed_lock]` of dlock-rs, or by a guard as here.
+//!
+//! ```no_run
+//! use dlock::LockManager;
+//! use dlock_etcd::Etcd;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let url = "etcd://etcd-1:2379,etcd-2:2379,etcd-3:2379";
+//! let manager = LockManager::builder().scheme("etcd", Etcd).connect(url).await?;
+//!
+//! let guard = manager.lock("order:42").acquire().await?;
+//! // … the critical section …
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! TTLs are whole seconds: a part of a second is rounded up, and a `ttl` below one second is refused. etcd keeps no lease
+//! shorter than one and a half election time-outs, so after a crash of its holder a lock is free after 2 s at the earliest
+//! with the usual settings.
+//!
+//! If the resource that the lock protects is in the same etcd, [`Compare::compare`] makes its transactions exact.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod base;
+mod calls;
+mod claims;
+mod compare;
+mod config;
+mod conn;
+mod errors;
+mod follow;
+mod holder;
+mod keys;
+mod leases;
+mod ops;
+mod proto;
+mod queue;
+mod release;
+mod renew;
+mod requests;
+mod scheme;
+mod session;
+mod settle;
+mod store;
+mod version;
+mod worker;
+
+pub use compare::{Compare, CompareError, LeaseKey};
+pub use scheme::Etcd;
+pub use store::EtcdStore;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,111 @@
+//! The parts of dlock's transactions in etcd, and their answers.
+
+use std::collections::HashMap;
+
+use crate::{
+    errors,
+    proto::{
+        Compare, CompareResult, CompareTarget, CompareWith, DeleteRangeRequest, KeyValue, Op,
+        OpAnswer, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
+    },
+};
+use dlock_runtime::store::StoreError;
+
+/// Holds if the key was created at this revision and is still there; with 0, if it is not there.
+pub(crate) fn is_created_at(name: &[u8], create: i64) -> Compare {
+    compare(
+        CompareResult::Equal,
+        CompareWith::CreateRevision(create),
+        name,
+    )
+}
+
+/// Holds if the key is there.
+pub(crate) fn exists(name: &[u8]) -> Compare {
+    compare(
+        CompareResult::NotEqual,
+        CompareWith::CreateRevision(0),
+        name,
+    )
+}
+
+/// Holds if the key is as it was at this revision.
+pub(crate) fn is_modified_at(name: &[u8], modified: i64) -> Compare {
+    compare(
+        CompareResult::Equal,
+        CompareWith::ModRevision(modified),
+        name,
+    )
+}
+
+/// Holds if no key of the range was created after this revision; with 0, if there is none.
+pub(crate) fn none_after((from, to): &(Vec<u8>, Vec<u8>), revision: i64) -> Compare {
+    let with = CompareWith::CreateRevision(revision + 1);
+    Compare {
+        range_end: to.clone(),
+        ..compare(CompareResult::Less, with, from)
+    }
+}
+
+fn compare(result: CompareResult, with: CompareWith, name: &[u8]) -> Compare {
+    let target = match with {
+        CompareWith::CreateRevision(_) => CompareTarget::Create,
+        CompareWith::ModRevision(_) => CompareTarget::Mod,
+    };
+    Compare {
+        result: result as i32,
+        target: target as i32,
+        key: name.to_vec(),
+        with: Some(with),
+        range_end: Vec::new(),
+    }
+}
+
+pub(crate) fn put(name: &[u8], value: Vec<u8>, lease: i64) -> RequestOp {
+    let key = name.to_vec();
+    Op::Put(PutRequest { key, value, lease }).into()
+}
+
+pub(crate) fn delete(name: &[u8]) -> RequestOp {
+    let key = name.to_vec();
+    Op::Delete(DeleteRangeRequest { key }).into()
+}
+
+pub(crate) fn get(name: &[u8]) -> RequestOp {
+    let (key, range_end) = (name.to_vec(), Vec::new());
+    Op::Range(RangeRequest { key, range_end }).into()
+}
+
+pub(crate) fn get_all((from, to): &(Vec<u8>, Vec<u8>)) -> RequestOp {
+    let (key, range_end) = (from.clone(), to.clone());
+    Op::Range(RangeRequest { key, range_end }).into()
+}
+
+/// A transaction that only reads. Its answer needs a majority, and is not older than the request.
+pub(crate) fn read(reads: Vec<RequestOp>) -> TxnRequest {
+    TxnRequest {
+        success: reads,
+        ..TxnRequest::default()
+    }
+}
+
+/// The keys that this operation of a transaction has read.
+pub(crate) fn keys_of(answer: &TxnResponse, index: usize) -> Result<&[KeyValue], StoreError> {
+    let found = answer
+        .responses
+        .get(index)
+        .and_then(|it| it.response.as_ref());
+    match found {
+        Some(OpAnswer::Range(range)) => Ok(&range.kvs),
+        _ => Err(errors::bad_answer("a transaction without its answers")),
+    }
+}
+
+/// The keys that a transaction of single reads has found, by their names.
+pub(crate) fn found(answer: &TxnResponse) -> HashMap<&[u8], &KeyValue> {
+    let ranges = answer.responses.iter().filter_map(|it| match &it.response {
+        Some(OpAnswer::Range(range)) => range.kvs.first(),
+        _ => None,
+    });
+    ranges.map(|kv| (&*kv.key, kv)).collect()
+}

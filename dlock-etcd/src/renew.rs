@@ -1,0 +1,174 @@
+//! Renewals: one stream of keep-alives and one read for many leases.
+//!
+//! # Rules
+//!
+//! - **Safety.** A renewal counts only if the claim's key was still there after the keep-alive, with its create revision.
+//! - A renewal that changes the TTL or the label, or the first one of a waiter, is a transaction of its own.
+
+use std::time::Duration;
+
+use dlock_runtime::store::{RenewBatch, RenewRequest, Renewal, StoreError};
+use futures_util::future::{join, join_all};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    claims::{Claim, Entered},
+    ops,
+    requests::{Core, Wish, seconds},
+};
+
+/// Reads in one transaction. The default limit of etcd is 128.
+const MOST: usize = 100;
+
+/// A lease that is only to be kept alive.
+struct Plain<'a> {
+    index: usize,
+    name: Vec<u8>,
+    claim: Entered<'a>,
+    asked: Instant,
+}
+
+impl Core {
+    pub(crate) async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        let mut answers: Vec<_> = batch
+            .requests
+            .iter()
+            .map(|_| Ok(Renewal::NotOwner))
+            .collect();
+        let (mut plain, mut others) = (Vec::new(), Vec::new());
+        for (index, request) in batch.requests.iter().enumerate() {
+            if self.claims.is_unknown(request.key, request.owner) {
+                continue;
+            }
+            match self.claims.try_enter(request.key, request.owner) {
+                Some(claim) if is_plain(&claim, request) => plain.push(Plain {
+                    index,
+                    name: self.names(request.key.as_str(), request.owner).own,
+                    claim,
+                    asked: Instant::now(),
+                }),
+                _ => others.push((index, request)),
+            }
+        }
+        let mut chunks = Vec::new();
+        while !plain.is_empty() {
+            chunks.push(plain.split_off(plain.len().saturating_sub(MOST)));
+        }
+        let limit = batch.limit;
+        let kept = join_all(chunks.into_iter().map(|chunk| self.keep_each(chunk, limit)));
+        let changed = join_all(others.into_iter().map(|(index, request)| async move {
+            let renewed = limited(limit, Box::pin(self.renew_one(*request))).await;
+            (index, renewed.and_then(|renewed| renewed))
+        }));
+        let (kept, changed) = join(kept, changed).await;
+        for (index, answer) in kept.into_iter().flatten().chain(changed) {
+            answers[index] = answer;
+        }
+        answers
+    }
+
+    async fn keep_each(
+        &self,
+        mut chunk: Vec<Plain<'_>>,
+        limit: Option<Duration>,
+    ) -> Vec<(usize, Result<Renewal, StoreError>)> {
+        let kept = limited(limit, self.keep(&mut chunk)).await;
+        match kept.and_then(|kept| kept) {
+            Ok(renewed) => chunk
+                .iter()
+                .map(|it| it.index)
+                .zip(renewed.into_iter().map(Ok))
+                .collect(),
+            Err(error) => chunk
+                .iter()
+                .map(|it| (it.index, Err(error.clone())))
+                .collect(),
+        }
+    }
+
+    async fn keep(&self, chunk: &mut [Plain<'_>]) -> Result<Vec<Renewal>, StoreError> {
+        let conn = self.session.conn().await?;
+        let leases: Vec<_> = chunk
+            .iter()
+            .map(|it| it.claim.place.as_ref().map_or(0, |place| place.lease.id))
+            .collect();
+        let reads = chunk.iter().map(|it| ops::get(&it.name)).collect();
+        let (exist, answer) = conn.confirm_read(&leases, &ops::read(reads)).await?;
+        let found = ops::found(&answer);
+        let renewed = chunk.iter_mut().zip(exist).map(|(it, exists)| {
+            let create = found.get(&*it.name).map(|kv| kv.create_revision);
+            let claim = &mut *it.claim;
+            match &mut claim.place {
+                Some(place) if exists && create == Some(place.create) => {
+                    place.since = it.asked;
+                    let seconds = place.lease.seconds;
+                    claim.lasts(it.asked, seconds);
+                    Renewal::Renewed
+                }
+                place => {
+                    *place = None;
+                    Renewal::NotOwner
+                }
+            }
+        });
+        Ok(renewed.collect())
+    }
+
+    /// Renews one lease, whatever is known of its claim.
+    async fn renew_one(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
+        let names = self.names(request.key.as_str(), request.owner);
+        let conn = self.session.conn().await?;
+        let mut claim = self.claims.enter(request.key, request.owner).await;
+        if claim.place.is_none() && !claim.unsettled.is_empty() {
+            self.adopt(&conn, &mut claim, &names).await?;
+        }
+        let Some((queue, _)) = self.look(&conn, &mut claim, &names).await? else {
+            return Ok(Renewal::NotOwner);
+        };
+        if !queue.holds(&names.own) {
+            return Ok(Renewal::NotOwner);
+        }
+        if is_plain(&claim, &request) {
+            return Ok(Renewal::Renewed);
+        }
+        let wish = Wish {
+            seconds: seconds(request.ttl),
+            label: request.label,
+            function: request.function,
+        };
+        let settled = self.settle(&conn, &mut claim, &names, queue, wish).await?;
+        Ok(match settled {
+            Some(_) => {
+                self.follow.leave(request.key, request.owner);
+                Renewal::Renewed
+            }
+            None => Renewal::NotOwner,
+        })
+    }
+}
+
+/// Returns `true` if nothing is to be written.
+fn is_plain(claim: &Claim, request: &RenewRequest<'_>) -> bool {
+    let is_written = |wished: &str, written: &Option<String>| {
+        wished.is_empty() || written.as_deref() == Some(wished)
+    };
+    claim.unsettled.is_empty()
+        && claim.place.as_ref().is_some_and(|place| {
+            place.held.is_some()
+                && place.lease.seconds == seconds(request.ttl)
+                && is_written(request.label, &place.label)
+                && is_written(request.function, &place.function)
+        })
+}
+
+async fn limited<T>(
+    limit: Option<Duration>,
+    future: impl Future<Output = T>,
+) -> Result<T, StoreError> {
+    match limit {
+        Some(limit) => timeout(limit, future)
+            .await
+            .map_err(|_| StoreError::timed_out(limit)),
+        None => Ok(future.await),
+    }
+}

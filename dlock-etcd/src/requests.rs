@@ -1,0 +1,377 @@
+//! The requests of a store: acquire. `settle.rs`, `renew.rs` and `release.rs` have the rest.
+//!
+//! # Rules
+//!
+//! - **Safety.** A grant is answered only when the claim's key has a lease of the requested TTL that was made or kept alive
+//!   after the request began.
+//! - **Safety.** A change of a claim's key compares its create revision. A request that arrives late finds the key gone, or
+//!   another one, and changes nothing.
+//! - **Safety.** The request that creates a key names a lease. If it got no answer, the release ends that lease, so the
+//!   request can create nothing later. (`a_request_that_arrives_after_the_release_has_no_effect`)
+//! - A waiter's key has a lease of its own length: the time after which a crashed waiter is passed over.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use dlock_runtime::store::{
+    AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind,
+};
+use tokio::{sync::watch, time::Instant};
+
+use crate::{
+    base::{self, Base},
+    claims::{Claim, Claims, Place},
+    config::Config,
+    conn::Conn,
+    follow::Follow,
+    holder,
+    keys::{self, Value},
+    leases::{Lease, Leases},
+    ops,
+    proto::{Answer, TxnRequest},
+    queue::{self, Epoch, Queue},
+    session::Session,
+    settle::run,
+};
+
+/// The lease of a waiter's key. The contract has 3 s from each request; etcd looks for ended leases twice a second and
+/// counts whole seconds.
+const WAITING: i64 = 4;
+
+/// A request gives up after so many changes of its key by others.
+pub(crate) const ROUNDS: usize = 16;
+
+/// All that requests need.
+pub(crate) struct Core {
+    pub(crate) config: Arc<Config>,
+    pub(crate) session: Session,
+    pub(crate) claims: Claims,
+    pub(crate) leases: Leases,
+    pub(crate) follow: Follow,
+    /// Releases under way without a caller that waits.
+    pub(crate) departing: watch::Sender<usize>,
+}
+
+/// The names that a request is about.
+pub(crate) struct Names {
+    /// That of the claim.
+    pub(crate) own: Vec<u8>,
+    /// Those of all claims on the key.
+    pub(crate) all: (Vec<u8>, Vec<u8>),
+}
+
+/// The lease and the labels that a claim asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    pub(crate) seconds: i64,
+    pub(crate) label: &'a str,
+    pub(crate) function: &'a str,
+}
+
+impl Core {
+    pub(crate) fn names(&self, key: &str, owner: dlock_runtime::store::OwnerId) -> Names {
+        let namespace = &self.config.namespace;
+        Names {
+            own: keys::claim(namespace, key, owner),
+            all: keys::range(namespace, key),
+        }
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        request: AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, StoreError> {
+        let seconds = seconds(request.ttl);
+        let names = self.names(request.key.as_str(), request.owner);
+        let wish = Wish {
+            seconds,
+            label: request.label,
+            function: request.function,
+        };
+        // A release without a caller comes first.
+        let mut departing = self.departing.subscribe();
+        departing.wait_for(|count| *count == 0).await.ok();
+        let conn = self.session.conn().await?;
+        let mut claim = self.claims.enter(request.key, request.owner).await;
+        for _ in 0..ROUNDS {
+            if claim.place.is_none() && !claim.unsettled.is_empty() {
+                self.adopt(&conn, &mut claim, &names).await?;
+            }
+            let outcome = if claim.place.is_some() {
+                self.again(&conn, &mut claim, &names, wish, request).await?
+            } else {
+                self.first(&conn, &mut claim, &names, wish, request).await?
+            };
+            claim.publish();
+            if let Some(outcome) = outcome {
+                if matches!(outcome, AcquireOutcome::Granted { .. }) {
+                    self.follow.leave(request.key, request.owner);
+                }
+                return Ok(outcome);
+            }
+        }
+        let text = "the claims on the key changed with every attempt; it is repeated";
+        Err(StoreError::new(StoreErrorKind::Refused, text).without_effect())
+    }
+
+    /// Finds out what a request without an answer has done.
+    pub(crate) async fn adopt(
+        &self,
+        conn: &Conn,
+        claim: &mut Claim,
+        names: &Names,
+    ) -> Result<(), StoreError> {
+        let answer = conn.txn(ops::read(vec![ops::get(&names.own)])).await?;
+        if let Some(kv) = ops::keys_of(&answer, 0)?.first() {
+            claim.place = Some(adopted(kv)?);
+        }
+        Ok(())
+    }
+
+    /// The request of a claim whose key is there. `None` if it turns out to be gone.
+    async fn again(
+        &self,
+        conn: &Arc<Conn>,
+        claim: &mut Claim,
+        names: &Names,
+        wish: Wish<'_>,
+        request: AcquireRequest<'_>,
+    ) -> Result<Option<AcquireOutcome>, StoreError> {
+        let Some((queue, revision)) = self.look(conn, claim, names).await? else {
+            return Ok(None);
+        };
+        let place = claim.place.as_ref();
+        let held = place
+            .filter(|place| place.lease.seconds == wish.seconds)
+            .and_then(|place| place.held);
+        if let Some(fence) = held {
+            return Ok(Some(AcquireOutcome::granted(fence)));
+        }
+        if queue.holds(&names.own) {
+            let fence = self.settle(conn, claim, names, queue, wish).await?;
+            return Ok(fence.map(AcquireOutcome::granted));
+        }
+        self.wait(conn, names, &queue, revision, request)
+            .await
+            .map(Some)
+    }
+
+    /// Keeps the lease of a claim's key alive and reads the queue. `None`, and no place, if the key is gone.
+    pub(crate) async fn look(
+        &self,
+        conn: &Conn,
+        claim: &mut Claim,
+        names: &Names,
+    ) -> Result<Option<(Queue, i64)>, StoreError> {
+        let Some(place) = claim.place.as_mut() else {
+            return Ok(None);
+        };
+        let (lease, create, asked) = (place.lease, place.create, Instant::now());
+        let request = ops::read(vec![ops::get_all(&names.all)]);
+        let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
+        let queue = Queue::read(ops::keys_of(&answer, 0)?);
+        let is_there = queue
+            .get(&names.own)
+            .is_some_and(|own| own.create == create);
+        if !is_there || exist != [true] {
+            claim.place = None;
+            return Ok(None);
+        }
+        place.since = asked;
+        claim.lasts(asked, lease.seconds.max(WAITING));
+        Ok(Some((queue, answer.header().revision)))
+    }
+
+    /// The request of a claim without a key. `None` if it has to be looked at again.
+    async fn first(
+        &self,
+        conn: &Arc<Conn>,
+        claim: &mut Claim,
+        names: &Names,
+        wish: Wish<'_>,
+        request: AcquireRequest<'_>,
+    ) -> Result<Option<AcquireOutcome>, StoreError> {
+        // The claims that are known, and when they were all there were.
+        let (mut queue, mut known) = (Queue::default(), 0);
+        for _ in 0..ROUNDS {
+            let base = current_base(conn);
+            let epoch = queue.epoch(&names.own);
+            let value = Value {
+                base: base.value,
+                mode: request.mode,
+                epoch: epoch.as_ref().map(Epoch::fence),
+                label: word(wish.label),
+                function: word(wish.function),
+            };
+            let mut compare = vec![
+                base.is_unchanged(&self.config.namespace),
+                ops::is_created_at(&names.own, 0),
+                ops::none_after(&names.all, known),
+            ];
+            compare.extend(epoch.as_ref().and_then(Epoch::is_unchanged));
+            let asked = Instant::now();
+            let taken = self.leases.take(conn, wish.seconds).await?;
+            let lease = taken.lease;
+            let txn = TxnRequest {
+                compare,
+                success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
+                failure: vec![
+                    base::read_op(&self.config.namespace).into(),
+                    ops::get_all(&names.all),
+                ],
+            };
+            let Some((exists, answer)) = run(conn, claim, &taken, asked, txn).await? else {
+                continue;
+            };
+            if answer.succeeded {
+                let create = answer.header().revision;
+                let fence = value
+                    .epoch
+                    .unwrap_or_else(|| queue::fence(value.base, create));
+                return Ok(claim.placed(lease, exists, asked, create, &value).then(|| {
+                    let place = claim.place.as_mut().expect("it was placed");
+                    place.held = Some(fence);
+                    AcquireOutcome::granted(fence)
+                }));
+            }
+            self.give_back(lease, exists, asked);
+            *conn.base.lock().unwrap_or_else(PoisonError::into_inner) =
+                base::of_answer(&answer, 0)?;
+            let kvs = ops::keys_of(&answer, 1)?;
+            if let Some(own) = kvs.iter().find(|kv| kv.key == names.own) {
+                claim.place = Some(adopted(own)?);
+                return Ok(None);
+            }
+            queue = Queue::read(kvs);
+            known = answer.header().revision;
+            if queue.admits(request.mode) {
+                continue;
+            }
+            if request.queue == Queueing::ForLease {
+                return self.enqueue(conn, claim, names, wish, request).await;
+            }
+            let holder = holder::of(conn, &queue, None, request.mode).await;
+            return Ok(Some(AcquireOutcome::busy(holder)));
+        }
+        Ok(None)
+    }
+
+    /// Puts the claim at the end of the queue.
+    async fn enqueue(
+        &self,
+        conn: &Arc<Conn>,
+        claim: &mut Claim,
+        names: &Names,
+        wish: Wish<'_>,
+        request: AcquireRequest<'_>,
+    ) -> Result<Option<AcquireOutcome>, StoreError> {
+        let base = current_base(conn);
+        let value = Value {
+            base: base.value,
+            mode: request.mode,
+            epoch: None,
+            // The label is that of a holder.
+            label: None,
+            function: None,
+        };
+        let asked = Instant::now();
+        let taken = self.leases.take(conn, WAITING).await?;
+        let lease = taken.lease;
+        let txn = TxnRequest {
+            compare: vec![
+                base.is_unchanged(&self.config.namespace),
+                ops::is_created_at(&names.own, 0),
+            ],
+            success: vec![
+                ops::put(&names.own, value.to_bytes(), lease.id),
+                ops::get_all(&names.all),
+            ],
+            failure: Vec::new(),
+        };
+        let Some((exists, answer)) = run(conn, claim, &taken, asked, txn).await? else {
+            return Ok(None);
+        };
+        if !answer.succeeded {
+            self.give_back(lease, exists, asked);
+            // The next round reads the base and the claims again.
+            return Ok(None);
+        }
+        let revision = answer.header().revision;
+        if !claim.placed(lease, exists, asked, revision, &value) {
+            return Ok(None);
+        }
+        let queue = Queue::read(ops::keys_of(&answer, 1)?);
+        if queue.holds(&names.own) {
+            let fence = self.settle(conn, claim, names, queue, wish).await?;
+            return Ok(fence.map(AcquireOutcome::granted));
+        }
+        self.wait(conn, names, &queue, revision, request)
+            .await
+            .map(Some)
+    }
+
+    async fn wait(
+        &self,
+        conn: &Arc<Conn>,
+        names: &Names,
+        queue: &Queue,
+        revision: i64,
+        request: AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, StoreError> {
+        self.follow
+            .wait(request.key, request.owner, queue, revision);
+        let holder = holder::of(conn, queue, Some(&names.own), request.mode).await;
+        Ok(AcquireOutcome::busy(holder))
+    }
+}
+
+/// The place of a key whose creation got no answer. Its lease is of unknown length.
+fn adopted(kv: &crate::proto::KeyValue) -> Result<Place, StoreError> {
+    let value = Value::read(&kv.value).ok_or_else(|| {
+        let name = String::from_utf8_lossy(&kv.key);
+        crate::errors::bad_answer(&format!(
+            "`{name}` was written by another program; delete that key"
+        ))
+    })?;
+    Ok(Place {
+        create: kv.create_revision,
+        base: value.base,
+        mode: value.mode,
+        lease: Lease {
+            id: kv.lease,
+            seconds: 0,
+        },
+        held: None,
+        label: value.label,
+        function: value.function,
+        since: Instant::now(),
+    })
+}
+
+fn current_base(conn: &Conn) -> Base {
+    *conn.base.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn word(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A part of a second is not cut off.
+pub(crate) fn seconds(ttl: Duration) -> i64 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_second_is_rounded_up() {
+        for (ttl, expected) in [(1000, 1), (1001, 2), (1999, 2), (30_000, 30)] {
+            assert_eq!(seconds(Duration::from_millis(ttl)), expected);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The versions of etcd that dlock works with, and the warning about those with known faults of leases.
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+
+/// Checks the version of a member: refuses one that is too old, and warns of one with faults.
+///
+/// # Errors
+///
+/// [`StoreErrorKind::Unsupported`] for a version before 3.4.
+pub(crate) fn check(version: &str, member: &str) -> Result<(), StoreError> {
+    let Some(numbers) = numbers(version) else {
+        // A build of another's own. It has answered.
+        return Ok(());
+    };
+    if numbers < [3, 4, 0] {
+        let text = format!("`{member}` is etcd {version}; dlock needs 3.4 or later");
+        let error = StoreError::new(StoreErrorKind::Unsupported, text);
+        return Err(error.with_advice().unsent());
+    }
+    if let Some(fixed) = fixed_in(numbers) {
+        tracing::warn!(
+            target: "dlock::store", member, version,
+            "this version of etcd can revoke leases that are alive, and lose events of watches; update it to {fixed}"
+        );
+    }
+    Ok(())
+}
+
+/// The release in which a leader that was deposed no longer revokes leases, for a version before it.
+fn fixed_in(version: [u64; 3]) -> Option<&'static str> {
+    match version {
+        [3, 4, patch] if patch < 31 => Some("3.4.31 or later, or better to 3.5.13 or later"),
+        [3, 5, patch] if patch < 13 => Some("3.5.13 or later"),
+        _ => None,
+    }
+}
+
+/// The numbers in `3.5.13` or `3.6.0-rc.1`.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let number = |part: &str| {
+        let end = part
+            .find(|it: char| !it.is_ascii_digit())
+            .unwrap_or(part.len());
+        part[..end].parse().ok()
+    };
+    let mut parts = version.splitn(3, '.').map(number);
+    Some([parts.next()??, parts.next()??, parts.next()??])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_versions_are_refused_and_faulty_ones_are_known() {
+        assert!(
+            check("3.3.27", "a:2379")
+                .unwrap_err()
+                .to_string()
+                .contains("etcd 3.3.27")
+        );
+        for (version, is_faulty) in [
+            ("3.4.23", true),
+            ("3.4.31", false),
+            ("3.5.1", true),
+            ("3.5.12", true),
+            ("3.5.13", false),
+            ("3.6.0-rc.1", false),
+            ("3.10.0", false),
+            ("4.0.0", false),
+        ] {
+            assert_eq!(check(version, "a:2379"), Ok(()));
+            assert_eq!(
+                fixed_in(numbers(version).unwrap()).is_some(),
+                is_faulty,
+                "{version}"
+            );
+        }
+        assert_eq!(check("unknown", "a:2379"), Ok(()));
+    }
+}

@@ -1,0 +1,169 @@
+//! Connections that are cut, silent or slow between a request and its answer.
+
+use std::time::Duration;
+
+use dlock_etcd::EtcdStore;
+use dlock_runtime::{
+    LockKey,
+    store::{
+        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
+        StoreOptions,
+    },
+    testing::SystemRandom,
+};
+use dlock_testkit::{EtcdServer, Proxy, eventually};
+use tokio::time::timeout;
+
+use crate::world::{DEADLINE, TTL, connect, is_held, is_released};
+
+fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_found_by_the_repeated_request() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let manager = connect(&format!("etcd://127.0.0.1:{}", proxy.port())).await;
+    proxy.cut_before_reply_to("order:42");
+    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    assert!(!proxy.is_trap_set(), "the connection was cut");
+    assert_eq!(server.keys("dlock/order:42/").await.len(), 1);
+    guard.release().await.unwrap();
+    assert_eq!(server.keys("dlock/order:42/").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_release_without_an_answer_is_carried_out() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let manager = connect(&format!("etcd://127.0.0.1:{}", proxy.port())).await;
+    for cut in [Proxy::cut_before_reply_to, Proxy::cut_before_request] {
+        let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+        cut(&proxy, "order:42");
+        guard.release().await.ok();
+        eventually(
+            DEADLINE,
+            "the key is free long before its TTL",
+            async || server.keys("dlock/order:42/").await.is_empty(),
+        )
+        .await;
+        assert!(!proxy.is_trap_set(), "the connection was cut");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_replaced_and_the_lease_renewed() {
+    let server = EtcdServer::start().await;
+    let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
+    let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
+    let manager = connect(&format!("etcd://127.0.0.1:{first},127.0.0.1:{second}")).await;
+    let other = connect(&server.url()).await;
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(20));
+    let guard = lock.acquire().await.unwrap();
+    let end = tokio::time::Instant::now() + Duration::from_secs(21);
+    proxies[0].freeze();
+    eventually(DEADLINE, "the second connection is there", async || {
+        proxies[1].open_connections() > 0
+    })
+    .await;
+    // Only a renewal over the second connection keeps it until then.
+    tokio::time::sleep_until(end).await;
+    is_held(&other, "order:42").await;
+    is_released(guard).await;
+}
+
+/// A request whose answer is lost names a lease. As a copy of it may still be on its way, the release ends the lease.
+#[tokio::test]
+async fn a_request_that_arrives_after_the_release_has_no_effect() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    let store = EtcdStore::open(&url, &StoreOptions::default()).unwrap();
+    let (key, owner) = (LockKey::new("order:42").unwrap(), owner());
+    proxy.cut_before_reply_to("order:42");
+    let asked = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    assert!(asked.is_err() && !proxy.is_trap_set(), "{asked:?}");
+    let keys = server.keys("dlock/order:42/").await;
+    let [name] = &keys[..] else {
+        panic!("the request was carried out: {keys:?}");
+    };
+    let lease = server.lease_of(name).await.unwrap();
+    let mut released = None;
+    eventually(DEADLINE, "the release is answered", async || {
+        released = store.release(ReleaseRequest::new(&key, owner)).await.ok();
+        released.is_some()
+    })
+    .await;
+    assert_eq!(released, Some(Released::WasHeld));
+    assert_eq!(server.keys("dlock/order:42/").await, [""; 0]);
+    // The late request, as etcd would see it.
+    assert!(
+        !server.put_with(&lease, name, "late").await,
+        "its lease has ended"
+    );
+    assert_eq!(server.get(name).await, None);
+}
+
+#[tokio::test]
+async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
+    let server = EtcdServer::start().await;
+    let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
+    let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
+    let url = format!("etcd://127.0.0.1:{first},127.0.0.1:{second}");
+    let store = EtcdStore::open(&url, &StoreOptions::default()).unwrap();
+    let key = LockKey::new("order:42").unwrap();
+    // A lease of this TTL is at hand, so the next request is sent at once.
+    let before = owner();
+    store
+        .acquire(AcquireRequest::new(&key, before, TTL))
+        .await
+        .unwrap();
+    store
+        .release(ReleaseRequest::new(&key, before))
+        .await
+        .unwrap();
+
+    proxies[0].freeze();
+    let late = owner();
+    let asked = store.acquire(AcquireRequest::new(&key, late, TTL));
+    assert!(
+        timeout(Duration::from_millis(500), asked).await.is_err(),
+        "it gets no answer"
+    );
+    let mut released = None;
+    eventually(
+        DEADLINE,
+        "the release is answered over the second connection",
+        async || {
+            released = store.release(ReleaseRequest::new(&key, late)).await.ok();
+            released.is_some()
+        },
+    )
+    .await;
+    assert_eq!(released, Some(Released::WasGone));
+    proxies[0].thaw();
+    eventually(DEADLINE, "all that was held back has arrived", async || {
+        proxies[0].open_connections() == 0
+    })
+    .await;
+    // A request of now is carried out behind those that have arrived.
+    let next = owner();
+    let answer = store
+        .acquire(AcquireRequest::new(&key, next, TTL))
+        .await
+        .unwrap();
+    assert!(
+        matches!(answer, AcquireOutcome::Granted { .. }),
+        "{answer:?}"
+    );
+    assert_eq!(
+        server.keys("dlock/order:42/").await.len(),
+        1,
+        "the late request has left no key"
+    );
+    store
+        .release(ReleaseRequest::new(&key, next))
+        .await
+        .unwrap();
+}

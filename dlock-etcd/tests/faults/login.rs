@@ -1,0 +1,144 @@
+//! Users, permissions and TLS.
+
+use dlock::ConnectError;
+use dlock_runtime::StoreErrorKind;
+use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy};
+use serde_json::json;
+
+use crate::world::{TTL, builder, connect, is_released, works};
+
+/// A server that wants a login, with a user who may use the prefix `dlock/`, and one who may not.
+async fn server() -> EtcdServer {
+    let server = EtcdServer::start().await;
+    let range = json!({"permType": "READWRITE", "key": "ZGxvY2sv", "range_end": "ZGxvY2sw"});
+    for (path, body) in [
+        ("auth/user/add", json!({"name": "root", "password": "top"})),
+        ("auth/role/add", json!({"name": "root"})),
+        ("auth/user/grant", json!({"user": "root", "role": "root"})),
+        ("auth/role/add", json!({"name": "locks"})),
+        ("auth/role/grant", json!({"name": "locks", "perm": range})),
+        ("auth/user/add", json!({"name": "shop", "password": "p@ss"})),
+        ("auth/user/grant", json!({"user": "shop", "role": "locks"})),
+        (
+            "auth/user/add",
+            json!({"name": "guest", "password": "p@ss"}),
+        ),
+        ("auth/enable", json!({})),
+    ] {
+        server.call(path, &body).await;
+    }
+    server
+}
+
+fn url(server: &EtcdServer, login: &str) -> String {
+    format!("etcd://{login}@127.0.0.1:{}", server.port())
+}
+
+async fn refusal(url: &str) -> (StoreErrorKind, String) {
+    let error = builder().connect(url).await.unwrap_err();
+    let text = error.to_string();
+    let ConnectError::Unavailable { reason, .. } = error else {
+        panic!("{text}");
+    };
+    (reason.kind(), text)
+}
+
+#[tokio::test]
+async fn a_user_with_the_prefix_locks_and_others_are_told_what_they_lack() {
+    let server = server().await;
+    let manager = connect(&url(&server, "shop:p%40ss")).await;
+    works(&manager, "order:42").await;
+    for (login, kind, advice) in [
+        (
+            "shop:wrong",
+            StoreErrorKind::Unauthenticated,
+            "check the user and the password",
+        ),
+        (
+            "nobody:p%40ss",
+            StoreErrorKind::Unauthenticated,
+            "check the user and the password",
+        ),
+        (
+            "guest:p%40ss",
+            StoreErrorKind::Denied,
+            "readwrite dlock/ --prefix",
+        ),
+    ] {
+        let (found, text) = refusal(&url(&server, login)).await;
+        assert_eq!(found, kind, "{text}");
+        assert!(
+            text.contains(advice) && !text.contains("p%40ss") && !text.contains("wrong"),
+            "{text}"
+        );
+    }
+    let (found, text) = refusal(&server.url()).await;
+    assert_eq!(found, StoreErrorKind::Unauthenticated, "{text}");
+    assert!(text.contains("etcd://user:password@host"), "{text}");
+}
+
+#[tokio::test]
+async fn a_token_that_has_become_invalid_is_replaced() {
+    let server = server().await;
+    let proxy = Proxy::start(server.port());
+    let manager = connect(&format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port())).await;
+    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let login = json!({"name": "root", "password": "top"});
+    let answer = server.call("auth/authenticate", &login).await;
+    let root = answer["token"].as_str().unwrap();
+    // It ends the tokens of the user, as their expiry does.
+    let same = json!({"name": "shop", "password": "p@ss"});
+    server
+        .call_as(Some(root), "auth/user/changepw", &same)
+        .await;
+    is_released(guard).await;
+    works(&manager, "order:42").await;
+    assert_eq!(
+        proxy.accepted_connections(),
+        1,
+        "by a login, and not by another connection"
+    );
+}
+
+#[tokio::test]
+async fn a_login_at_a_server_without_users_is_named() {
+    let server = EtcdServer::start().await;
+    let (found, text) = refusal(&url(&server, "shop:p%40ss")).await;
+    assert_eq!(found, StoreErrorKind::Unauthenticated, "{text}");
+    assert!(text.contains("enable authentication"), "{text}");
+}
+
+#[tokio::test]
+async fn the_server_is_verified_and_may_ask_for_a_certificate() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let (server, client) = (authority.issue(&["127.0.0.1"]), authority.issue(&["shop"]));
+    let options = EtcdOptions::new().tls(&server, Some(&authority));
+    let server = EtcdServer::start_with(options).await;
+    let files = |authority: &Authority, login: bool| {
+        let ca = authority.ca_file();
+        let own = format!(
+            "&sslcert={}&sslkey={}",
+            client.cert_file().display(),
+            client.key_file().display()
+        );
+        let own = if login { own } else { String::new() };
+        format!(
+            "{}?sslmode=require&sslrootcert={}{own}",
+            server.url(),
+            ca.display()
+        )
+    };
+    let manager = connect(&files(&authority, true)).await;
+    works(&manager, "order:42").await;
+    let (found, text) = refusal(&files(&stranger, true)).await;
+    assert_eq!(found, StoreErrorKind::Tls, "{text}");
+    let (_, text) = refusal(&files(&authority, false)).await;
+    assert!(text.contains("ertificate"), "{text}");
+    let (found, text) = refusal(&server.url()).await;
+    let kinds = [
+        StoreErrorKind::Disconnected,
+        StoreErrorKind::Unreachable,
+        StoreErrorKind::TimedOut,
+    ];
+    assert!(kinds.contains(&found), "{text}");
+}

@@ -1,0 +1,13 @@
+//! Faults of servers, connections and data, each with the outcome that the guarantees name.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod connections;
+mod contention;
+mod ensemble;
+mod login;
+mod processes;
+mod restore;
+mod world;

@@ -1,0 +1,123 @@
+//! Data that is lost, restored or deleted.
+
+use std::time::Duration;
+
+use dlock_testkit::{EtcdOptions, EtcdServer, eventually};
+
+use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
+
+#[tokio::test]
+async fn tokens_grow_although_a_snapshot_was_restored() {
+    let server = EtcdServer::start().await;
+    let manager = connect(&server.url()).await;
+    works(&manager, "order:42").await;
+    let backup = server.save();
+    server.restart().await;
+    // Revisions that the snapshot does not know.
+    for number in 0..200 {
+        server.put("elsewhere", &number.to_string()).await;
+    }
+    let before = server.revision().await;
+    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let token = guard.fencing_token();
+
+    server.restore(&backup);
+    server.restart().await;
+    assert!(server.revision().await < before, "revisions were set back");
+    // The restored ensemble does not know the lease: another process gets the key, and the first one is notified.
+    let other = connect(&server.url()).await;
+    let next = other.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    assert!(
+        next.fencing_token() > token,
+        "{:?} {token:?}",
+        next.fencing_token()
+    );
+    eventually(DEADLINE, "the first holder is notified", async || {
+        guard.ensure_held().is_err()
+    })
+    .await;
+    next.release().await.unwrap();
+    // A manager that was there before has read the new base as well.
+    let mut last = None;
+    eventually(DEADLINE, "the first manager acquires the key", async || {
+        last = manager.lock("order:42").acquire().await.ok();
+        last.is_some()
+    })
+    .await;
+    assert!(last.unwrap().fencing_token() > token);
+}
+
+#[tokio::test]
+async fn a_key_that_is_deleted_by_hand_is_a_lost_lease() {
+    let server = EtcdServer::start().await;
+    let manager = connect(&server.url()).await;
+    let guard = manager
+        .lock("order:42")
+        .ttl(Duration::from_secs(3))
+        .acquire()
+        .await
+        .unwrap();
+    server.delete("dlock/order:42/").await;
+    eventually(DEADLINE, "the holder is notified", async || {
+        guard.ensure_held().is_err()
+    })
+    .await;
+    let lost = guard.release().await.unwrap_err();
+    assert!(lost.is_lost(), "{lost}");
+    works(&manager, "order:42").await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_and_comes_back_loses_no_lease() {
+    let server = EtcdServer::start().await;
+    let (one, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    server.restart().await;
+    is_held(&other, "order:42").await;
+    works(&one, "order:43").await;
+    is_released(guard).await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
+    let server = EtcdServer::start().await;
+    let manager = connect(&server.url()).await;
+    server.put("dlock/order:42/by-hand", "mine").await;
+    let found = manager.lock("order:42").try_acquire().await.unwrap();
+    assert!(found.is_none());
+    let error = manager
+        .lock("order:42")
+        .wait(Duration::ZERO)
+        .acquire()
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("delete the key"), "{error}");
+    assert_eq!(
+        server.get("dlock/order:42/by-hand").await.as_deref(),
+        Some("mine")
+    );
+    server.delete("dlock/order:42/by-hand").await;
+    works(&manager, "order:42").await;
+}
+
+#[tokio::test]
+async fn a_full_database_refuses_new_locks_and_renews_and_releases_those_that_are_held() {
+    let options = EtcdOptions::new().argument("--quota-backend-bytes=8388608");
+    let server = EtcdServer::start_with(options).await;
+    let manager = connect(&server.url()).await;
+    let ttl = Duration::from_secs(3);
+    let guard = manager.lock("order:42").ttl(ttl).acquire().await.unwrap();
+    server.fill().await;
+    let full = tokio::time::Instant::now();
+    let lock = manager
+        .lock("order:43")
+        .ttl(TTL)
+        .wait(Duration::from_secs(1));
+    let error = lock.acquire().await.unwrap_err().to_string();
+    assert!(error.contains("alarm disarm"), "{error}");
+    // Only renewals keep the lease until then.
+    tokio::time::sleep_until(full + 2 * ttl).await;
+    is_released(guard).await;
+    assert_eq!(server.keys("dlock/order:").await, [""; 0]);
+}

@@ -1,0 +1,60 @@
+//! What the tests of faults share.
+
+use std::time::Duration;
+
+use dlock::{LockGuard, LockManager, LockManagerBuilder};
+use dlock_etcd::Etcd;
+use dlock_testkit::eventually;
+
+/// Longer than anything takes here, also on a busy machine.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A lease that outlasts every fault which a test expects it to.
+pub(crate) const TTL: Duration = Duration::from_secs(120);
+
+pub(crate) fn builder() -> LockManagerBuilder {
+    LockManager::builder()
+        .scheme("etcd", Etcd)
+        .connect_timeout(Duration::from_secs(5))
+}
+
+/// A manager, which stands for a process.
+pub(crate) async fn connect(url: &str) -> LockManager {
+    let connected = builder().connect(url).await;
+    connected.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// Acquires and releases a lock, in spite of requests that fail.
+pub(crate) async fn works(manager: &LockManager, key: &str) {
+    eventually(
+        DEADLINE,
+        "a lock is acquired and released",
+        async || match manager.lock(key).acquire().await {
+            Ok(guard) => guard.release().await.is_ok(),
+            Err(_) => false,
+        },
+    )
+    .await;
+}
+
+/// The other process finds the key held.
+pub(crate) async fn is_held(other: &LockManager, key: &str) {
+    eventually(
+        DEADLINE,
+        "the other finds the key held",
+        async || match other.lock(key).try_acquire().await {
+            Ok(found) => {
+                assert!(found.is_none(), "two hold `{key}`");
+                true
+            }
+            Err(_) => false,
+        },
+    )
+    .await;
+}
+
+/// Releases a lease that is still held.
+pub(crate) async fn is_released(guard: LockGuard) {
+    guard.ensure_held().unwrap();
+    guard.release().await.unwrap();
+}

@@ -1,0 +1,10 @@
+//! The store over a real server: its contract, and what only etcd does.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod compare;
+mod contract;
+mod keys;
+mod waiting;

@@ -1,0 +1,251 @@
+//! Mistakes in the locks of etcd.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::Target;
+use super::super::mutant::Mutant;
+
+const REQUESTS: &str = "dlock-etcd/src/requests.rs";
+const BASE: &str = "dlock-etcd/src/base.rs";
+const CALLS: &str = "dlock-etcd/src/calls.rs";
+const CONN: &str = "dlock-etcd/src/conn.rs";
+const RELEASE: &str = "dlock-etcd/src/release.rs";
+const CLAIMS: &str = "dlock-etcd/src/claims.rs";
+const FOLLOW: &str = "dlock-etcd/src/follow.rs";
+const LEASES: &str = "dlock-etcd/src/leases.rs";
+const QUEUE: &str = "dlock-etcd/src/queue.rs";
+const RENEW: &str = "dlock-etcd/src/renew.rs";
+const VERSION: &str = "dlock-etcd/src/version.rs";
+
+const STORE: Target = Target {
+    package: "dlock-etcd",
+    test: Some("store"),
+};
+
+const FAULTS: Target = Target {
+    package: "dlock-etcd",
+    test: Some("faults"),
+};
+
+const UNIT: Target = Target {
+    package: "dlock-etcd",
+    test: None,
+};
+
+const CONTRACT: &[Look] = &[Test(STORE, "contract::etcd_keeps_the_contract")];
+
+const ONE_TERM: &[Look] = &[Test(
+    UNIT,
+    "calls::tests::a_keep_alive_counts_only_in_the_term_of_its_confirmation",
+)];
+
+const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
+
+pub(super) const ALL: &[Mutant] = &[
+    // The queue
+    Mutant::new(
+        "etcd-newcomer",
+        "A claim is created as a holder although there are others",
+        REQUESTS,
+        "«ops::none_after(&names.all, known)», ];",
+        "ops::is_created_at(&names.own, 0)",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "etcd-no-order",
+        "A claim holds although one before it waits",
+        QUEUE,
+        "if «is_closed || !is_admitted(entry.mode(), count)» { break;",
+        "is_closed",
+        FROM_THE_FRONT,
+    )
+    .breaks("Claims hold from the front of the queue"),
+    Mutant::new(
+        "etcd-no-exclusion",
+        "A shared claim holds behind an exclusive one",
+        QUEUE,
+        "«is_closed = entry.mode().is_exclusive()»;",
+        "()",
+        FROM_THE_FRONT,
+    )
+    .breaks("Claims hold from the front of the queue"),
+    Mutant::new(
+        "etcd-foreign-claim",
+        "A claim that cannot be read counts as shared",
+        QUEUE,
+        ".map_or(«LockMode::Exclusive», |value| value.mode)",
+        "LockMode::Shared",
+        &[Test(
+            UNIT,
+            "queue::tests::a_claim_that_cannot_be_read_lets_nothing_in",
+        )],
+    )
+    .breaks("A claim that cannot be read counts as exclusive"),
+    Mutant::new(
+        "etcd-no-epoch",
+        "A claim that joins others has a fence of its own",
+        REQUESTS,
+        "epoch: «epoch.as_ref().map(Epoch::fence)»,",
+        "None",
+        CONTRACT,
+    ),
+    // Fences
+    Mutant::new(
+        "etcd-base-stays",
+        "A connection does not raise the base",
+        BASE,
+        "(base.modified == 0 || «is_late»)",
+        "false",
+        &[Test(
+            FAULTS,
+            "restore::tokens_grow_although_a_snapshot_was_restored",
+        )],
+    )
+    .breaks("A new connection raises the base"),
+    Mutant::new(
+        "etcd-base-not-compared",
+        "A claim is created with an old base",
+        REQUESTS,
+        "let mut compare = vec![ «base.is_unchanged(&self.config.namespace)»,",
+        "ops::is_created_at(&names.own, 0)",
+        &[Test(
+            STORE,
+            "keys::a_base_that_another_process_has_raised_is_used",
+        )],
+    )
+    .breaks("A claim is created only with the base that etcd has at that moment"),
+    // Leases
+    Mutant::new(
+        "etcd-any-term",
+        "A keep-alive counts although the leader has changed",
+        CALLS,
+        "terms == «[before; 2]» &&",
+        "[header.raft_term; 2]",
+        ONE_TERM,
+    )
+    .breaks(
+        "A keep-alive counts only if a request that needs a majority was answered in the same term",
+    ),
+    Mutant::new(
+        "etcd-any-member",
+        "The terms of two members are compared",
+        CALLS,
+        "«header.member_id == confirmed.member_id»",
+        "true",
+        ONE_TERM,
+    ),
+    Mutant::new(
+        "etcd-old-lease",
+        "A lease is used again although it is about to end",
+        LEASES,
+        "if «since.elapsed() < half» {",
+        "true",
+        &[Test(
+            UNIT,
+            "leases::tests::a_lease_is_used_again_in_the_first_half_of_its_ttl",
+        )],
+    ),
+    Mutant::new(
+        "etcd-shorter-ttl",
+        "A part of a second is cut off",
+        REQUESTS,
+        "ttl.as_secs() + «u64::from(ttl.subsec_nanos() > 0)»;",
+        "0",
+        &[Test(
+            UNIT,
+            "requests::tests::a_part_of_a_second_is_rounded_up",
+        )],
+    ),
+    Mutant::new(
+        "etcd-renewal-without-key",
+        "A renewal counts although the key is gone",
+        RENEW,
+        "if exists && «create == Some(place.create)» =>",
+        "true",
+        &[Test(
+            FAULTS,
+            "restore::a_key_that_is_deleted_by_hand_is_a_lost_lease",
+        )],
+    )
+    .breaks("A renewal counts only if the claim's key was still there after the keep-alive"),
+    // Late requests
+    Mutant::new(
+        "etcd-late-request",
+        "A release leaves the lease of a request without an answer",
+        RELEASE,
+        "«conn.revoke(lease.id).await?»; claim.settled(lease);",
+        "()",
+        &[Test(
+            FAULTS,
+            "connections::a_request_that_arrives_after_the_release_has_no_effect",
+        )],
+    )
+    .breaks("the release ends that lease, so the request can create nothing later"),
+    // Waiters
+    Mutant::new(
+        "etcd-told-too-early",
+        "A waiter is told although it does not hold the key",
+        FOLLOW,
+        "|| «!self.queue.holds(&name)» {",
+        "false",
+        &[Test(
+            STORE,
+            "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
+        )],
+    ),
+    Mutant::new(
+        "etcd-not-told",
+        "A waiter is not told that it holds the key",
+        FOLLOW,
+        "«*told == own.create» ||",
+        "true",
+        &[Test(
+            STORE,
+            "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
+        )],
+    ),
+    Mutant::new(
+        "etcd-watch-goes-on",
+        "A watch that ended begins again without a new read",
+        FOLLOW,
+        "«is_known = false»;",
+        "()",
+        &[Test(
+            STORE,
+            "waiting::a_watch_that_falls_behind_a_compaction_begins_again",
+        )],
+    ),
+    // Connections and versions
+    Mutant::new(
+        "etcd-old-token",
+        "A token that has become invalid is not replaced",
+        CONN,
+        "«self.config.login.is_some()» && errors::wants_login(status)",
+        "false",
+        &[Test(
+            FAULTS,
+            "login::a_token_that_has_become_invalid_is_replaced",
+        )],
+    ),
+    Mutant::new(
+        "etcd-no-comparison",
+        "A comparison has another revision",
+        CLAIMS,
+        "let create = «self.place.as_ref().map_or(0, |place| place.create)»;",
+        "1",
+        &[Test(
+            STORE,
+            "compare::a_transaction_is_carried_out_only_while_the_lease_is_held",
+        )],
+    ),
+    Mutant::new(
+        "etcd-no-warning",
+        "A version with faults of leases counts as sound",
+        VERSION,
+        "[3, 5, patch] if «patch < 13» =>",
+        "false",
+        &[Test(
+            UNIT,
+            "version::tests::old_versions_are_refused_and_faulty_ones_are_known",
+        )],
+    ),
+];
