@@ -2,7 +2,7 @@
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
-//! before one. [`Proxy`] makes the network in front of one
+//! before one. [`MemcachedServer`] is a memcached. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
@@ -22,6 +22,7 @@ mod cluster;
 mod disk;
 mod eventually;
 mod machine_time;
+mod memcached;
 mod poll;
 mod pool;
 mod port;
@@ -41,6 +42,7 @@ pub use cluster::Cluster;
 pub use disk::Disk;
 pub use eventually::eventually;
 pub use machine_time::machine_time;
+pub use memcached::MemcachedServer;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use pool::Pooled;
 pub use postgres::{PgBouncer, PostgresOptions, PostgresServer};
