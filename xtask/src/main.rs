@@ -8,6 +8,7 @@ mod check;
 mod component;
 mod cost;
 mod crates;
+mod debian;
 mod editor;
 mod evidence;
 mod fuzz;

@@ -3,11 +3,11 @@
 //! They come from Debian's packages, unpacked into `target/tools/postgresql` with those of their libraries that this
 //! machine lacks. Nothing is installed: Debian would start a server of its own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
-use crate::machine::{self, find, output, run};
-use crate::{cargo, packages};
+use crate::machine::{self, find, output};
+use crate::{cargo, debian};
 
 /// The oldest version that dlock works with.
 const OLDEST: u32 = 14;
@@ -27,13 +27,7 @@ pub(crate) fn provide() -> Result<(), String> {
         return Ok(());
     }
     if !is_complete(&folder) {
-        let facts = packages::Facts::gather();
-        let unpacked = if facts.debian && !facts.forbidden {
-            unpack(&folder)
-        } else {
-            Err("no packages of Debian can be got here".to_owned())
-        };
-        if let Err(reason) = unpacked {
+        if let Err(reason) = unpack(&folder) {
             link_to_system(&folder)
                 .map_err(|()| format!("no PostgreSQL found: {reason}; {BY_HAND}"))?;
         }
@@ -90,49 +84,8 @@ fn major(said: &str) -> Option<u32> {
 
 fn unpack(folder: &Path) -> Result<(), String> {
     println!("no PostgreSQL found: unpacking it");
-    let staging = folder.with_extension(format!("new-{}", std::process::id()));
-    remove(&staging);
-    let got = download_and_unpack(&staging).and_then(|()| {
-        remove(folder);
-        fs::rename(&staging, folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
-        // The place is known only now.
-        write_notes(folder)
-    });
-    remove(&staging);
-    got
-}
-
-fn download_and_unpack(staging: &Path) -> Result<(), String> {
-    let wanted = wanted().or_else(|_| {
-        // A bare machine has no lists of packages.
-        packages::update();
-        wanted()
-    })?;
-    let archives = staging.join("archives");
-    fs::create_dir_all(&archives).map_err(|error| format!("`{}`: {error}", archives.display()))?;
-    let names = wanted
-        .iter()
-        .map(|name| format!("'{name}'"))
-        .collect::<Vec<_>>()
-        .join(" ");
-    let script = format!(
-        "cd '{}' && apt-get -q -o Acquire::Retries=3 download {names}",
-        archives.display()
-    );
-    if !run(&["sh", "-c", &script]) {
-        packages::update();
-        if !run(&["sh", "-c", &script]) {
-            return Err("the packages could not be downloaded".to_owned());
-        }
-    }
-    for archive in files_in(&archives) {
-        let archive = archive.display().to_string();
-        if !run(&["dpkg-deb", "-x", &archive, &staging.display().to_string()]) {
-            return Err(format!("`{archive}` could not be unpacked"));
-        }
-    }
-    remove(&archives);
-    Ok(())
+    // The place of the programs is known only when they lie there.
+    debian::unpack(folder, wanted, || write_notes(folder))
 }
 
 /// The packages to unpack: the servers, and those of their libraries that are not installed.
@@ -140,16 +93,9 @@ fn wanted() -> Result<Vec<String>, String> {
     let depends = output("apt-cache", &["depends", "postgresql"]).unwrap_or_default();
     let server = server_in(&depends).ok_or("the lists of packages have no PostgreSQL")?;
     let client = server.replace("postgresql-", "postgresql-client-");
-    let simulated = [
-        "-s",
-        "install",
-        "--no-install-recommends",
-        &server,
-        "pgbouncer",
-    ];
-    let simulated = output("apt-get", &simulated).unwrap_or_default();
+    let installed = debian::would_install(&[&server, "pgbouncer"]);
     let mut all = vec![server, client, "pgbouncer".to_owned()];
-    all.extend(libraries_in(&simulated));
+    all.extend(installed.into_iter().filter(|it| is_library(it)));
     Ok(all)
 }
 
@@ -163,32 +109,19 @@ fn server_in(depends: &str) -> Option<String> {
     Some(found.to_owned())
 }
 
-/// The libraries that would be installed. That of the compiler for queries is large and never used.
-fn libraries_in(simulated: &str) -> impl Iterator<Item = String> {
-    let names = simulated
-        .lines()
-        .filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next());
-    let libraries = names.filter(|name| {
-        name.starts_with("lib")
-            && !["libllvm", "libz3", "libpq-dev"]
-                .iter()
-                .any(|other| name.starts_with(other))
-            && !name.ends_with("-perl")
-    });
-    libraries.map(str::to_owned)
+/// `true` for a library to unpack. That of the compiler for queries is large and never used.
+fn is_library(package: &str) -> bool {
+    let unused = ["libllvm", "libz3", "libpq-dev"];
+    package.starts_with("lib")
+        && !unused.iter().any(|other| package.starts_with(other))
+        && !package.ends_with("-perl")
 }
 
 /// Puts links to the programs and the note of the libraries where the tests look.
 fn write_notes(folder: &Path) -> Result<(), String> {
     let programs =
         newest(&folder.join("usr/lib/postgresql")).ok_or("no PostgreSQL is in the packages")?;
-    let libraries: Vec<_> = ["usr/lib", "lib"]
-        .iter()
-        .flat_map(|below| files_in(&folder.join(below)))
-        .filter(|it| it.is_dir() && it.display().to_string().contains("linux-gnu"))
-        .collect();
-    let libraries = env::join_paths(libraries).map_err(|error| error.to_string())?;
-    write(folder, &programs, &libraries.to_string_lossy())
+    write(folder, &programs, &debian::library_path(folder)?)
 }
 
 /// Uses what is installed.
@@ -214,23 +147,13 @@ fn write(folder: &Path, programs: &Path, libraries: &str) -> Result<(), String> 
 
 /// The directory with the programs of the newest version.
 fn newest(versions: &Path) -> Option<PathBuf> {
-    let all = files_in(versions)
+    let all = debian::files_in(versions)
         .into_iter()
         .map(|version| version.join("bin"));
     let number =
         |path: &PathBuf| -> Option<u32> { path.parent()?.file_name()?.to_str()?.parse().ok() };
     all.filter(|path| path.join("postgres").is_file())
         .max_by_key(number)
-}
-
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let read = fs::read_dir(folder);
-    read.map(|all| all.filter_map(|entry| Some(entry.ok()?.path())).collect())
-        .unwrap_or_default()
-}
-
-fn remove(folder: &Path) {
-    fs::remove_dir_all(folder).ok();
 }
 
 #[cfg(test)]
@@ -246,12 +169,14 @@ mod tests {
 
     #[test]
     fn only_missing_libraries_are_unpacked() {
-        let said = "Inst libc-ares2 (1.18.1-3 Debian:12 [amd64])\n\
-                    Inst libllvm14 (1:14.0.6-12 Debian:12 [amd64])\n\
-                    Inst libjson-perl (4 Debian:12 [all])\n\
-                    Inst postgresql-common (248 Debian:12 [all])\n\
-                    Conf libc-ares2 (1.18.1-3 Debian:12 [amd64])\n";
-        assert_eq!(libraries_in(said).collect::<Vec<_>>(), ["libc-ares2"]);
+        let said = [
+            "libc-ares2",
+            "libllvm14",
+            "libjson-perl",
+            "postgresql-common",
+        ];
+        let libraries: Vec<_> = said.into_iter().filter(|it| is_library(it)).collect();
+        assert_eq!(libraries, ["libc-ares2"]);
     }
 
     #[test]

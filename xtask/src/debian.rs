@@ -1,0 +1,114 @@
+//! Unpacks packages of Debian into a folder, with those of their libraries that this machine lacks.
+//!
+//! Nothing is installed: Debian would start the servers in the packages.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use crate::machine::{output, run};
+use crate::packages;
+
+/// Unpacks packages into `folder`, in place of what is there. `finish` writes notes into it when its place is known.
+pub(crate) fn unpack(
+    folder: &Path,
+    wanted: impl Fn() -> Result<Vec<String>, String>,
+    finish: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let facts = packages::Facts::gather();
+    if !facts.debian || facts.forbidden {
+        return Err("no packages of Debian can be got here".to_owned());
+    }
+    let staging = folder.with_extension(format!("new-{}", std::process::id()));
+    remove(&staging);
+    let got = download_and_unpack(&staging, wanted).and_then(|()| {
+        remove(folder);
+        fs::rename(&staging, folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
+        finish()
+    });
+    remove(&staging);
+    got
+}
+
+fn download_and_unpack(
+    staging: &Path,
+    wanted: impl Fn() -> Result<Vec<String>, String>,
+) -> Result<(), String> {
+    let wanted = wanted().or_else(|_| {
+        // A bare machine has no lists of packages.
+        packages::update();
+        wanted()
+    })?;
+    let archives = staging.join("archives");
+    fs::create_dir_all(&archives).map_err(|error| format!("`{}`: {error}", archives.display()))?;
+    let names = wanted
+        .iter()
+        .map(|name| format!("'{name}'"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let script = format!(
+        "cd '{}' && apt-get -q -o Acquire::Retries=3 download {names}",
+        archives.display()
+    );
+    if !run(&["sh", "-c", &script]) {
+        packages::update();
+        if !run(&["sh", "-c", &script]) {
+            return Err("the packages could not be downloaded".to_owned());
+        }
+    }
+    for archive in files_in(&archives) {
+        let archive = archive.display().to_string();
+        if !run(&["dpkg-deb", "-x", &archive, &staging.display().to_string()]) {
+            return Err(format!("`{archive}` could not be unpacked"));
+        }
+    }
+    remove(&archives);
+    Ok(())
+}
+
+/// The packages that an installation of these would install, themselves among them. None if the lists of packages do
+/// not have them.
+pub(crate) fn would_install(packages: &[&str]) -> Vec<String> {
+    let simulated = [&["-s", "install", "--no-install-recommends"], packages].concat();
+    installed_in(&output("apt-get", &simulated).unwrap_or_default())
+}
+
+fn installed_in(simulated: &str) -> Vec<String> {
+    let names = simulated
+        .lines()
+        .filter_map(|line| line.strip_prefix("Inst ")?.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+/// The directories of an unpacked folder in which its libraries lie, as `LD_LIBRARY_PATH` names them.
+pub(crate) fn library_path(folder: &Path) -> Result<String, String> {
+    let libraries: Vec<_> = ["usr/lib", "lib"]
+        .iter()
+        .flat_map(|below| files_in(&folder.join(below)))
+        .filter(|it| it.is_dir() && it.display().to_string().contains("linux-gnu"))
+        .collect();
+    let libraries = env::join_paths(libraries).map_err(|error| error.to_string())?;
+    Ok(libraries.to_string_lossy().into_owned())
+}
+
+pub(crate) fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let read = fs::read_dir(folder);
+    read.map(|all| all.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default()
+}
+
+fn remove(folder: &Path) {
+    fs::remove_dir_all(folder).ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simulated_installation_names_its_packages() {
+        let said = "Inst libc-ares2 (1.18.1-3 Debian:12 [amd64])\n\
+                    Inst postgresql-common (248 Debian:12 [all])\n\
+                    Conf libc-ares2 (1.18.1-3 Debian:12 [amd64])\n";
+        assert_eq!(installed_in(said), ["libc-ares2", "postgresql-common"]);
+    }
+}
