@@ -14,7 +14,7 @@ use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{api, book, cargo, editor, links, postgres, server, supply, tools, words};
+use crate::{api, book, cargo, editor, links, memcached, postgres, server, supply, tools, words};
 
 /// The steps that mostly compile, and the examples of the documentation.
 const BESIDE: [Step; 5] = [
@@ -182,6 +182,7 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             server::provide()?;
             tools::provide()?;
             postgres::provide()?;
+            memcached::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,

@@ -17,6 +17,7 @@ mod gate;
 mod imports;
 mod links;
 mod machine;
+mod memcached;
 mod msrv;
 mod mutants;
 mod package;
