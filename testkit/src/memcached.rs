@@ -49,6 +49,12 @@ impl MemcachedServer {
         format!("memcached://127.0.0.1:{}", self.port)
     }
 
+    /// The port on 127.0.0.1; [`restart`](Self::restart) keeps it.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Kills the server, which forgets everything.
     pub fn kill(&self) {
         self.process().kill();

@@ -4,12 +4,18 @@ use std::{fs, process::Command, time::Duration};
 
 use custom_store::{Memcached, MemcachedStore};
 use dlock::{
-    ConnectError, LockError, LockManager, StoreErrorKind,
-    store::{StoreOptions, StoreScheme},
+    ConnectError, LockError, LockKey, LockManager, StoreErrorKind,
+    store::{
+        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
+        RenewRequest, Renewal, StoreOptions, StoreScheme,
+    },
+    testing::SystemRandom,
 };
 use dlock_conformance::{Level, Suite};
-use dlock_testkit::{MemcachedServer, Worker, eventually};
+use dlock_testkit::{MemcachedServer, Proxy, Worker, eventually};
+use futures_util::future::join_all;
 use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -31,6 +37,31 @@ async fn it_is_a_minimal_store() {
     let server = MemcachedServer::start().await;
     let suite = Suite::new(Level::Minimal).limit(LIMIT);
     suite.run(&store(&server)).await.assert();
+}
+
+#[tokio::test]
+async fn a_lease_lasts_for_its_ttl_whenever_it_begins_between_two_ticks_of_the_server() {
+    let server = MemcachedServer::start().await;
+    let store = &store(&server);
+    let ttl = Duration::from_secs(1);
+    let lease = async |part: u32| {
+        sleep(ttl * part / 10).await;
+        let key = LockKey::new(format!("part:{part}")).unwrap();
+        let [holder, next] = [1, 2].map(|it| OwnerId::new(ClientId::new(&SystemRandom), it));
+        let asked = Instant::now();
+        let held = store.acquire(AcquireRequest::new(&key, holder, ttl)).await;
+        assert!(
+            matches!(held, Ok(AcquireOutcome::Granted { .. })),
+            "{held:?}"
+        );
+        eventually(LIMIT, "the lease has ended", async || {
+            let asked = store.acquire(AcquireRequest::new(&key, next, ttl)).await;
+            matches!(asked, Ok(AcquireOutcome::Granted { .. }))
+        })
+        .await;
+        assert!(asked.elapsed() >= ttl, "part {part}: {:?}", asked.elapsed());
+    };
+    join_all((0..10).map(lease)).await;
 }
 
 #[tokio::test]
@@ -59,6 +90,91 @@ async fn two_processes_are_never_in_at_the_same_time() {
     let count = fs::read_to_string(shared.path().join("count")).unwrap();
     assert_eq!(count, "10");
     assert!(!shared.path().join("here").exists());
+}
+
+/// A request whose first answer is held back until its lease has ended and another owner holds the key.
+struct Late {
+    server: MemcachedServer,
+    proxy: Proxy,
+    late: MemcachedStore,
+    other: MemcachedStore,
+    key: LockKey,
+    owners: [OwnerId; 2],
+}
+
+impl Late {
+    async fn start() -> Self {
+        let server = MemcachedServer::start().await;
+        let proxy = Proxy::start(server.port());
+        let mut options = StoreOptions::default();
+        options.response_timeout = LIMIT;
+        let url = format!("memcached://127.0.0.1:{}", proxy.port());
+        Self {
+            late: Memcached.open(&url, &options).expect("the URL is right"),
+            other: store(&server),
+            key: LockKey::new("order:42").unwrap(),
+            owners: [1, 2].map(|number| OwnerId::new(ClientId::new(&SystemRandom), number)),
+            server,
+            proxy,
+        }
+    }
+
+    fn ask(&self, owner: usize, ttl: Duration) -> AcquireRequest<'_> {
+        AcquireRequest::new(&self.key, self.owners[owner], ttl)
+    }
+
+    async fn acquire(&self) {
+        let asked = self.late.acquire(self.ask(0, Duration::from_millis(100)));
+        assert!(matches!(asked.await, Ok(AcquireOutcome::Granted { .. })));
+    }
+
+    async fn take_over(&self) {
+        eventually(LIMIT, "the other owner has the key", async || {
+            let asked = self.other.acquire(self.ask(1, LIMIT));
+            matches!(asked.await, Ok(AcquireOutcome::Granted { .. }))
+        })
+        .await;
+        self.proxy.thaw();
+    }
+
+    async fn end(self) {
+        let renewal = RenewRequest::new(&self.key, self.owners[1], LIMIT);
+        let renewed = self.other.renew_one(renewal).await;
+        assert_eq!(renewed, Ok(Renewal::Renewed), "the other owner has the key");
+        drop(self.server);
+    }
+}
+
+#[tokio::test]
+async fn a_late_acquire_gets_no_key_of_another_owner() {
+    let late = Late::start().await;
+    late.proxy.hold_replies();
+    let ask = late.ask(0, Duration::from_millis(100));
+    let (asked, ()) = tokio::join!(late.late.acquire(ask), late.take_over());
+    assert!(matches!(asked, Ok(AcquireOutcome::Busy(_))), "{asked:?}");
+    late.end().await;
+}
+
+#[tokio::test]
+async fn a_late_renewal_prolongs_no_lease_of_another_owner() {
+    let late = Late::start().await;
+    late.acquire().await;
+    late.proxy.hold_replies();
+    let renewal = RenewRequest::new(&late.key, late.owners[0], LIMIT);
+    let (renewed, ()) = tokio::join!(late.late.renew_one(renewal), late.take_over());
+    assert_eq!(renewed, Ok(Renewal::NotOwner));
+    late.end().await;
+}
+
+#[tokio::test]
+async fn a_late_release_deletes_no_lock_of_another_owner() {
+    let late = Late::start().await;
+    late.acquire().await;
+    late.proxy.hold_replies();
+    let release = ReleaseRequest::new(&late.key, late.owners[0]);
+    let (released, ()) = tokio::join!(late.late.release(release), late.take_over());
+    assert_eq!(released, Ok(Released::WasGone));
+    late.end().await;
 }
 
 #[tokio::test]
