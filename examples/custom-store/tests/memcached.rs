@@ -96,7 +96,7 @@ async fn two_processes_are_never_in_at_the_same_time() {
 struct Late {
     server: MemcachedServer,
     proxy: Proxy,
-    late: MemcachedStore,
+    slow: MemcachedStore,
     other: MemcachedStore,
     key: LockKey,
     owners: [OwnerId; 2],
@@ -110,9 +110,9 @@ impl Late {
         options.response_timeout = LIMIT;
         let url = format!("memcached://127.0.0.1:{}", proxy.port());
         Self {
-            late: Memcached.open(&url, &options).expect("the URL is right"),
+            slow: Memcached.open(&url, &options).expect("the URL is right"),
             other: store(&server),
-            key: LockKey::new("order:42").unwrap(),
+            key: LockKey::new("order:42").expect("it is plain"),
             owners: [1, 2].map(|number| OwnerId::new(ClientId::new(&SystemRandom), number)),
             server,
             proxy,
@@ -124,7 +124,7 @@ impl Late {
     }
 
     async fn acquire(&self) {
-        let asked = self.late.acquire(self.ask(0, Duration::from_millis(100)));
+        let asked = self.slow.acquire(self.ask(0, Duration::from_millis(100)));
         assert!(matches!(asked.await, Ok(AcquireOutcome::Granted { .. })));
     }
 
@@ -150,7 +150,7 @@ async fn a_late_acquire_gets_no_key_of_another_owner() {
     let late = Late::start().await;
     late.proxy.hold_replies();
     let ask = late.ask(0, Duration::from_millis(100));
-    let (asked, ()) = tokio::join!(late.late.acquire(ask), late.take_over());
+    let (asked, ()) = tokio::join!(late.slow.acquire(ask), late.take_over());
     assert!(matches!(asked, Ok(AcquireOutcome::Busy(_))), "{asked:?}");
     late.end().await;
 }
@@ -161,7 +161,7 @@ async fn a_late_renewal_prolongs_no_lease_of_another_owner() {
     late.acquire().await;
     late.proxy.hold_replies();
     let renewal = RenewRequest::new(&late.key, late.owners[0], LIMIT);
-    let (renewed, ()) = tokio::join!(late.late.renew_one(renewal), late.take_over());
+    let (renewed, ()) = tokio::join!(late.slow.renew_one(renewal), late.take_over());
     assert_eq!(renewed, Ok(Renewal::NotOwner));
     late.end().await;
 }
@@ -172,7 +172,7 @@ async fn a_late_release_deletes_no_lock_of_another_owner() {
     late.acquire().await;
     late.proxy.hold_replies();
     let release = ReleaseRequest::new(&late.key, late.owners[0]);
-    let (released, ()) = tokio::join!(late.late.release(release), late.take_over());
+    let (released, ()) = tokio::join!(late.slow.release(release), late.take_over());
     assert_eq!(released, Ok(Released::WasGone));
     late.end().await;
 }
