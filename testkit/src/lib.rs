@@ -2,7 +2,7 @@
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
-//! before one. [`MemcachedServer`] is a memcached. [`Proxy`] makes the network in front of one
+//! before one. [`MemcachedServer`] is a memcached, [`ZooKeepers`] an ensemble. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
@@ -36,6 +36,7 @@ mod server;
 mod tls;
 mod tls_sentinel;
 mod within;
+mod zookeeper;
 
 pub use clock::WallClock;
 pub use cluster::Cluster;
@@ -54,3 +55,4 @@ pub use server::{RedisServer, patient};
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
 pub use within::within;
+pub use zookeeper::ZooKeepers;

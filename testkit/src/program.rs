@@ -108,6 +108,32 @@ pub(crate) fn memcached_libraries() -> OsString {
     read.unwrap_or_default().trim().into()
 }
 
+/// The directory with ZooKeeper and its libraries: `DLOCK_ZOOKEEPER`, or what `cargo xtask test` gets.
+pub(crate) fn zookeeper() -> PathBuf {
+    let ours = || {
+        Some(
+            tool_at("zookeeper/usr/share/java/zookeeper.jar")?
+                .parent()?
+                .to_path_buf(),
+        )
+    };
+    named("DLOCK_ZOOKEEPER").or_else(ours).unwrap_or_else(|| {
+        panic!(
+            "these tests need ZooKeeper: `cargo xtask test server` gets it, or name the directory with \
+             zookeeper.jar and its libraries in DLOCK_ZOOKEEPER"
+        )
+    })
+}
+
+/// `DLOCK_JAVA`, or the one in the `PATH`.
+pub(crate) fn java() -> PathBuf {
+    named("DLOCK_JAVA")
+        .or_else(|| find("java"))
+        .unwrap_or_else(|| {
+            panic!("these tests need Java: install it, or name its program in DLOCK_JAVA")
+        })
+}
+
 /// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
 /// `cargo xtask test` gets for it.
 #[must_use]

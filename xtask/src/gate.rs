@@ -14,7 +14,9 @@ use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{api, book, cargo, editor, links, memcached, postgres, server, supply, tools, words};
+use crate::{
+    api, book, cargo, editor, links, memcached, postgres, server, supply, tools, words, zookeeper,
+};
 
 /// The steps that mostly compile, and the examples of the documentation.
 const BESIDE: [Step; 5] = [
@@ -26,12 +28,13 @@ const BESIDE: [Step; 5] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
     "dlock",
     "dlock_conformance",
     "dlock_macros",
     "dlock_postgres",
     "dlock_runtime",
+    "dlock_zookeeper",
 ];
 
 enum Done {
@@ -183,6 +186,7 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             tools::provide()?;
             postgres::provide()?;
             memcached::provide()?;
+            zookeeper::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,

@@ -31,6 +31,7 @@ mod tools;
 mod words;
 #[cfg(test)]
 mod workflow;
+mod zookeeper;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
