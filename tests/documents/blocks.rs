@@ -51,6 +51,7 @@ fn in_rust_are_tests_of_the_documentation() {
         ("dlock-conformance/src/lib.rs", "dlock-conformance/"),
         ("dlock-postgres/src/lib.rs", "dlock-postgres/"),
         ("dlock-sqlx/src/lib.rs", "dlock-sqlx/"),
+        ("dlock-zookeeper/src/lib.rs", "dlock-zookeeper/"),
     ];
     let libraries = libraries.map(|(it, up)| (fs::read_to_string(root().join(it)).unwrap(), up));
     let mut faults = Vec::new();

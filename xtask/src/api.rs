@@ -34,7 +34,7 @@ struct Library {
     name: &'static str,
 }
 
-const LIBRARIES: [Library; 5] = [
+const LIBRARIES: [Library; 6] = [
     Library {
         package: "dlock-rs",
         name: "dlock",
@@ -54,6 +54,10 @@ const LIBRARIES: [Library; 5] = [
     Library {
         package: "dlock-postgres",
         name: "dlock_postgres",
+    },
+    Library {
+        package: "dlock-zookeeper",
+        name: "dlock_zookeeper",
     },
 ];
 

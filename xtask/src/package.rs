@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_packages_are_published() {
+    fn seven_packages_are_published() {
         let packages = published().expect("cargo describes the workspace");
         let mut names: Vec<_> = packages.iter().map(|it| it.name.as_str()).collect();
         names.sort_unstable();
@@ -227,7 +227,8 @@ mod tests {
                 "dlock-macros",
                 "dlock-postgres",
                 "dlock-rs",
-                "dlock-runtime"
+                "dlock-runtime",
+                "dlock-zookeeper"
             ]
         );
     }
@@ -240,6 +241,7 @@ mod tests {
             "dlock-macros",
             "dlock-postgres",
             "dlock-runtime",
+            "dlock-zookeeper",
         ] {
             check_licences(&cargo::root().join(folder)).expect("the links to the licences work");
         }

@@ -16,7 +16,7 @@ use crate::cargo;
 use rules::{Kind, Rules};
 
 /// Documents of users and contributors.
-const DOCUMENTS: [&str; 11] = [
+const DOCUMENTS: [&str; 12] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -28,16 +28,18 @@ const DOCUMENTS: [&str; 11] = [
     "dlock-postgres/README.md",
     "dlock-runtime/README.md",
     "dlock-sqlx/README.md",
+    "dlock-zookeeper/README.md",
 ];
 
 /// Packages whose documentation, errors and output users read.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "dlock-cli/src",
     "dlock-conformance/src",
     "dlock-macros/src",
     "dlock-postgres/src",
     "dlock-runtime/src",
     "dlock-sqlx/src",
+    "dlock-zookeeper/src",
     "src",
 ];
 
