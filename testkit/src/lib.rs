@@ -2,7 +2,8 @@
 //!
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
-//! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them. [`Proxy`] makes the network in front of one
+//! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them, [`MemcachedServer`] a memcached, and
+//! [`ZooKeepers`] an ensemble of ZooKeeper. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
@@ -23,6 +24,7 @@ mod disk;
 mod etcd;
 mod eventually;
 mod machine_time;
+mod memcached;
 mod poll;
 mod pool;
 mod port;
@@ -36,6 +38,7 @@ mod server;
 mod tls;
 mod tls_sentinel;
 mod within;
+mod zookeeper;
 
 pub use clock::WallClock;
 pub use cluster::Cluster;
@@ -43,6 +46,7 @@ pub use disk::Disk;
 pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdOptions, EtcdServer};
 pub use eventually::eventually;
 pub use machine_time::machine_time;
+pub use memcached::MemcachedServer;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use pool::Pooled;
 pub use postgres::{PgBouncer, PostgresOptions, PostgresServer};
@@ -54,3 +58,4 @@ pub use server::{RedisServer, patient};
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
 pub use within::within;
+pub use zookeeper::ZooKeepers;

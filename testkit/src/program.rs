@@ -110,6 +110,51 @@ pub(crate) fn etcd(make: EtcdMake) -> PathBuf {
     })
 }
 
+/// `DLOCK_MEMCACHED`, or the one that `cargo xtask test` gets, or the one in the `PATH`.
+pub(crate) fn memcached() -> PathBuf {
+    let ours = || tool_at("memcached/usr/bin/memcached");
+    let found = named("DLOCK_MEMCACHED").or_else(ours);
+    found.or_else(|| find("memcached")).unwrap_or_else(|| {
+        panic!(
+            "these tests need memcached: `cargo xtask test server` gets it, or name its program in \
+             DLOCK_MEMCACHED"
+        )
+    })
+}
+
+/// The libraries that were unpacked beside memcached, because this machine has none of its own.
+pub(crate) fn memcached_libraries() -> OsString {
+    let lists = tool_at("memcached/libraries");
+    let read = lists.and_then(|list| std::fs::read_to_string(list).ok());
+    read.unwrap_or_default().trim().into()
+}
+
+/// The directory with ZooKeeper and its libraries: `DLOCK_ZOOKEEPER`, or what `cargo xtask test` gets.
+pub(crate) fn zookeeper() -> PathBuf {
+    let ours = || {
+        Some(
+            tool_at("zookeeper/usr/share/java/zookeeper.jar")?
+                .parent()?
+                .to_path_buf(),
+        )
+    };
+    named("DLOCK_ZOOKEEPER").or_else(ours).unwrap_or_else(|| {
+        panic!(
+            "these tests need ZooKeeper: `cargo xtask test server` gets it, or name the directory with \
+             zookeeper.jar and its libraries in DLOCK_ZOOKEEPER"
+        )
+    })
+}
+
+/// `DLOCK_JAVA`, or the one in the `PATH`.
+pub(crate) fn java() -> PathBuf {
+    named("DLOCK_JAVA")
+        .or_else(|| find("java"))
+        .unwrap_or_else(|| {
+            panic!("these tests need Java: install it, or name its program in DLOCK_JAVA")
+        })
+}
+
 /// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
 /// `cargo xtask test` gets for it.
 #[must_use]

@@ -52,6 +52,7 @@ fn in_rust_are_tests_of_the_documentation() {
         ("dlock-etcd/src/lib.rs", "dlock-etcd/"),
         ("dlock-postgres/src/lib.rs", "dlock-postgres/"),
         ("dlock-sqlx/src/lib.rs", "dlock-sqlx/"),
+        ("dlock-zookeeper/src/lib.rs", "dlock-zookeeper/"),
     ];
     let libraries = libraries.map(|(it, up)| (fs::read_to_string(root().join(it)).unwrap(), up));
     let mut faults = Vec::new();

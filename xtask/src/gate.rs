@@ -14,7 +14,10 @@ use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::Times;
-use crate::{api, book, cargo, editor, etcd, links, postgres, server, supply, tools, words};
+use crate::{
+    api, book, cargo, editor, etcd, links, memcached, postgres, server, supply, tools, words,
+    zookeeper,
+};
 
 /// The steps that mostly compile, and the examples of the documentation.
 const BESIDE: [Step; 5] = [
@@ -183,6 +186,8 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
             tools::provide()?;
             postgres::provide()?;
             etcd::provide()?;
+            memcached::provide()?;
+            zookeeper::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,

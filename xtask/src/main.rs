@@ -18,6 +18,7 @@ mod gate;
 mod imports;
 mod links;
 mod machine;
+mod memcached;
 mod msrv;
 mod mutants;
 mod package;
@@ -31,6 +32,7 @@ mod tools;
 mod words;
 #[cfg(test)]
 mod workflow;
+mod zookeeper;
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ use crate::cargo;
 use rules::{Kind, Rules};
 
 /// Documents of users and contributors.
-const DOCUMENTS: [&str; 12] = [
+const DOCUMENTS: [&str; 13] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -29,10 +29,11 @@ const DOCUMENTS: [&str; 12] = [
     "dlock-postgres/README.md",
     "dlock-runtime/README.md",
     "dlock-sqlx/README.md",
+    "dlock-zookeeper/README.md",
 ];
 
 /// Packages whose documentation, errors and output users read.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "dlock-cli/src",
     "dlock-conformance/src",
     "dlock-etcd/src",
@@ -40,6 +41,7 @@ const SOURCES: [&str; 8] = [
     "dlock-postgres/src",
     "dlock-runtime/src",
     "dlock-sqlx/src",
+    "dlock-zookeeper/src",
     "src",
 ];
 

@@ -6,7 +6,7 @@ mod expiring;
 mod timestamps;
 
 pub use self::{
-    expiring::{Expiring, Flaw},
+    expiring::{Expiring, Flaw, Release},
     timestamps::Timestamps,
 };
 use crate::check::Check;

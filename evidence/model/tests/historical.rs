@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use dlock_model::{
     check::{Check, Effort, Expected, run_all},
-    historical::{Expiring, Timestamps, checks},
+    historical::{Expiring, Release, Timestamps, checks},
 };
 use stateright::Model;
 
@@ -15,8 +15,8 @@ fn every_flaw_is_found_and_without_it_the_protocol_holds() {
         let all = checks.iter();
         all.filter(|check| is_meant(&check.expected)).count()
     };
-    assert_eq!(count(|it| matches!(it, Expected::Fails { .. })), 8);
-    assert_eq!(count(|it| matches!(it, Expected::Holds { .. })), 2);
+    assert_eq!(count(|it| matches!(it, Expected::Fails { .. })), 12);
+    assert_eq!(count(|it| matches!(it, Expected::Holds { .. })), 4);
     let faults = run_all(&checks, Effort::default(), false);
     assert!(faults.is_empty(), "{faults:#?}");
 }
@@ -48,6 +48,7 @@ fn the_checker_leaves_no_state_out() {
     let expiring = Expiring {
         clients: 3,
         flaw: None,
+        release: Release::Script,
     };
     for threads in [1, 2] {
         let effort = Effort {
@@ -93,6 +94,28 @@ fn a_deletion_that_comes_late_takes_the_next_ones_lock() {
         "Answer(2)",
     ];
     assert_eq!(steps("SET NX PX, any DEL"), expected);
+}
+
+#[test]
+fn without_watch_the_lock_changes_hands_between_the_comparison_and_the_deletion() {
+    let expected = [
+        "Ask(0)",
+        "Serve(0)",
+        "Answer(0)",
+        "Leave(0)",
+        "Compare(0)",
+        "Tick",
+        "Ask(1)",
+        "Ask(2)",
+        "Tick",
+        "Tick",
+        "Serve(1)",
+        "Delete(0)",
+        "Answer(1)",
+        "Serve(2)",
+        "Answer(2)",
+    ];
+    assert_eq!(steps("SET NX PX, MULTI, DEL, EXEC without WATCH"), expected);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! A request is sent, carried out and answered in three steps, with any time between them. All times
 //! are what is left of them or what has passed, so there is no end of time.
 
+mod checks;
+
 use stateright::{Model, Property};
 
-use crate::check::Check;
+pub(super) use self::checks::checks;
 
 /// The TTL that a client asks of a server, in ticks.
 const TTL: u8 = 3;
@@ -18,6 +20,20 @@ pub struct Expiring {
     pub clients: usize,
     /// How the protocol differs from the right one.
     pub flaw: Option<Flaw>,
+    /// How a client deletes its lock.
+    pub release: Release,
+}
+
+/// The commands by which a client deletes its own lock, and no other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// A script compares and deletes.
+    Script,
+    /// `WATCH`, `GET`, and if the lock is its own `MULTI`, `DEL`, `EXEC`. A client whose connection breaks begins again.
+    Watch {
+        /// A watched key that has expired aborts the transaction, as it does since Redis 6.0.9.
+        expiry_aborts: bool,
+    },
 }
 
 /// The mistake.
@@ -33,6 +49,14 @@ pub enum Flaw {
     CountsFromTheAnswer,
     /// A client that asks again and finds its own lock counts from then, but the TTL has gone on.
     FindsItsOwnAsItWas,
+    /// `GET`, `MULTI`, `DEL`, `EXEC`, without `WATCH`.
+    WatchesNothing,
+    /// `WATCH`, `MULTI`, `DEL`, `EXEC`, without `GET`.
+    WatchesAnybodys,
+    /// `GET`, and only then `WATCH`.
+    WatchesTooLate,
+    /// A client whose connection breaks after `GET` sends `MULTI`, `DEL`, `EXEC` over the next one.
+    ExecutesElsewhere,
 }
 
 /// A lock at the server, and what the clients do.
@@ -41,6 +65,16 @@ pub struct State {
     /// The owner, and what is left of the TTL if there is one.
     lock: Option<(u8, Option<u8>)>,
     clients: [Phase; MOST],
+    watches: [Watch; MOST],
+}
+
+/// What the server knows of a connection's `WATCH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Watch {
+    No,
+    Clean,
+    /// The lock has changed since.
+    Touched,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +88,8 @@ enum Phase {
     Bare,
     /// Believes in the lock for so long.
     Holding(u8),
+    /// Is about to watch the lock.
+    Watching,
     /// Is about to see whose lock it is.
     Comparing,
     /// The deletion is under way.
@@ -77,8 +113,12 @@ pub enum Action {
     Expire(usize),
     /// The client ends its section.
     Leave(usize),
+    /// The client watches the lock.
+    Watch(usize),
     /// The client asks whose lock it is.
     Compare(usize),
+    /// The connection breaks on which the client watches, and the client has another one.
+    Reconnect(usize),
     /// The server deletes the lock.
     Delete(usize),
     /// The client is no more.
@@ -100,12 +140,12 @@ impl Expiring {
         let ttl = (!self.has(Flaw::ExpiresLater)).then_some(TTL);
         let phase = match state.lock {
             None => {
-                state.lock = Some((owner, ttl));
+                state.set(Some((owner, ttl)));
                 Phase::Granted(age)
             }
             Some((holder, _)) if holder == owner => {
                 if !self.has(Flaw::FindsItsOwnAsItWas) {
-                    state.lock = Some((owner, ttl));
+                    state.set(Some((owner, ttl)));
                 }
                 Phase::Granted(age)
             }
@@ -123,14 +163,52 @@ impl Expiring {
             Phase::Holding(TTL - age)
         }
     }
+
+    fn leaves(&self) -> Phase {
+        match (self.release, self.flaw) {
+            (_, Some(Flaw::ComparesThenDeletes | Flaw::WatchesNothing | Flaw::WatchesTooLate)) => {
+                Phase::Comparing
+            }
+            (Release::Watch { .. }, _) => Phase::Watching,
+            (Release::Script, _) => Phase::Deleting,
+        }
+    }
+
+    /// Whether the server carries out the deletion that a client has sent.
+    fn deletes(&self, state: &State, client: usize) -> bool {
+        match self.release {
+            Release::Watch { .. } => state.watches[client] != Watch::Touched,
+            Release::Script => {
+                let looks =
+                    !self.has(Flaw::DeletesAnybodys) && !self.has(Flaw::ComparesThenDeletes);
+                state.is_owner(client) || !looks
+            }
+        }
+    }
+}
+
+impl State {
+    fn is_owner(&self, client: usize) -> bool {
+        self.lock.is_some_and(|(owner, _)| owner == number(client))
+    }
+
+    /// A command changes the lock.
+    fn set(&mut self, lock: Option<(u8, Option<u8>)>) {
+        self.lock = lock;
+        self.touch();
+    }
+
+    fn touch(&mut self) {
+        for watch in &mut self.watches {
+            if *watch == Watch::Clean {
+                *watch = Watch::Touched;
+            }
+        }
+    }
 }
 
 fn number(client: usize) -> u8 {
     u8::try_from(client).expect("there are few clients")
-}
-
-fn deleted(state: &mut State) {
-    state.lock = None;
 }
 
 impl Model for Expiring {
@@ -141,6 +219,7 @@ impl Model for Expiring {
         vec![State {
             lock: None,
             clients: [Phase::Idle; MOST],
+            watches: [Watch::No; MOST],
         }]
     }
 
@@ -154,9 +233,13 @@ impl Model for Expiring {
                 }
                 Phase::Bare => actions.push(Action::Expire(client)),
                 Phase::Holding(_) => actions.push(Action::Leave(client)),
+                Phase::Watching => actions.push(Action::Watch(client)),
                 Phase::Comparing => actions.push(Action::Compare(client)),
                 Phase::Deleting => actions.push(Action::Delete(client)),
                 Phase::Done | Phase::Dead => continue,
+            }
+            if state.watches[client] != Watch::No {
+                actions.push(Action::Reconnect(client));
             }
             actions.push(Action::Die(client));
         }
@@ -181,28 +264,35 @@ impl Model for Expiring {
             }
             Action::LoseAnswer(client) => next.clients[client] = Phase::Idle,
             Action::Expire(client) => {
-                if state.lock.is_some_and(|(owner, _)| owner == number(client)) {
-                    next.lock = Some((number(client), Some(TTL)));
+                if state.is_owner(client) {
+                    next.set(Some((number(client), Some(TTL))));
                 }
                 next.clients[client] = Phase::Holding(TTL);
             }
-            Action::Leave(client) => {
-                next.clients[client] = if self.has(Flaw::ComparesThenDeletes) {
-                    Phase::Comparing
-                } else {
-                    Phase::Deleting
+            Action::Leave(client) => next.clients[client] = self.leaves(),
+            Action::Watch(client) => {
+                next.watches[client] = Watch::Clean;
+                next.clients[client] = match self.flaw {
+                    Some(Flaw::WatchesTooLate | Flaw::WatchesAnybodys) => Phase::Deleting,
+                    _ => Phase::Comparing,
                 };
             }
             Action::Compare(client) => {
-                let is_own = state.lock.is_some_and(|(owner, _)| owner == number(client));
-                next.clients[client] = if is_own { Phase::Deleting } else { Phase::Done };
+                next.clients[client] = match state.is_owner(client) {
+                    true if self.has(Flaw::WatchesTooLate) => Phase::Watching,
+                    true => Phase::Deleting,
+                    false => Phase::Done,
+                };
+            }
+            Action::Reconnect(client) => {
+                next.watches[client] = Watch::No;
+                if !self.has(Flaw::ExecutesElsewhere) {
+                    next.clients[client] = self.leaves();
+                }
             }
             Action::Delete(client) => {
-                let is_own = state.lock.is_some_and(|(owner, _)| owner == number(client));
-                let looks =
-                    !self.has(Flaw::DeletesAnybodys) && !self.has(Flaw::ComparesThenDeletes);
-                if is_own || !looks {
-                    deleted(&mut next);
+                if self.deletes(state, client) {
+                    next.set(None);
                 }
                 next.clients[client] = Phase::Done;
             }
@@ -211,7 +301,14 @@ impl Model for Expiring {
                 if let Some((_, Some(left))) = &mut next.lock {
                     *left -= 1;
                     if *left == 0 {
-                        deleted(&mut next);
+                        next.lock = None;
+                        if self.release
+                            != (Release::Watch {
+                                expiry_aborts: false,
+                            })
+                        {
+                            next.touch();
+                        }
                     }
                 }
                 for phase in &mut next.clients {
@@ -221,6 +318,12 @@ impl Model for Expiring {
                         _ => {}
                     }
                 }
+            }
+        }
+        for (phase, watch) in next.clients.iter().zip(&mut next.watches) {
+            // `EXEC`, `UNWATCH` and the end of a connection end the watch.
+            if matches!(phase, Phase::Done | Phase::Dead) {
+                *watch = Watch::No;
             }
         }
         Some(next)
@@ -245,52 +348,4 @@ impl Model for Expiring {
             }),
         ]
     }
-}
-
-pub(super) fn checks(is_large: bool) -> Vec<Check> {
-    let with = |clients, flaw| Expiring { clients, flaw };
-    let flawed = [
-        ("SETNX, then EXPIRE", 2, Flaw::ExpiresLater, ENDS, 3),
-        ("SET NX PX, any DEL", 3, Flaw::DeletesAnybodys, MUTEX, 14),
-        (
-            "SET NX PX, GET then DEL",
-            3,
-            Flaw::ComparesThenDeletes,
-            MUTEX,
-            15,
-        ),
-        (
-            "SET NX PX, deadline from the answer",
-            2,
-            Flaw::CountsFromTheAnswer,
-            MUTEX,
-            9,
-        ),
-        (
-            "SET NX PX, a retry finds its own",
-            2,
-            Flaw::FindsItsOwnAsItWas,
-            MUTEX,
-            12,
-        ),
-    ];
-    let flawed = flawed
-        .into_iter()
-        .map(|(name, clients, flaw, property, after)| {
-            let protocol = format!("{name}; {clients} clients");
-            Check::fails(protocol, with(clients, Some(flaw)), property, after)
-        });
-    let mut checks: Vec<_> = flawed.collect();
-    let clients = if is_large { MOST } else { 3 };
-    let right = with(clients, None);
-    let name = format!("SET NX PX, compare and DEL; {clients} clients");
-    let examples = [
-        ("a lock is held that has ended", 6),
-        ("all have had the lock", 15),
-    ];
-    if !is_large {
-        checks.extend(Check::happens(name.clone(), &right, examples));
-    }
-    checks.push(Check::holds(name, right, 10_900));
-    checks
 }

@@ -1,0 +1,39 @@
+//! Distributed locks of dlock in ZooKeeper, which no failover and no restart loses.
+//!
+//! ```no_run
+//! use dlock::LockManager;
+//! use dlock_zookeeper::ZooKeeper;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
+//! let manager = builder.connect("zookeeper://zk-1,zk-2,zk-3").await?;
+//! manager.lock("order:42").run(async |_lease| println!("one process at a time")).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! A key is a node, and its owners are children of it, in the order of their creation: the first child holds the key. The
+//! children are ephemeral: they end with the session of their process. A fencing token is the number of the transaction
+//! that created the child (`czxid`), which increases across all changes of the leader.
+//!
+//! - The lock of a crashed process is free when its session ends, not when its TTL ends. [`ZooKeeper`] has the option
+//!   `session`.
+//! - Locks are exclusive.
+//! - A restored backup turns the tokens back.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod config;
+mod errors;
+mod names;
+mod proof;
+mod scheme;
+mod session;
+mod slots;
+mod store;
+mod worker;
+
+pub use scheme::ZooKeeper;
+pub use store::ZooKeeperStore;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,161 @@
+//! The session of a store: the client keeps it, a request a second proves it to be alive, and a new one follows it.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+use tokio::{
+    sync::watch,
+    time::{Instant, interval, sleep},
+};
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+use crate::{config::Config, errors, proof::Proof, worker::Worker};
+
+/// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A session. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) proof: Arc<Proof>,
+    pub(crate) acls: Acls<'static>,
+}
+
+impl Session {
+    /// Returns `true` if both are the same session.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.client.session_id() == other.client.session_id()
+    }
+
+    /// Returns `true` if the session has ended, as far as is known.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.client.state().is_terminated()
+    }
+}
+
+/// The session as requests see it.
+#[derive(Clone)]
+pub(crate) enum Link {
+    Connecting,
+    Up(Session),
+    Down(StoreError),
+}
+
+/// Starts to connect, on the thread of `worker`.
+pub(crate) fn start(
+    worker: &Worker,
+    config: Arc<Config>,
+    on_new: impl Fn() + Send + 'static,
+) -> watch::Receiver<Link> {
+    let (set_link, link) = watch::channel(Link::Connecting);
+    let mut stopped = worker.stopped();
+    worker.handle().spawn(async move {
+        tokio::select! {
+            () = keep(&config, set_link, on_new) => {}
+            _ = stopped.changed() => {}
+        }
+    });
+    link
+}
+
+/// Returns the session, or the reason why there is none.
+pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, StoreError> {
+    let mut link = link.clone();
+    loop {
+        match &*link.borrow_and_update() {
+            // One that has ended is about to be replaced.
+            Link::Up(session) if !session.has_ended() => return Ok(session.clone()),
+            Link::Down(error) => return Err(error.clone()),
+            Link::Up(_) | Link::Connecting => {}
+        }
+        if link.changed().await.is_err() {
+            let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
+            return Err(error.unsent());
+        }
+    }
+}
+
+async fn keep(config: &Config, link: watch::Sender<Link>, on_new: impl Fn()) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match connect(config).await {
+            Ok(session) => {
+                pause = FIRST_PAUSE;
+                link.send_replace(Link::Up(session.clone()));
+                on_new();
+                beat(config, &session).await;
+                tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");
+                link.send_replace(Link::Connecting);
+            }
+            Err(error) => {
+                tracing::warn!(target: "dlock::store", url = %config.shown, %error, "cannot connect to ZooKeeper");
+                link.send_replace(Link::Down(error));
+                sleep(pause).await;
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+        }
+    }
+}
+
+async fn connect(config: &Config) -> Result<Session, StoreError> {
+    let connecting = Instant::now();
+    let mut connector = Client::connector()
+        .with_session_timeout(config.session)
+        // A silent server is left for another one before leases end.
+        .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
+        // A lease with a `min_hold` outlives its process, for as long as the session does.
+        .with_detached()
+        .with_fail_eagerly();
+    if let Some(login) = &config.login {
+        connector = connector.with_auth("digest", login.as_bytes());
+    }
+    let client = connector.connect(&config.hosts).await;
+    let client = client.map_err(|error| errors::of(&error).unsent())?;
+    let time_out = client.session_timeout();
+    if time_out < config.session {
+        let message = format!(
+            "the servers allow sessions of {time_out:?} at most; write `session={}ms` in the URL, or raise their \
+             `maxSessionTimeout`",
+            time_out.as_millis()
+        );
+        return Err(StoreError::new(StoreErrorKind::Unsupported, message)
+            .with_advice()
+            .unsent());
+    }
+    let acls = if config.login.is_some() {
+        Acls::creator_all()
+    } else {
+        Acls::anyone_all()
+    };
+    let made = client
+        .mkdir(&config.root, &CreateMode::Persistent.with_acls(acls))
+        .await;
+    made.map_err(|error| errors::of(&error).unsent())?;
+    let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
+    Ok(Session {
+        client,
+        proof,
+        acls,
+    })
+}
+
+/// Proves the session to be alive until it has ended.
+async fn beat(config: &Config, session: &Session) {
+    let mut state = session.client.state_watcher();
+    let mut due = interval(config.beat());
+    while !session.has_ended() {
+        tokio::select! {
+            _ = due.tick() => {}
+            _ = state.changed() => continue,
+        }
+        let sent = Instant::now();
+        match session.client.check_stat(&config.root).await {
+            Ok(_) => session.proof.note(sent),
+            Err(Error::SessionExpired | Error::ClientClosed | Error::AuthFailed) => return,
+            // Without an answer, the server may have heard nothing.
+            Err(_) => {}
+        }
+    }
+}

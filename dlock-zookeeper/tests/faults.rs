@@ -1,0 +1,158 @@
+//! Servers that are killed, paused and cut off: no two hold a key, tokens grow, and locks come back.
+
+use std::time::Duration;
+
+use dlock::{LockError, LockManager};
+use dlock_testkit::{Proxy, ZooKeepers, eventually};
+use dlock_zookeeper::ZooKeeper;
+
+const LIMIT: Duration = Duration::from_secs(90);
+const SESSION: Duration = Duration::from_secs(30);
+const TTL: Duration = Duration::from_secs(12);
+
+async fn manager(url: &str, ttl: Duration) -> LockManager {
+    let builder = LockManager::builder()
+        .scheme("zookeeper", ZooKeeper)
+        .ttl(ttl);
+    builder.connect(url).await.expect("the servers answer")
+}
+
+#[tokio::test]
+async fn a_killed_leader_loses_no_lock() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let leader = servers.leader().await;
+    servers.kill(leader);
+    servers.leader().await;
+    // The lease has been renewed since.
+    eventually(LIMIT, "a renewal", async || {
+        first.remaining() > TTL * 9 / 10
+    })
+    .await;
+    assert!(!first.is_lost());
+    eventually(LIMIT, "an answer to the other process", async || {
+        let answer = other.lock("order:42").try_acquire().await;
+        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
+        answer.is_ok()
+    })
+    .await;
+    let token = first.fencing_token();
+    first.release().await.unwrap();
+    let second = other.lock("order:42").wait(LIMIT).acquire().await.unwrap();
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_after_the_restart() {
+    let servers = ZooKeepers::start().await;
+    let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));
+    let url = servers.url(session);
+    let (one, other) = tokio::join!(manager(&url, ttl), manager(&url, ttl));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let token = first.fencing_token();
+    servers.kill(0);
+    servers.kill(1);
+    eventually(LIMIT, "the lease is lost", async || first.is_lost()).await;
+    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
+    assert!(other.lock("order:42").try_acquire().await.is_err());
+    tokio::join!(servers.restart(0), servers.restart(1));
+    eventually(
+        LIMIT,
+        "the other process holds the key",
+        async || match other.lock("order:42").try_acquire().await {
+            Ok(Some(second)) => {
+                assert!(second.fencing_token() > token);
+                second.release().await.is_ok()
+            }
+            _ => false,
+        },
+    )
+    .await;
+}
+
+/// A manager that reaches each server by a proxy of its own.
+async fn behind_proxies(
+    servers: &ZooKeepers,
+    session: Duration,
+    ttl: Duration,
+) -> (LockManager, [Proxy; 3]) {
+    let proxies = [0, 1, 2].map(|server| Proxy::start(servers.port(server)));
+    let hosts: Vec<_> = proxies
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect();
+    let url = ZooKeepers::url_of(&hosts.join(","), session);
+    (manager(&url, ttl).await, proxies)
+}
+
+#[tokio::test]
+async fn a_session_that_moves_to_another_server_keeps_its_leases() {
+    let servers = ZooKeepers::shared().await;
+    let (locks, proxies) = behind_proxies(servers, SESSION, TTL).await;
+    let held = locks.lock("moves").acquire().await.unwrap();
+    for _ in 0..2 {
+        // First the connection breaks, then the next server falls silent.
+        let used = proxies
+            .iter()
+            .position(|it| it.open_connections() > 0)
+            .unwrap();
+        proxies[used].refuse();
+        proxies[used].cut();
+        eventually(LIMIT, "another server", async || {
+            let others = proxies
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != used);
+            others.map(|(_, it)| it.open_connections()).sum::<usize>() > 0
+        })
+        .await;
+        eventually(LIMIT, "a renewal", async || held.remaining() > TTL * 9 / 10).await;
+        proxies[used].accept();
+        let used = proxies
+            .iter()
+            .position(|it| it.open_connections() > 0)
+            .unwrap();
+        proxies[used].freeze();
+        eventually(LIMIT, "a server that answers", async || {
+            let others = proxies
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != used);
+            others.map(|(_, it)| it.open_connections()).sum::<usize>() > 0
+        })
+        .await;
+        eventually(LIMIT, "a renewal", async || held.remaining() > TTL * 9 / 10).await;
+        proxies[used].thaw();
+    }
+    assert!(!held.is_lost());
+    held.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_is_cut_off_has_lost_its_lease_before_another_one_gets_the_key() {
+    let servers = ZooKeepers::shared().await;
+    let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));
+    let (one, proxies) = behind_proxies(servers, session, ttl).await;
+    let other = manager(&servers.url(session), ttl).await;
+    let first = one.lock("cut-off").acquire().await.unwrap();
+    let token = first.fencing_token();
+    for proxy in &proxies {
+        proxy.freeze();
+    }
+    let second = other.lock("cut-off").wait(LIMIT).acquire().await.unwrap();
+    assert!(first.is_lost(), "two hold the key");
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
+    for proxy in &proxies {
+        proxy.thaw();
+    }
+    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
+    // The process has a new session.
+    eventually(LIMIT, "the key", async || {
+        matches!(one.lock("cut-off").try_acquire().await, Ok(Some(_)))
+    })
+    .await;
+}

@@ -1,0 +1,238 @@
+//! A ZooKeeper ensemble of three servers, for tests.
+
+use std::fs::{self, OpenOptions};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
+use tokio::time::{sleep, timeout};
+
+use crate::child::OwnedChild;
+use crate::within::within;
+use crate::{port, program, reaper};
+
+const SERVERS: usize = 3;
+const ENSEMBLES_TO_TRY: usize = 3;
+const START_DEADLINE: Duration = Duration::from_secs(120);
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Three servers with ports, directories and data of their own. Their `tickTime` is 500 ms.
+///
+/// Dropping it kills the servers, also paused ones, and removes the directories.
+pub struct ZooKeepers {
+    // The processes are declared, and so dropped, before the directory they work in.
+    servers: Vec<Server>,
+    _directory: TempDir,
+}
+
+struct Server {
+    port: u16,
+    configuration: std::path::PathBuf,
+    process: Mutex<OwnedChild>,
+}
+
+impl ZooKeepers {
+    /// The `tickTime` of the servers.
+    pub const TICK: Duration = Duration::from_millis(500);
+
+    /// Starts three servers, and waits until they have a leader.
+    pub async fn start() -> Self {
+        for _ in 0..ENSEMBLES_TO_TRY {
+            let started = Self::launch();
+            if started.is_up().await {
+                return started;
+            }
+        }
+        panic!("the servers do not start, or other processes take their ports");
+    }
+
+    /// An ensemble that several tests of this process use, none of which breaks it.
+    pub async fn shared() -> &'static Self {
+        static ENSEMBLE: OnceCell<ZooKeepers> = OnceCell::const_new();
+        ENSEMBLE.get_or_init(Self::start).await
+    }
+
+    fn launch() -> Self {
+        let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
+        reaper::removes(directory.path());
+        let ports: Vec<_> = (0..SERVERS)
+            .map(|_| [(); 3].map(|()| port::free()))
+            .collect();
+        let members = (1..).zip(&ports).map(|(id, [_, quorum, election])| {
+            format!("server.{id}=127.0.0.1:{quorum}:{election}")
+        });
+        let members = members.collect::<Vec<_>>().join("\n");
+        let servers = (1..).zip(&ports).map(|(id, [port, ..])| {
+            let place = directory.path().join(id.to_string());
+            fs::create_dir(&place).expect("the directory can be written to");
+            let write = |name: &str, text: String| {
+                fs::write(place.join(name), text).expect("the directory can be written to");
+            };
+            write("myid", format!("{id}\n"));
+            let settings = format!(
+                "tickTime={}\ninitLimit=40\nsyncLimit=6\nmaxSessionTimeout=120000\ndataDir={}\nclientPort={port}\n\
+                 clientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{members}\n",
+                Self::TICK.as_millis(),
+                place.display()
+            );
+            write("zoo.cfg", settings);
+            let configuration = place.join("zoo.cfg");
+            Server {
+                port: *port,
+                process: Mutex::new(spawn(&configuration)),
+                configuration,
+            }
+        });
+        Self {
+            servers: servers.collect(),
+            _directory: directory,
+        }
+    }
+
+    /// Waits until all servers have a leader; `false` if one has ended.
+    async fn is_up(&self) -> bool {
+        let up = within(START_DEADLINE, async {
+            loop {
+                if self
+                    .servers
+                    .iter()
+                    .any(|it| it.process().exited().is_some())
+                {
+                    return false;
+                }
+                let mut modes = Vec::new();
+                for server in 0..SERVERS {
+                    modes.push(self.mode(server).await);
+                }
+                if modes.iter().all(Option::is_some) {
+                    return true;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        up.await.expect("the servers have a leader")
+    }
+
+    /// The URL of all servers, for sessions of this length.
+    #[must_use]
+    pub fn url(&self, session: Duration) -> String {
+        let hosts: Vec<_> = (0..SERVERS)
+            .map(|it| format!("127.0.0.1:{}", self.port(it)))
+            .collect();
+        Self::url_of(&hosts.join(","), session)
+    }
+
+    /// The URL of other addresses of the servers, such as proxies.
+    #[must_use]
+    pub fn url_of(hosts: &str, session: Duration) -> String {
+        let (session, tick) = (session.as_millis(), Self::TICK.as_millis());
+        format!("zookeeper://{hosts}?session={session}ms&tick={tick}ms")
+    }
+
+    /// The port of a server on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self, server: usize) -> u16 {
+        self.servers[server].port
+    }
+
+    /// The number of the leader, from 0.
+    ///
+    /// Panics if there is none within two minutes.
+    pub async fn leader(&self) -> usize {
+        let found = within(START_DEADLINE, async {
+            loop {
+                for server in 0..SERVERS {
+                    if self.mode(server).await.as_deref() == Some("leader") {
+                        return server;
+                    }
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        found.await.expect("the servers choose a leader")
+    }
+
+    /// Kills a server. What it has acknowledged is still there after a restart.
+    pub fn kill(&self, server: usize) {
+        self.servers[server].process().kill();
+    }
+
+    /// Starts a killed server again, and waits until it belongs to the others.
+    pub async fn restart(&self, server: usize) {
+        let started = within(START_DEADLINE, async {
+            loop {
+                if self.servers[server].process().exited().is_some() {
+                    *self.servers[server].process() = spawn(&self.servers[server].configuration);
+                }
+                if self.mode(server).await.is_some() {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        assert!(started.await.is_some(), "the server does not start again");
+    }
+
+    /// Stops the process of a server: connections stay open, nothing is answered.
+    pub fn pause(&self, server: usize) {
+        self.servers[server].process().pause();
+    }
+
+    /// Lets a paused server go on.
+    pub fn resume(&self, server: usize) {
+        self.servers[server].process().resume();
+    }
+
+    /// `leader` or `follower`, if the server answers and serves clients.
+    async fn mode(&self, server: usize) -> Option<String> {
+        let said = timeout(ANSWER_LIMIT, ask(self.port(server), "srvr"))
+            .await
+            .ok()?
+            .ok()?;
+        let mode = said.lines().find_map(|line| line.strip_prefix("Mode: "))?;
+        Some(mode.to_owned())
+    }
+}
+
+impl Server {
+    fn process(&self) -> MutexGuard<'_, OwnedChild> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn ask(port: u16, word: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    stream.write_all(word.as_bytes()).await?;
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await?;
+    Ok(said)
+}
+
+fn spawn(configuration: &Path) -> OwnedChild {
+    let place = configuration.parent().expect("it is in a directory");
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(place.join("log"));
+    let log = log.expect("a log can be written");
+    let mut command = Command::new(program::java());
+    command
+        .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
+        // No test is about the power of the machine.
+        .arg("-Dzookeeper.forceSync=no")
+        .arg("-cp")
+        .arg(program::zookeeper().join("*"))
+        .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+        .arg(configuration)
+        .current_dir(place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    OwnedChild::spawn(&mut command).unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
