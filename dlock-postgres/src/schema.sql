@@ -301,36 +301,34 @@ BEGIN
     RETURN coalesce(_ends > _now, false);
 END $$;
 
--- Renews different leases, without the mutex. Returns the indices, from 1, of those that are still held.
+-- Renews leases, without the mutex. Returns the indices, from 1, of those that are still held.
 CREATE FUNCTION {schema}.renew(
     _keys text[], _owners text[], _ttls_ms bigint[], _labels text[], _functions text[]) RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
+DECLARE
+    _due record;
 BEGIN
     PERFORM {schema}.commit_durably();
-    -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of their
-    -- keys, would wait for its end. In one order, so that a late copy of this batch and this one do not wait for each
-    -- other. And each with both locks before the next: a release that finds only the first is refused.
-    SELECT array_agg(locked.key ORDER BY due.index) INTO _keys
-        FROM (SELECT * FROM unnest(_keys, _owners) WITH ORDINALITY AS asked (key, owner, index)
-              ORDER BY asked.key COLLATE "C", asked.owner COLLATE "C") due
-        LEFT JOIN LATERAL (
-            SELECT own.key FROM (
-                SELECT h.key, h.owner FROM {schema}.holder h WHERE h.key = due.key AND h.owner = due.owner
-                FOR KEY SHARE SKIP LOCKED) free
-            CROSS JOIN LATERAL (
-                SELECT h.key FROM {schema}.holder h WHERE h.key = free.key AND h.owner = free.owner
-                FOR NO KEY UPDATE) own
-        ) locked ON true;
-    RETURN QUERY
-        UPDATE {schema}.holder h
-        SET ends = clock_timestamp() + due.ttl_ms * interval '1 millisecond',
-            label = coalesce(nullif(due.label, ''), h.label),
-            function = CASE WHEN due.label = '' THEN h.function ELSE nullif(due.function, '') END
-        FROM unnest(_keys, _owners, _ttls_ms, _labels, _functions) WITH ORDINALITY
+    -- In one order, so that a late copy of this batch and this one do not wait for each other.
+    FOR _due IN
+        SELECT * FROM unnest(_keys, _owners, _ttls_ms, _labels, _functions) WITH ORDINALITY
             AS due (key, owner, ttl_ms, label, function, index)
-        WHERE h.key = due.key AND h.owner = due.owner AND h.ends > clock_timestamp()
-        RETURNING due.index;
+        ORDER BY due.key COLLATE "C", due.owner COLLATE "C"
+    LOOP
+        -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of
+        -- their keys, would wait for its end. And not of several at once: a release that finds only this lock is refused.
+        PERFORM FROM {schema}.holder h WHERE h.key = _due.key AND h.owner = _due.owner FOR KEY SHARE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        UPDATE {schema}.holder h
+            SET ends = clock_timestamp() + _due.ttl_ms * interval '1 millisecond',
+                label = coalesce(nullif(_due.label, ''), h.label),
+                function = CASE WHEN _due.label = '' THEN h.function ELSE nullif(_due.function, '') END
+            WHERE h.key = _due.key AND h.owner = _due.owner AND h.ends > clock_timestamp();
+        IF FOUND THEN
+            RETURN NEXT _due.index;
+        END IF;
+    END LOOP;
 END $$;
 
 -- Checks leases in the caller's transaction, and keeps anybody else from getting their keys before it ends. Returns the
