@@ -10,10 +10,12 @@ mod cost;
 mod crates;
 mod editor;
 mod evidence;
+mod executables;
 mod fuzz;
 mod gate;
 #[cfg(test)]
 mod imports;
+mod lanes;
 mod links;
 mod machine;
 mod msrv;
@@ -32,7 +34,7 @@ mod workflow;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{ExitCode, exit};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -191,9 +193,9 @@ Examples:
     /// out, and that is said, where their database cannot be got.
     Deny,
 
-    /// Runs a test executable for cargo, and notes how long each test takes
+    /// Writes down how cargo starts a test executable
     #[command(hide = true)]
-    Timed {
+    Record {
         program: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -222,10 +224,7 @@ fn main() -> ExitCode {
         Command::Msrv => told(msrv::run()),
         Command::Package => told(package::run()),
         Command::Check => told(check::run()),
-        Command::Timed { program, arguments } => match timed::run(&program, &arguments) {
-            Ok(code) => exit(code),
-            failed => told(failed.map(drop)),
-        },
+        Command::Record { program, arguments } => told(executables::record(&program, arguments)),
     };
     code(succeeded)
 }
