@@ -1,7 +1,8 @@
 //! One run of the steps, and the report about it.
 //!
-//! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the steps that compile go on beside them, as programs of low priority; their output is shown
-//! after that of the tests.
+//! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the
+//! steps that compile go on beside them, as programs of low priority; their output is shown after that of the
+//! tests.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -52,6 +52,9 @@ struct Arguments {
 enum Command {
     /// Checks everything: format, lints, tests, documentation
     ///
+    /// Test executables run two at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
+    /// of an executable appears when it ends.
+    ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
     /// you are told what to install. So are rustfmt, clippy and rust-analyzer, by rustup. Valkey,

@@ -18,7 +18,7 @@ use crate::executables::Executable;
 const SHOWN: usize = 10;
 
 /// How long output is waited for that a process may still write which the tests have left behind.
-const REST: Duration = Duration::from_millis(200);
+const REST: Duration = Duration::from_secs(1);
 
 /// The times of all tests that have ended.
 #[derive(Default)]
@@ -99,6 +99,7 @@ fn watched(
         }
     });
     let mut output = Vec::new();
+    let mut ended = None;
     loop {
         match lines.recv_timeout(REST) {
             Ok((line, at)) => {
@@ -107,12 +108,12 @@ fn watched(
                 output.push(b'\n');
             }
             Err(RecvTimeoutError::Disconnected) => return Ok((child.wait()?, output)),
-            // A process that it has left behind may keep its output open.
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(status) = child.try_wait()? {
-                    return Ok((status, output));
-                }
-            }
+            // A process that it has left behind may keep its output open. All that it has written itself comes
+            // within a time that begins after its end.
+            Err(RecvTimeoutError::Timeout) => match ended {
+                Some(status) => return Ok((status, output)),
+                None => ended = child.try_wait()?,
+            },
         }
     }
 }
@@ -233,6 +234,20 @@ mod tests {
             slowest.contains("sh::a\n") && slowest.contains("sh::b\n"),
             "{slowest}"
         );
+    }
+
+    #[test]
+    fn a_process_that_is_left_behind_keeps_no_executable_from_its_end() {
+        let script = r#"
+            [ "$1" = --list ] && exit
+            sleep 60 & echo "left $!""#;
+        let executable = Executable::of_shell(script, "shell");
+        let run = run(&executable, &Times::default()).unwrap();
+        let output = String::from_utf8_lossy(&run.output).into_owned();
+        let id = output.trim().strip_prefix("left ").unwrap();
+        // It has not ended yet.
+        assert!(crate::machine::succeeds("kill", &[id]));
+        assert!(run.succeeded());
     }
 
     #[test]
