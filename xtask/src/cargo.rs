@@ -37,6 +37,11 @@ impl Call {
         format!("{variable}cargo {}", self.arguments)
     }
 
+    /// The arguments of cargo.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.arguments.split(' ').filter(|it| !it.is_empty())
+    }
+
     /// Runs cargo and returns whether it succeeded.
     pub(crate) fn run(&self) -> bool {
         self.start(&[], &[])
@@ -65,6 +70,20 @@ impl Call {
         command.envs(self.variable);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         ends_well(&mut command)
+    }
+
+    /// Runs cargo with further variables, where its messages can be seen, and returns its standard output.
+    pub(crate) fn output_under(&self, variables: &[(String, OsString)]) -> Result<String, String> {
+        println!("$ {}", self.line());
+        let mut command = command(&root());
+        command.args(self.words()).envs(self.variable);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("this failed: {}", self.line()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The same after everything else that wants a processor; the output goes to `output`.

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::gate::seconds;
+use crate::lanes;
 use crate::steps::{Step, test_threads};
-use crate::timed::Times;
+use crate::timed::{Times, seconds};
 use crate::words;
 
 /// The unit tests, and the executables of `tests/` that start nothing. The few unit tests that start servers
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
     ];
     let begun = Instant::now();
     let mut lines = Vec::new();
-    let times = Times::start();
+    let times = Times::default();
     for (name, component, calls) in parts {
         println!("\n==> {name}");
         let start = Instant::now();
@@ -36,12 +36,10 @@ pub(crate) fn run() -> Result<(), String> {
         if name == "words" {
             words::check()?;
         }
-        for call in calls {
-            let is_test = name == "test";
-            let variables = times.as_ref().filter(|_| is_test).map(Times::variables);
-            if !call.run_under(&variables.unwrap_or_default()) {
-                return Err(format!("this failed: {}", call.line()));
-            }
+        if name == "test" {
+            lanes::run(&calls, &times, || ())?;
+        } else if let Some(call) = calls.iter().find(|it| !it.run()) {
+            return Err(format!("this failed: {}", call.line()));
         }
         lines.push(format!(
             "{name:<10}ok        {:>9}",
@@ -49,9 +47,7 @@ pub(crate) fn run() -> Result<(), String> {
         ));
     }
     println!("\n{}\n{:>29}", lines.join("\n"), seconds(begun.elapsed()));
-    if let Some(times) = times {
-        print!("\nthe slowest tests:\n{}", times.slowest());
-    }
+    print!("\nthe slowest tests:\n{}", times.slowest());
     println!("\nnot checked: what needs servers, see `cargo xtask test`");
     Ok(())
 }

@@ -1,22 +1,23 @@
 //! One run of the steps, and the report about it.
 //!
-//! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built and
-//! have begun, the steps that compile go on beside them, as programs of low priority; their output is shown
-//! after that of the tests.
+//! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the
+//! steps that compile go on beside them, as programs of low priority; their output is shown after that of the
+//! tests.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::cargo::Call;
 use crate::component::Component;
 use crate::steps::Step;
-use crate::timed::Times;
+use crate::timed::{Times, seconds};
 use crate::{
-    api, book, cargo, editor, etcd, links, memcached, postgres, server, supply, tools, words,
-    zookeeper,
+    api, book, cargo, editor, etcd, lanes, links, memcached, postgres, server, supply, tools,
+    words, zookeeper,
 };
 
 /// The steps that mostly compile, and the examples of the documentation.
@@ -52,25 +53,22 @@ struct Report {
 
 /// Runs all steps, each as early as it can, and returns whether all succeeded.
 pub(crate) fn run_all(keep_going: bool) -> bool {
-    match Times::start() {
-        Some(times) => report(&Step::ALL, &side_by_side(&times, keep_going), Some(&times)),
-        // The moment at which the tests begin could not be told.
-        None => run(&Step::ALL, keep_going),
-    }
+    let times = Times::default();
+    report(&Step::ALL, &side_by_side(&times, keep_going), &times)
 }
 
 /// Runs the steps one after the other and returns whether all succeeded.
 pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
     let steps = with_server(steps);
-    let times = steps.contains(&Step::Test).then(Times::start).flatten();
+    let times = Times::default();
     let mut reports = Vec::new();
     for &step in &steps {
-        reports.push(shown(step, || checked(step, times.as_ref())));
+        reports.push(shown(step, || checked(step, &times, || ())));
         if has_failed(&reports) && !keep_going {
             break;
         }
     }
-    report(&steps, &reports, times.as_ref())
+    report(&steps, &reports, &times)
 }
 
 /// Puts the server before everything else where it is needed: that it is missing should not
@@ -90,7 +88,7 @@ fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
         if step == Step::Test {
             reports.extend(with_tests(times, keep_going));
         } else {
-            reports.push(shown(step, || checked(step, None)));
+            reports.push(shown(step, || checked(step, times, || ())));
         }
         if has_failed(&reports) && !keep_going {
             break;
@@ -107,13 +105,20 @@ fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
     }
     // Set at their end: whether they have succeeded.
     let tests_ended = OnceLock::new();
+    let has_failed = || tests_ended.get() == Some(&false);
+    // Something comes when nothing is compiled any more, and it ends with the tests.
+    let (built, begin) = mpsc::sync_channel(1);
     thread::scope(|scope| {
-        let beside = scope.spawn(|| {
-            times.wait_for_the_last_call(|| tests_ended.get().is_some());
-            quietly(keep_going, || tests_ended.get() == Some(&false))
+        let beside = scope.spawn(move || {
+            let _ = begin.recv();
+            quietly(keep_going, has_failed)
         });
-        let tests = shown(Step::Test, || checked(Step::Test, Some(times)));
+        let is_built = || {
+            let _ = built.send(());
+        };
+        let tests = shown(Step::Test, || checked(Step::Test, times, is_built));
         tests_ended.get_or_init(|| tests.outcome.is_ok());
+        drop(built);
         let beside = beside.join().expect("a failure of a step is reported");
         for (report, output) in &beside {
             println!("\n==> {}, beside the tests", report.step.name());
@@ -173,8 +178,8 @@ fn compared(outcome: Result<Option<String>, String>) -> Result<Done, String> {
     Ok(outcome?.map_or(Done::Checked, Done::LeftOut))
 }
 
-/// Runs a step where it can be seen.
-fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
+/// Runs a step where it can be seen; of the tests, `built` says that they begin.
+fn checked(step: Step, times: &Times, built: impl FnOnce()) -> Result<Done, String> {
     match step.component().map_or(Ok(()), Component::provide) {
         // No part of what is checked depends on it, and not every toolchain comes with one.
         Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
@@ -196,17 +201,11 @@ fn checked(step: Step, times: Option<&Times>) -> Result<Done, String> {
         Step::Editor => editor::check()?,
         _ => {}
     }
-    let times = times.filter(|_| step == Step::Test);
-    let calls = step.calls();
-    let count = calls.len();
-    for (index, call) in calls.into_iter().enumerate() {
-        if let Some(times) = times.filter(|_| index + 1 == count) {
-            times.note_the_last_call();
-        }
-        let variables = times.map(Times::variables).unwrap_or_default();
-        if !call.run_under(&variables) {
-            return Err(format!("this failed: {}", call.line()));
-        }
+    if let Some(call) = step.calls().iter().find(|it| !it.run()) {
+        return Err(format!("this failed: {}", call.line()));
+    }
+    if step == Step::Test {
+        lanes::run(&Step::tests(), times, built)?;
     }
     links_of(step)?;
     Ok(Done::Checked)
@@ -243,9 +242,9 @@ fn has_failed(reports: &[Report]) -> bool {
 }
 
 /// Prints the end of the whole run, and returns whether it succeeded.
-fn report(steps: &[Step], reports: &[Report], times: Option<&Times>) -> bool {
+fn report(steps: &[Step], reports: &[Report], times: &Times) -> bool {
     print!("\n{}", table(steps, reports));
-    let slowest = times.map(Times::slowest).unwrap_or_default();
+    let slowest = times.slowest();
     if !slowest.is_empty() {
         print!("\nthe slowest tests:\n{slowest}");
     }
@@ -271,10 +270,6 @@ fn table(steps: &[Step], reports: &[Report]) -> String {
             + "\n"
     };
     steps.iter().map(line).collect()
-}
-
-pub(crate) fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
 }
 
 #[cfg(test)]

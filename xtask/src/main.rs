@@ -12,10 +12,12 @@ mod debian;
 mod editor;
 mod etcd;
 mod evidence;
+mod executables;
 mod fuzz;
 mod gate;
 #[cfg(test)]
 mod imports;
+mod lanes;
 mod links;
 mod machine;
 mod memcached;
@@ -36,7 +38,7 @@ mod zookeeper;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::{ExitCode, exit};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -53,6 +55,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Checks everything: format, lints, tests, documentation
+    ///
+    /// Test executables run two at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
+    /// of an executable appears when it ends.
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
@@ -195,9 +200,9 @@ Examples:
     /// out, and that is said, where their database cannot be got.
     Deny,
 
-    /// Runs a test executable for cargo, and notes how long each test takes
+    /// Writes down how cargo starts a test executable
     #[command(hide = true)]
-    Timed {
+    Record {
         program: PathBuf,
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
@@ -226,10 +231,7 @@ fn main() -> ExitCode {
         Command::Msrv => told(msrv::run()),
         Command::Package => told(package::run()),
         Command::Check => told(check::run()),
-        Command::Timed { program, arguments } => match timed::run(&program, &arguments) {
-            Ok(code) => exit(code),
-            failed => told(failed.map(drop)),
-        },
+        Command::Record { program, arguments } => told(executables::record(&program, arguments)),
     };
     code(succeeded)
 }

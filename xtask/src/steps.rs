@@ -73,6 +73,23 @@ impl Step {
         Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
     }
 
+    /// The calls whose test executables run side by side, once all of them are built.
+    pub(crate) fn tests() -> Vec<Call> {
+        vec![
+            // That it compiles without Redis does not show that it works. Both packages in
+            // one call: cargo then builds what they share once.
+            Call::new(
+                "test --package dlock-runtime --package dlock-tests --no-default-features \
+                 --lib --test in_process --locked --no-fail-fast",
+            )
+            .with(test_threads()),
+            // The libraries and programs that have tests are among the targets of `--tests`.
+            Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
+                .with(test_threads()),
+        ]
+    }
+
+    /// The other calls of cargo, one after the other.
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
             Self::Server | Self::Supply | Self::Words | Self::Book | Self::Api | Self::Editor => {
@@ -107,16 +124,6 @@ impl Step {
                 // Tests start examples as programs. Once targets are chosen, as below, cargo
                 // does not build them by itself any more.
                 Call::new("build --workspace --examples --all-features --locked"),
-                // That it compiles without Redis does not show that it works. Both packages in
-                // one call: cargo then builds what they share once.
-                Call::new(
-                    "test --package dlock-runtime --package dlock-tests --no-default-features \
-                     --lib --test in_process --locked --no-fail-fast",
-                )
-                .with(test_threads()),
-                // The libraries and programs that have tests are among the targets of `--tests`.
-                Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
-                    .with(test_threads()),
             ],
             // A program of its own, so that its output can go to a file.
             Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
@@ -159,11 +166,11 @@ impl Step {
 }
 
 /// Most tests wait for servers, so a machine of few processors can run more of them at once than it
-/// has processors.
+/// has processors: so many in each of two executables.
 pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "RUST_TEST_THREADS";
     let is_small = thread::available_parallelism().is_ok_and(|processors| processors.get() < 6);
-    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "12"))
+    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "8"))
 }
 
 #[cfg(test)]

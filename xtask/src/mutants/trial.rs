@@ -18,6 +18,12 @@ const LONGEST: Duration = Duration::from_secs(1200);
 /// The limit of a test after the harness has reported that it takes more than a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The time between two looks at a run that writes nothing.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The time after the end of a run within which all that it has written is read, also on a busy machine.
+const REST: Duration = Duration::from_secs(1);
+
 /// The end of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -122,7 +128,8 @@ fn run(
     let mut status = None;
     loop {
         let has_ended = child.try_wait().map_err(failed)?;
-        match told.recv_timeout(Duration::from_millis(100)) {
+        let rest = if has_ended.is_some() { REST } else { LOOK };
+        match told.recv_timeout(rest) {
             Ok(line) if is_enough(Some(&line)) => break,
             // A process that it has left may still have its output.
             Err(_) if has_ended.is_some() => {

@@ -1,0 +1,226 @@
+//! Test executables side by side: most of them wait for servers most of the time.
+//!
+//! The longest begins first, by the times of the last run, so that none is left alone at the end. The output of each
+//! is shown whole when it ends.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::cargo::{self, Call};
+use crate::executables::{self, Executable};
+use crate::timed::{self, Times, seconds};
+
+/// The number of executables that run at a time.
+const LANES: usize = 2;
+
+/// The executables that take longest, for a machine on which none has run yet.
+const KNOWN: [(&str, u64); 14] = [
+    ("dlock_sim", 119),
+    ("cancellation", 74),
+    ("servers", 70),
+    ("a_million_keys", 67),
+    ("conformance", 61),
+    ("short", 53),
+    ("cli", 52),
+    ("dlock_runtime", 40),
+    ("failover", 37),
+    ("protocols", 26),
+    ("faults", 25),
+    ("store", 25),
+    ("documents", 25),
+    ("processes", 21),
+];
+
+/// Builds the tests of all calls, says so by `built`, and runs them; an error names those that failed.
+pub(crate) fn run(calls: &[Call], times: &Times, built: impl FnOnce()) -> Result<(), String> {
+    let mut all = Vec::new();
+    let mut failed = Vec::new();
+    for call in calls {
+        match executables::built(call)? {
+            Some(executables) => all.extend(executables),
+            None if call.run() => {}
+            None => failed.push(call.line()),
+        }
+    }
+    built();
+    let mut durations = Durations::read();
+    failed.extend(run_all(all, times, &mut durations));
+    durations.write();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("these failed:\n  {}", failed.join("\n  ")))
+}
+
+/// Runs the executables, and returns the calls that repeat those that failed.
+fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Durations) -> Vec<String> {
+    let begun = longest_first(executables, |it| durations.expected(it));
+    println!("{} test executables, {LANES} at a time", begun.len());
+    let waiting = Mutex::new(begun);
+    let ended = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                while let Some(executable) = next(&waiting) {
+                    let outcome = timed::run(&executable, times).and_then(|run| {
+                        shown(&executable, &run).map_err(|error| error.to_string())?;
+                        Ok(run)
+                    });
+                    let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    ended.push((executable.repeated_by, outcome));
+                }
+            });
+        }
+    });
+    let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = Vec::new();
+    for (call, outcome) in ended {
+        match outcome {
+            Ok(run) if run.succeeded() => durations.note(call, run.took),
+            Ok(_) => failed.push(call),
+            Err(reason) => failed.push(format!("{call} ({reason})")),
+        }
+    }
+    failed
+}
+
+fn next(waiting: &Mutex<VecDeque<Executable>>) -> Option<Executable> {
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.pop_front()
+}
+
+/// Writes everything that an executable has written, with the call that repeats it before.
+fn shown(executable: &Executable, run: &timed::Run) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let call = &executable.repeated_by;
+    writeln!(
+        stdout,
+        "\n--> {call}: {}, {}",
+        run.ended(),
+        seconds(run.took)
+    )?;
+    stdout.write_all(&run.output)?;
+    stdout.flush()
+}
+
+fn longest_first<T>(things: Vec<T>, expected: impl Fn(&T) -> Duration) -> VecDeque<T> {
+    let mut things = things;
+    things.sort_by_cached_key(|it| std::cmp::Reverse(expected(it)));
+    things.into()
+}
+
+/// The times of executables when they last succeeded, by the calls that repeat them.
+struct Durations {
+    file: PathBuf,
+    times: BTreeMap<String, Duration>,
+}
+
+impl Durations {
+    fn read() -> Self {
+        let file = cargo::target().join("test-durations");
+        let times = fs::read_to_string(&file).unwrap_or_default();
+        Self {
+            times: times.lines().filter_map(duration).collect(),
+            file,
+        }
+    }
+
+    fn expected(&self, executable: &Executable) -> Duration {
+        let known = || {
+            let name = executable.name();
+            let known = KNOWN.iter().find(|(it, _)| *it == name);
+            Duration::from_secs(known.map_or(0, |(_, seconds)| *seconds))
+        };
+        let last = self.times.get(&executable.repeated_by).copied();
+        last.unwrap_or_else(known)
+    }
+
+    fn note(&mut self, call: String, took: Duration) {
+        self.times.insert(call, took);
+    }
+
+    fn write(&self) {
+        let lines = self.times.iter();
+        let lines = lines.map(|(call, took)| format!("{} {call}\n", took.as_millis()));
+        // Without the file, the next run has another order.
+        drop(fs::write(&self.file, lines.collect::<String>()));
+    }
+}
+
+/// The time in a line of milliseconds and a call.
+fn duration(line: &str) -> Option<(String, Duration)> {
+    let (took, call) = line.split_once(' ')?;
+    let took = Duration::from_millis(took.parse().ok()?);
+    Some((call.to_owned(), took))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No times are known, and none are kept.
+    fn nothing_known() -> Durations {
+        Durations {
+            file: PathBuf::new(),
+            times: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_failure_is_named_by_its_call_and_ends_no_other() {
+        let script = "[ \"$1\" = --list ] || { echo broken >&2; exit 3; }";
+        let executables = [
+            ("fails", script),
+            ("is killed", "[ \"$1\" = --list ] || kill -9 $$"),
+            ("works", "true"),
+        ];
+        let executables = executables.map(|(call, script)| Executable::of_shell(script, call));
+        let mut durations = nothing_known();
+        let mut failed = run_all(executables.into(), &Times::default(), &mut durations);
+        failed.sort_unstable();
+        assert_eq!(failed, ["fails", "is killed"]);
+        // A failure may come early, and says nothing about the time of a success.
+        let known: Vec<_> = durations.times.into_keys().collect();
+        assert_eq!(known, ["works"]);
+    }
+
+    #[test]
+    fn two_run_at_a_time() {
+        // Each succeeds only if the other one begins before it has ended.
+        let folder = std::env::temp_dir().join(format!("dlock-lanes-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let meets = |own: &str, other: &str| {
+            let folder = folder.display();
+            let script = format!(
+                "[ \"$1\" = --list ] && exit; : > {folder}/{own}; \
+                 for i in $(seq 600); do [ -e {folder}/{other} ] && exit; sleep 0.05; done; exit 1"
+            );
+            Executable::of_shell(&script, own)
+        };
+        let executables = vec![meets("a", "b"), meets("b", "a")];
+        let failed = run_all(executables, &Times::default(), &mut nothing_known());
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(failed.is_empty(), "{failed:?}");
+    }
+
+    #[test]
+    fn the_longest_begins_first_and_equals_keep_their_order() {
+        let things = vec![("a", 0), ("b", 3), ("c", 0), ("d", 7)];
+        let order = longest_first(things, |(_, seconds)| Duration::from_secs(*seconds));
+        let names: Vec<_> = order.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["d", "b", "a", "c"]);
+    }
+
+    #[test]
+    fn a_time_is_read_as_it_is_written() {
+        let call = "cargo test --package dlock-tests --test web";
+        let expected = (call.to_owned(), Duration::from_millis(1250));
+        assert_eq!(duration(&format!("1250 {call}")), Some(expected));
+        assert_eq!(duration("cargo test"), None);
+    }
+}
