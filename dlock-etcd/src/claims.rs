@@ -73,6 +73,7 @@ impl Claim {
     ) -> bool {
         self.lasts(asked, lease.seconds);
         if !exists {
+            self.place = None;
             self.doubt(lease);
             return false;
         }

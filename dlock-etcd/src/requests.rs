@@ -25,6 +25,7 @@ use crate::{
     claims::{Claim, Claims, Place},
     config::Config,
     conn::Conn,
+    errors,
     follow::Follow,
     holder,
     keys::{self, Value},
@@ -95,20 +96,39 @@ impl Core {
         departing.wait_for(|count| *count == 0).await.ok();
         let conn = self.session.conn().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
+        let was_empty = claim.is_empty();
+        let acquired = self.attempt(&conn, &mut claim, &names, wish, request);
+        let acquired = acquired.await;
+        claim.publish();
+        match &acquired {
+            Ok(AcquireOutcome::Granted { .. }) => self.follow.leave(request.key, request.owner),
+            // The last step had no effect, but one before it had.
+            Err(error) if was_empty && !claim.is_empty() && error.has_no_effect() => {
+                return Err(errors::with_effect(error));
+            }
+            _ => {}
+        }
+        acquired
+    }
+
+    async fn attempt(
+        &self,
+        conn: &Arc<Conn>,
+        claim: &mut Claim,
+        names: &Names,
+        wish: Wish<'_>,
+        request: AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, StoreError> {
         for _ in 0..ROUNDS {
             if claim.place.is_none() && !claim.unsettled.is_empty() {
-                self.adopt(&conn, &mut claim, &names).await?;
+                self.adopt(conn, claim, names).await?;
             }
             let outcome = if claim.place.is_some() {
-                self.again(&conn, &mut claim, &names, wish, request).await?
+                self.again(conn, claim, names, wish, request).await?
             } else {
-                self.first(&conn, &mut claim, &names, wish, request).await?
+                self.first(conn, claim, names, wish, request).await?
             };
-            claim.publish();
             if let Some(outcome) = outcome {
-                if matches!(outcome, AcquireOutcome::Granted { .. }) {
-                    self.follow.leave(request.key, request.owner);
-                }
                 return Ok(outcome);
             }
         }

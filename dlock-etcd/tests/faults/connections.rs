@@ -14,7 +14,7 @@ use dlock_runtime::{
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, connect, is_held, is_released};
+use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released};
 
 fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
@@ -166,4 +166,25 @@ async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
         .release(ReleaseRequest::new(&key, next))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn members_that_are_all_refused_are_named_with_their_reasons() {
+    let ports = [1, 2].map(|_: u32| Proxy::start(1));
+    ports.iter().for_each(Proxy::refuse);
+    let [first, second] = [0, 1].map(|index: usize| format!("127.0.0.1:{}", ports[index].port()));
+    let url = format!("etcd://{first},{second}");
+    let error = builder().connect(&url).await.unwrap_err().to_string();
+    for member in [first, second] {
+        assert!(error.contains(&format!("{member}: ")), "{error}");
+    }
+    assert!(error.contains("refused"), "{error}");
+    // Without waiting for a connection, the first call has the error.
+    let manager = builder().connect_lazy(&url).unwrap();
+    let lock = manager.lock("order:42").wait(Duration::from_secs(1));
+    let error = lock.acquire().await.unwrap_err().to_string();
+    assert!(
+        error.contains("`order:42`") && error.contains("refused"),
+        "{error}"
+    );
 }
