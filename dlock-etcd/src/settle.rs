@@ -45,7 +45,7 @@ impl Core {
                 label: word(wish.label).or_else(|| before.label.clone()),
                 function: word(wish.function).or_else(|| before.function.clone()),
             };
-            let mut compare = vec![ops::is_created_at(&names.own, before.create)];
+            let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
             compare.extend(epoch.is_unchanged());
             let asked = Instant::now();
             let taken = self.leases.take(conn, wish.seconds).await?;

@@ -7,7 +7,7 @@ use dlock_runtime::{
     LockKey,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
-        StoreOptions,
+        RenewRequest, Renewal, StoreOptions,
     },
     testing::SystemRandom,
 };
@@ -103,6 +103,32 @@ async fn a_request_that_arrives_after_the_release_has_no_effect() {
         "its lease has ended"
     );
     assert_eq!(server.get(name).await, None);
+}
+
+/// A request that gives the key a lease gets no answer, and arrives late.
+#[tokio::test]
+async fn a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed() {
+    let server = EtcdServer::start().await;
+    let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+    let (key, owner) = (LockKey::new("order:42").unwrap(), owner());
+    let granted = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    let granted = granted.unwrap();
+    let name = server.keys("dlock/order:42/").await.remove(0);
+    let value = server.get(&name).await.unwrap();
+    let other = server.lease(60).await;
+    assert!(server.put_with(&other, &name, &value).await);
+    eventually(DEADLINE, "the lease is renewed", async || {
+        let renewal = RenewRequest::new(&key, owner, TTL);
+        store.renew_one(renewal).await == Ok(Renewal::Renewed)
+    })
+    .await;
+    assert_ne!(server.lease_of(&name).await, Some(other));
+    let again = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    assert_eq!(again, Ok(granted), "the same fence");
+    store
+        .release(ReleaseRequest::new(&key, owner))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
