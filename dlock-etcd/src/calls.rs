@@ -122,7 +122,9 @@ impl Conn {
         let term = self.term.load(Ordering::Acquire);
         let (kept, answer) = tokio::join!(self.keep_alive(leases), self.txn(request));
         // A refusal of the transaction says more than that of the other.
-        let (answer, kept) = (answer?, kept?);
+        let answer = answer?;
+        // The refusal of a keep-alive does not undo the transaction.
+        let kept = kept.map_err(|failure| Failure::new(errors::with_effect(&failure.error)))?;
         self.compared(term, kept, answer)
     }
 
@@ -167,9 +169,8 @@ impl Conn {
         }
         let text = "the leader changed during the request; it is repeated";
         Err(Failure {
-            is_missing_lease: false,
             is_new_term: true,
-            error: StoreError::new(StoreErrorKind::Disconnected, text),
+            ..Failure::new(StoreError::new(StoreErrorKind::Disconnected, text))
         })
     }
 

@@ -45,6 +45,17 @@ pub(crate) struct Place {
     pub(crate) since: Instant,
 }
 
+impl Place {
+    /// Notes that the key has a lease of unknown length.
+    pub(crate) fn moved_to(&mut self, lease: i64) {
+        self.lease = Lease {
+            id: lease,
+            seconds: 0,
+        };
+        self.held = None;
+    }
+}
+
 impl Claim {
     pub(crate) fn is_empty(&self) -> bool {
         self.place.is_none() && self.unsettled.is_empty()
@@ -73,6 +84,7 @@ impl Claim {
     ) -> bool {
         self.lasts(asked, lease.seconds);
         if !exists {
+            self.place = None;
             self.doubt(lease);
             return false;
         }

@@ -195,8 +195,7 @@ impl Conn {
             }
             Failure {
                 is_missing_lease: errors::is_missing_lease(&status),
-                is_new_term: false,
-                error: errors::of_status(&status, &self.config),
+                ..Failure::new(errors::of_status(&status, &self.config))
             }
         })
     }
@@ -221,6 +220,16 @@ pub(crate) struct Failure {
     /// `true` if the leader changed, so that nothing is known of the leases.
     pub(crate) is_new_term: bool,
     pub(crate) error: StoreError,
+}
+
+impl Failure {
+    pub(crate) fn new(error: StoreError) -> Self {
+        Self {
+            is_missing_lease: false,
+            is_new_term: false,
+            error,
+        }
+    }
 }
 
 impl From<Failure> for StoreError {

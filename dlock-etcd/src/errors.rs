@@ -108,6 +108,11 @@ fn is_refusal(status: &Status) -> bool {
     )
 }
 
+/// The same text for a request of which an earlier step was carried out.
+pub(crate) fn with_effect(error: &StoreError) -> StoreError {
+    StoreError::new(StoreErrorKind::Disconnected, error.message()).with_advice()
+}
+
 fn of_transport(status: &Status) -> String {
     let source = std::error::Error::source(status);
     match source {

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use dlock_runtime::store::{RenewBatch, RenewRequest, Renewal, StoreError};
+use dlock_runtime::store::{RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind};
 use futures_util::future::{join, join_all};
 use tokio::time::{Instant, timeout};
 
@@ -74,11 +74,7 @@ impl Core {
     ) -> Vec<(usize, Result<Renewal, StoreError>)> {
         let kept = limited(limit, self.keep(&mut chunk)).await;
         match kept.and_then(|kept| kept) {
-            Ok(renewed) => chunk
-                .iter()
-                .map(|it| it.index)
-                .zip(renewed.into_iter().map(Ok))
-                .collect(),
+            Ok(renewed) => chunk.iter().map(|it| it.index).zip(renewed).collect(),
             Err(error) => chunk
                 .iter()
                 .map(|it| (it.index, Err(error.clone())))
@@ -86,7 +82,10 @@ impl Core {
         }
     }
 
-    async fn keep(&self, chunk: &mut [Plain<'_>]) -> Result<Vec<Renewal>, StoreError> {
+    async fn keep(
+        &self,
+        chunk: &mut [Plain<'_>],
+    ) -> Result<Vec<Result<Renewal, StoreError>>, StoreError> {
         let conn = self.session.conn().await?;
         let leases: Vec<_> = chunk
             .iter()
@@ -96,18 +95,27 @@ impl Core {
         let (exist, answer) = conn.confirm_read(&leases, &ops::read(reads)).await?;
         let found = ops::found(&answer);
         let renewed = chunk.iter_mut().zip(exist).map(|(it, exists)| {
-            let create = found.get(&*it.name).map(|kv| kv.create_revision);
+            let kv = found.get(&*it.name);
             let claim = &mut *it.claim;
-            match &mut claim.place {
-                Some(place) if exists && create == Some(place.create) => {
+            let place = claim.place.as_mut().filter(|place| {
+                let create = kv.map(|kv| kv.create_revision);
+                create == Some(place.create)
+            });
+            match (place, kv) {
+                (Some(place), Some(kv)) if kv.lease != place.lease.id => {
+                    place.moved_to(kv.lease);
+                    let text = "the key has another lease than its claim; the renewal is repeated";
+                    Err(StoreError::new(StoreErrorKind::Disconnected, text))
+                }
+                (Some(place), _) if exists => {
                     place.since = it.asked;
                     let seconds = place.lease.seconds;
                     claim.lasts(it.asked, seconds);
-                    Renewal::Renewed
+                    Ok(Renewal::Renewed)
                 }
-                place => {
-                    *place = None;
-                    Renewal::NotOwner
+                _ => {
+                    claim.place = None;
+                    Ok(Renewal::NotOwner)
                 }
             }
         });
@@ -152,13 +160,12 @@ fn is_plain(claim: &Claim, request: &RenewRequest<'_>) -> bool {
     let is_written = |wished: &str, written: &Option<String>| {
         wished.is_empty() || written.as_deref() == Some(wished)
     };
-    claim.unsettled.is_empty()
-        && claim.place.as_ref().is_some_and(|place| {
-            place.held.is_some()
-                && place.lease.seconds == seconds(request.ttl)
-                && is_written(request.label, &place.label)
-                && is_written(request.function, &place.function)
-        })
+    claim.place.as_ref().is_some_and(|place| {
+        place.held.is_some()
+            && place.lease.seconds == seconds(request.ttl)
+            && is_written(request.label, &place.label)
+            && is_written(request.function, &place.function)
+    })
 }
 
 async fn limited<T>(

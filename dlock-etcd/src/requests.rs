@@ -4,8 +4,8 @@
 //!
 //! - **Safety.** A grant is answered only when the claim's key has a lease of the requested TTL that was made or kept alive
 //!   after the request began.
-//! - **Safety.** A change of a claim's key compares its create revision. A request that arrives late finds the key gone, or
-//!   another one, and changes nothing.
+//! - **Safety.** A change of a claim's key compares the revision of its last change. A request that arrives late finds the
+//!   key gone or changed, and has no effect. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
 //! - **Safety.** The request that creates a key names a lease. If it got no answer, the release ends that lease, so the
 //!   request can create nothing later. (`a_request_that_arrives_after_the_release_has_no_effect`)
 //! - A waiter's key has a lease of its own length: the time after which a crashed waiter is passed over.
@@ -25,6 +25,7 @@ use crate::{
     claims::{Claim, Claims, Place},
     config::Config,
     conn::Conn,
+    errors,
     follow::Follow,
     holder,
     keys::{self, Value},
@@ -95,20 +96,39 @@ impl Core {
         departing.wait_for(|count| *count == 0).await.ok();
         let conn = self.session.conn().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
+        let was_empty = claim.is_empty();
+        let acquired = self.attempt(&conn, &mut claim, &names, wish, request);
+        let acquired = acquired.await;
+        claim.publish();
+        match &acquired {
+            Ok(AcquireOutcome::Granted { .. }) => self.follow.leave(request.key, request.owner),
+            // The last step had no effect, but one before it had.
+            Err(error) if was_empty && !claim.is_empty() && error.has_no_effect() => {
+                return Err(errors::with_effect(error));
+            }
+            _ => {}
+        }
+        acquired
+    }
+
+    async fn attempt(
+        &self,
+        conn: &Arc<Conn>,
+        claim: &mut Claim,
+        names: &Names,
+        wish: Wish<'_>,
+        request: AcquireRequest<'_>,
+    ) -> Result<AcquireOutcome, StoreError> {
         for _ in 0..ROUNDS {
             if claim.place.is_none() && !claim.unsettled.is_empty() {
-                self.adopt(&conn, &mut claim, &names).await?;
+                self.adopt(conn, claim, names).await?;
             }
             let outcome = if claim.place.is_some() {
-                self.again(&conn, &mut claim, &names, wish, request).await?
+                self.again(conn, claim, names, wish, request).await?
             } else {
-                self.first(&conn, &mut claim, &names, wish, request).await?
+                self.first(conn, claim, names, wish, request).await?
             };
-            claim.publish();
             if let Some(outcome) = outcome {
-                if matches!(outcome, AcquireOutcome::Granted { .. }) {
-                    self.follow.leave(request.key, request.owner);
-                }
                 return Ok(outcome);
             }
         }
@@ -165,23 +185,30 @@ impl Core {
         claim: &mut Claim,
         names: &Names,
     ) -> Result<Option<(Queue, i64)>, StoreError> {
-        let Some(place) = claim.place.as_mut() else {
-            return Ok(None);
-        };
-        let (lease, create, asked) = (place.lease, place.create, Instant::now());
         let request = ops::read(vec![ops::get_all(&names.all)]);
-        let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
-        let queue = Queue::read(ops::keys_of(&answer, 0)?);
-        let is_there = queue
-            .get(&names.own)
-            .is_some_and(|own| own.create == create);
-        if !is_there || exist != [true] {
-            claim.place = None;
-            return Ok(None);
+        for _ in 0..ROUNDS {
+            let Some(place) = claim.place.as_mut() else {
+                return Ok(None);
+            };
+            let (lease, asked) = (place.lease, Instant::now());
+            let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
+            let queue = Queue::read(ops::keys_of(&answer, 0)?);
+            let own = queue.get(&names.own);
+            let own = own.filter(|own| own.create == place.create);
+            match own {
+                Some(own) if own.lease != lease.id => {
+                    // An earlier request without an answer has given it another lease.
+                    place.moved_to(own.lease);
+                }
+                Some(_) if exist == [true] => {
+                    place.since = asked;
+                    claim.lasts(asked, lease.seconds.max(WAITING));
+                    return Ok(Some((queue, answer.header().revision)));
+                }
+                _ => claim.place = None,
+            }
         }
-        place.since = asked;
-        claim.lasts(asked, lease.seconds.max(WAITING));
-        Ok(Some((queue, answer.header().revision)))
+        Ok(None)
     }
 
     /// The request of a claim without a key. `None` if it has to be looked at again.
@@ -331,7 +358,7 @@ impl Core {
 fn adopted(kv: &crate::proto::KeyValue) -> Result<Place, StoreError> {
     let value = Value::read(&kv.value).ok_or_else(|| {
         let name = String::from_utf8_lossy(&kv.key);
-        crate::errors::bad_answer(&format!(
+        errors::bad_answer(&format!(
             "`{name}` was written by another program; delete that key"
         ))
     })?;

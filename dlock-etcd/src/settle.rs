@@ -45,7 +45,7 @@ impl Core {
                 label: word(wish.label).or_else(|| before.label.clone()),
                 function: word(wish.function).or_else(|| before.function.clone()),
             };
-            let mut compare = vec![ops::is_created_at(&names.own, before.create)];
+            let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
             compare.extend(epoch.is_unchanged());
             let asked = Instant::now();
             let taken = self.leases.take(conn, wish.seconds).await?;
@@ -58,10 +58,12 @@ impl Core {
             // Without an answer it is not known which of the two leases the key has.
             claim.place = None;
             claim.doubt(before.lease);
-            let ran = run(conn, claim, &taken, asked, txn).await?;
-            claim.settled(before.lease);
-            let Some((exists, answer)) = ran else {
-                claim.place = Some(before);
+            let ran = run(conn, claim, &taken, asked, txn).await;
+            if !ran.as_ref().is_err_and(|error| !error.has_no_effect()) {
+                claim.settled(before.lease);
+                claim.place = Some(before.clone());
+            }
+            let Some((exists, answer)) = ran? else {
                 continue;
             };
             if answer.succeeded {
@@ -76,7 +78,6 @@ impl Core {
                     epoch.fence()
                 }));
             }
-            claim.place = Some(before);
             self.give_back(lease, exists, asked);
             queue = Queue::read(ops::keys_of(&answer, 0)?);
         }
@@ -121,6 +122,11 @@ pub(crate) async fn run(
             claim.settled(lease);
             Ok(None)
         }
-        Err(failure) => Err(failure.error),
+        Err(failure) => {
+            if failure.error.has_no_effect() {
+                claim.settled(lease);
+            }
+            Err(failure.error)
+        }
     }
 }

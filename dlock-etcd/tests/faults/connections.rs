@@ -7,14 +7,14 @@ use dlock_runtime::{
     LockKey,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
-        StoreOptions,
+        RenewRequest, Renewal, StoreOptions,
     },
     testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, connect, is_held, is_released};
+use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released};
 
 fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
@@ -105,6 +105,32 @@ async fn a_request_that_arrives_after_the_release_has_no_effect() {
     assert_eq!(server.get(name).await, None);
 }
 
+/// A request that gives the key a lease gets no answer, and arrives late.
+#[tokio::test]
+async fn a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed() {
+    let server = EtcdServer::start().await;
+    let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+    let (key, owner) = (LockKey::new("order:42").unwrap(), owner());
+    let granted = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    let granted = granted.unwrap();
+    let name = server.keys("dlock/order:42/").await.remove(0);
+    let value = server.get(&name).await.unwrap();
+    let other = server.lease(60).await;
+    assert!(server.put_with(&other, &name, &value).await);
+    eventually(DEADLINE, "the lease is renewed", async || {
+        let renewal = RenewRequest::new(&key, owner, TTL);
+        store.renew_one(renewal).await == Ok(Renewal::Renewed)
+    })
+    .await;
+    assert_ne!(server.lease_of(&name).await, Some(other));
+    let again = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    assert_eq!(again, Ok(granted), "the same fence");
+    store
+        .release(ReleaseRequest::new(&key, owner))
+        .await
+        .unwrap();
+}
+
 #[tokio::test]
 async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
     let server = EtcdServer::start().await;
@@ -166,4 +192,25 @@ async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
         .release(ReleaseRequest::new(&key, next))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn members_that_are_all_refused_are_named_with_their_reasons() {
+    let ports = [1, 2].map(|_: u32| Proxy::start(1));
+    ports.iter().for_each(Proxy::refuse);
+    let [first, second] = [0, 1].map(|index: usize| format!("127.0.0.1:{}", ports[index].port()));
+    let url = format!("etcd://{first},{second}");
+    let error = builder().connect(&url).await.unwrap_err().to_string();
+    for member in [first, second] {
+        assert!(error.contains(&format!("{member}: ")), "{error}");
+    }
+    assert!(error.contains("refused"), "{error}");
+    // Without waiting for a connection, the first call has the error.
+    let manager = builder().connect_lazy(&url).unwrap();
+    let lock = manager.lock("order:42").wait(Duration::from_secs(1));
+    let error = lock.acquire().await.unwrap_err().to_string();
+    assert!(
+        error.contains("`order:42`") && error.contains("refused"),
+        "{error}"
+    );
 }

@@ -79,6 +79,13 @@ impl EtcdServer {
         lease.as_str().map(str::to_owned)
     }
 
+    /// Makes a lease, and returns its id.
+    pub async fn lease(&self, seconds: u32) -> String {
+        let answer = self.call("lease/grant", &json!({"TTL": seconds})).await;
+        let id = answer["ID"].as_str().expect("a lease has an id");
+        id.to_owned()
+    }
+
     /// Writes a key with a lease. Returns `false` if the lease does not exist.
     pub async fn put_with(&self, lease: &str, key: &str, value: &str) -> bool {
         let put = json!({

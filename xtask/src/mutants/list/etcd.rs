@@ -159,7 +159,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-renewal-without-key",
         "A renewal counts although the key is gone",
         RENEW,
-        "if exists && «create == Some(place.create)» =>",
+        "«create == Some(place.create)» })",
         "true",
         &[Test(
             FAULTS,
@@ -167,6 +167,17 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A renewal counts only if the claim's key was still there after the keep-alive"),
+    Mutant::new(
+        "etcd-any-lease",
+        "A renewal counts although the key has another lease",
+        RENEW,
+        "(Some(place), Some(kv)) if «kv.lease != place.lease.id» =>",
+        "false",
+        &[Test(
+            FAULTS,
+            "connections::a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed",
+        )],
+    ),
     // Late requests
     Mutant::new(
         "etcd-late-request",
