@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_testkit::{EtcdOptions, EtcdServer, eventually};
+use dlock_testkit::{EtcdServer, eventually};
 
 use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
 
@@ -99,25 +99,4 @@ async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
     );
     server.delete("dlock/order:42/by-hand").await;
     works(&manager, "order:42").await;
-}
-
-#[tokio::test]
-async fn a_full_database_refuses_new_locks_and_renews_and_releases_those_that_are_held() {
-    let options = EtcdOptions::new().argument("--quota-backend-bytes=8388608");
-    let server = EtcdServer::start_with(options).await;
-    let manager = connect(&server.url()).await;
-    let ttl = Duration::from_secs(3);
-    let guard = manager.lock("order:42").ttl(ttl).acquire().await.unwrap();
-    server.fill().await;
-    let full = tokio::time::Instant::now();
-    let lock = manager
-        .lock("order:43")
-        .ttl(TTL)
-        .wait(Duration::from_secs(1));
-    let error = lock.acquire().await.unwrap_err().to_string();
-    assert!(error.contains("alarm disarm"), "{error}");
-    // Only renewals keep the lease until then.
-    tokio::time::sleep_until(full + 2 * ttl).await;
-    is_released(guard).await;
-    assert_eq!(server.keys("dlock/order:").await, [""; 0]);
 }
