@@ -2,7 +2,7 @@
 //!
 //! # The recipe
 //!
-//! 1. **Choose the level.** The documentation of [`LockStore`] lists the levels of a store. The minimal level needs
+//! 1. **Choose the level.** The documentation of [`LockStore`](dlock::store::LockStore) lists the levels of a store. The minimal level needs
 //!    three requests: acquire, renew and release. Waiters then poll.
 //! 2. **Make each change conditional.** Here, a key is added only if it is absent, and replaced or deleted only if its
 //!    version, the `cas` number, is the one that was read. A request that arrives late then changes nothing.
