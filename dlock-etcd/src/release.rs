@@ -31,7 +31,7 @@ impl Core {
         };
         let mut success = vec![ops::delete(&names.own)];
         if !is_known {
-            // What it was is read before it is deleted.
+            // Its value is read before it is deleted.
             success.insert(0, ops::get_all(&names.all));
         }
         let answer = conn

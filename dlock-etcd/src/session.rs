@@ -167,7 +167,7 @@ impl Keeper {
     async fn watch_over(&self, conn: &Arc<Conn>) {
         self.link.send_replace(Link::Up(conn.clone()));
         loop {
-            // What was doubted is tried at once, and a quiet connection from time to time.
+            // A doubted connection is tried at once, and a quiet one from time to time.
             tokio::select! {
                 () = self.doubted.notified() => {}
                 () = sleep(LOOK) => {}

@@ -46,11 +46,13 @@ pub(crate) enum Call {
 }
 
 impl Call {
-    /// Those that are sent often, in the order of their declaration.
+    /// In the order of their declaration.
+    const ALL: [Self; 4] = [Self::Acquire, Self::Release, Self::Renew, Self::Sweep];
+
+    /// Those that are sent often, which are the first.
     const OFTEN: [Self; 3] = [Self::Acquire, Self::Release, Self::Renew];
 
-    /// Returns the statement.
-    pub(crate) fn text(self, schema: &Schema) -> String {
+    fn text(self, schema: &Schema) -> String {
         schema.fill(match self {
             Self::Acquire => "SELECT * FROM {schema}.acquire($1, $2, $3, $4, $5, $6, $7)",
             Self::Release => "SELECT {schema}.release($1, $2)",
@@ -60,7 +62,7 @@ impl Call {
     }
 
     /// Returns the types of its parameters.
-    pub(crate) fn types(self) -> &'static [Type] {
+    fn types(self) -> &'static [Type] {
         match self {
             Self::Acquire => &ACQUIRE,
             Self::Release => &RELEASE,
@@ -73,6 +75,8 @@ impl Call {
 /// A connection, and the requests that it knows by name.
 pub(crate) struct Line {
     client: Arc<Client>,
+    /// Of each call.
+    texts: [String; 4],
     /// None behind a pooler.
     prepared: Vec<Statement>,
     has_forgotten: AtomicBool,
@@ -85,13 +89,14 @@ impl Line {
         schema: &Schema,
         is_pooled: bool,
     ) -> Result<Self, Error> {
+        let texts = Call::ALL.map(|call| call.text(schema));
         let calls: &[Call] = if is_pooled { &[] } else { &Call::OFTEN };
-        let texts: Vec<_> = calls.iter().map(|call| call.text(schema)).collect();
         let asked = calls.iter().zip(&texts);
         let asked = asked.map(|(call, text)| client.prepare_typed(text, call.types()));
         let prepared = try_join_all(asked).await?;
         Ok(Self {
             client,
+            texts,
             prepared,
             has_forgotten: AtomicBool::new(false),
         })
@@ -105,7 +110,6 @@ impl Line {
     pub(crate) async fn ask(
         &self,
         call: Call,
-        schema: &Schema,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         if let Some(statement) = self.statement(call) {
@@ -119,8 +123,8 @@ impl Line {
         }
         let types = call.types().iter().cloned();
         let parameters: Vec<_> = parameters.iter().copied().zip(types).collect();
-        let text = call.text(schema);
-        self.client.query_typed(&text, &parameters).await
+        let text = &self.texts[call as usize];
+        self.client.query_typed(text, &parameters).await
     }
 
     #[cfg(test)]
@@ -151,8 +155,11 @@ mod tests {
 
     #[test]
     fn a_request_finds_its_own_statement() {
-        for (place, call) in Call::OFTEN.into_iter().enumerate() {
+        for (place, call) in Call::ALL.into_iter().enumerate() {
             assert_eq!(call as usize, place);
+        }
+        for (often, call) in Call::OFTEN.into_iter().zip(Call::ALL) {
+            assert_eq!(often as usize, call as usize);
         }
     }
 
@@ -164,7 +171,7 @@ mod tests {
         let client = Arc::new(server.client(&name).await);
         let line = Line::on(client, &schema, false).await.unwrap();
         let parameters: [&(dyn ToSql + Sync); 2] = [&"order:42", &"none.1"];
-        let rows = line.ask(Call::Release, &schema, &parameters).await.unwrap();
+        let rows = line.ask(Call::Release, &parameters).await.unwrap();
         assert!(!rows[0].get::<_, bool>(0));
         let replaced = "DROP FUNCTION dlock.release(text, text);
             CREATE FUNCTION dlock.release(text, text) RETURNS integer LANGUAGE sql AS 'SELECT 7'";
@@ -175,7 +182,7 @@ mod tests {
             .await
             .unwrap();
         for _ in 0..2 {
-            let rows = line.ask(Call::Release, &schema, &parameters).await.unwrap();
+            let rows = line.ask(Call::Release, &parameters).await.unwrap();
             assert_eq!(rows[0].get::<_, i32>(0), 7);
         }
         assert!(!line.is_prepared(Call::Acquire));

@@ -146,7 +146,7 @@ impl Session {
         let line = self.line().await?;
         // A caller that drops this future has waited as long as it can.
         let unanswered = Unanswered(&self.doubted);
-        let answer = line.ask(call, &self.config.schema, parameters).await;
+        let answer = line.ask(call, parameters).await;
         std::mem::forget(unanswered);
         answer.map_err(|error| {
             if error.as_db_error().is_none() {

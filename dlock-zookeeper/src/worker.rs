@@ -30,7 +30,7 @@ impl Worker {
         let thread = thread::Builder::new().name("dlock-zookeeper".to_owned());
         thread.spawn(move || {
             runtime.block_on(async { while stopped.changed().await.is_ok() {} });
-            // What was told to stop has some time to do so.
+            // Tasks that were told to stop have some time to do so.
             runtime.block_on(async { tokio::time::sleep(LAST_WORDS).await });
         })?;
         Ok(Self { handle, stop })

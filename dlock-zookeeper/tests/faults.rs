@@ -90,6 +90,21 @@ async fn a_session_that_moves_to_another_server_keeps_its_leases() {
     let servers = ZooKeepers::shared().await;
     let (locks, proxies) = behind_proxies(servers, SESSION, TTL).await;
     let held = locks.lock("moves").acquire().await.unwrap();
+    let moved_from = async |used: usize, what: &str| {
+        eventually(LIMIT, what, async || {
+            let others = proxies
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| *index != used);
+            others.map(|(_, it)| it.open_connections()).sum::<usize>() > 0
+        })
+        .await;
+        eventually(LIMIT, "an answer", async || {
+            let other = locks.lock("moves:other").try_acquire().await;
+            matches!(other, Ok(Some(_)))
+        })
+        .await;
+    };
     for _ in 0..2 {
         // First the connection breaks, then the next server falls silent.
         let used = proxies
@@ -98,38 +113,14 @@ async fn a_session_that_moves_to_another_server_keeps_its_leases() {
             .unwrap();
         proxies[used].refuse();
         proxies[used].cut();
-        eventually(LIMIT, "another server", async || {
-            let others = proxies
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index != used);
-            others.map(|(_, it)| it.open_connections()).sum::<usize>() > 0
-        })
-        .await;
-        eventually(LIMIT, "an answer", async || {
-            let other = locks.lock("moves:other").try_acquire().await;
-            matches!(other, Ok(Some(_)))
-        })
-        .await;
+        moved_from(used, "another server").await;
         proxies[used].accept();
         let used = proxies
             .iter()
             .position(|it| it.open_connections() > 0)
             .unwrap();
         proxies[used].freeze();
-        eventually(LIMIT, "a server that answers", async || {
-            let others = proxies
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| *index != used);
-            others.map(|(_, it)| it.open_connections()).sum::<usize>() > 0
-        })
-        .await;
-        eventually(LIMIT, "an answer", async || {
-            let other = locks.lock("moves:other").try_acquire().await;
-            matches!(other, Ok(Some(_)))
-        })
-        .await;
+        moved_from(used, "a server that answers").await;
         proxies[used].thaw();
     }
     assert!(!held.is_lost());

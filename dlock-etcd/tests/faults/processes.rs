@@ -34,7 +34,7 @@ async fn process() {
     println!("is held: {}", guard.ensure_held().is_ok());
 }
 
-/// What a process says of its lease.
+/// The words of a process about its lease.
 struct Held {
     token: FencingToken,
     comparison: Vec<(Vec<u8>, i64)>,

@@ -1,4 +1,4 @@
-//! What the tests of faults share.
+//! The parts that tests of faults share.
 
 use std::time::Duration;
 

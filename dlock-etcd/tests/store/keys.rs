@@ -1,4 +1,4 @@
-//! What is in etcd, and when it goes.
+//! The keys in etcd, and when they go.
 
 use std::time::Duration;
 
