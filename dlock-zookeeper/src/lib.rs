@@ -22,13 +22,16 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod config;
+mod data;
 mod errors;
 mod names;
 mod proof;
+mod requests;
 mod scheme;
 mod session;
 mod slots;
 mod store;
+mod waiting;
 mod worker;
 
 pub use scheme::ZooKeeper;
