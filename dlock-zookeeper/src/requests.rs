@@ -2,21 +2,24 @@
 //!
 //! # Rules
 //!
-//! - **Safety.** The first child holds the key. A child is first for ever once all children that were created before
-//!   it are deleted. A server that has not heard of a deletion yet answers *busy*.
+//! - **Safety.** A claim holds by its place in the queue, see `queue.rs`. It holds for ever once its child was created and the
+//!   children before it that kept it from holding are deleted. A server that has not heard of a deletion yet answers
+//!   *busy*.
 //! - **Safety.** A grant and a renewal write to the child. Their answer shows that the child is there, and, with
 //!   [`crate::proof`], until when its session lasts. A lease that would last longer is not confirmed.
 //! - **Safety.** A process deletes its child when the lease has ended, and ends the lease with the session.
+//! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
+//!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
 //!   the same claim waits for it.
-//! - A waiter watches the child before its own, and no other one. It is woken when its own child is the first.
 
 use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
-    FencingToken, LockKey,
+    FencingToken, LockKey, LockMode,
     store::{
-        ALIVE, AcquireOutcome, GRANT_TTL, OwnerId, Released, Renewal, StoreError, StoreErrorKind,
+        ALIVE, AcquireOutcome, GRANT_TTL, Holder, OwnerId, Released, Renewal, StoreError,
+        StoreErrorKind,
     },
 };
 use tokio::{
@@ -24,12 +27,17 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
-use zookeeper_client::{CreateMode, Error, Stat};
+use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::{
+    answers::Answers,
+    base::{self, Base},
     config::Config,
-    data::{data, holder},
-    errors, names,
+    confirm::{Confirmed, confirm},
+    data::Value,
+    errors::Failure,
+    holder, names,
+    queue::Queue,
     session::{self, Link, Session},
     slots::{Child, Locked, Slots},
     waiting::Sinks,
@@ -40,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) slots: Slots,
+    pub(crate) answers: Arc<Answers>,
     pub(crate) sinks: Arc<Sinks>,
 }
 
@@ -48,9 +57,11 @@ pub(crate) struct Core {
 pub(crate) struct Claim {
     pub(crate) key: LockKey,
     pub(crate) owner: OwnerId,
+    pub(crate) mode: LockMode,
     pub(crate) ttl: Duration,
     pub(crate) waits: bool,
-    pub(crate) names: (String, String),
+    pub(crate) label: String,
+    pub(crate) function: String,
     /// The lease counts from a moment before the request was sent.
     pub(crate) begun: Instant,
 }
@@ -64,7 +75,10 @@ impl Core {
         let session = session::current(&self.link).await?;
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
         slot.look_at(&session);
-        let answer = self.acquire_in(handle, &session, &mut slot, &claim).await;
+        let answer = match self.known(&mut slot, &claim) {
+            Some(holder) => Ok(AcquireOutcome::busy(holder)),
+            None => self.attempt(handle, &session, &mut slot, &claim).await,
+        };
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
         if is_unknown {
@@ -74,7 +88,21 @@ impl Core {
         answer.map_err(Failure::into_error)
     }
 
-    async fn acquire_in(
+    /// The answer to a waiter for which a watch is set, without a request. Its place is kept by this process.
+    fn known(&self, slot: &mut Locked, claim: &Claim) -> Option<Holder> {
+        let child = slot.child.as_mut()?;
+        if !claim.waits || child.watching.is_none() || !child.session.is_connected() {
+            return None;
+        }
+        if child.ends <= Instant::now() {
+            return None;
+        }
+        let holder = self.answers.get(&claim.key, claim.owner)?;
+        child.ends = claim.begun + ALIVE;
+        Some(holder)
+    }
+
+    async fn attempt(
         self: &Arc<Self>,
         handle: &Handle,
         session: &Session,
@@ -90,59 +118,53 @@ impl Core {
             }
             if slot.child.is_none() {
                 if !claim.waits {
-                    let children = list(session, &directory).await?;
-                    if let Some(first) = children.first() {
-                        match holder(session, &directory, first).await? {
+                    let queue = list(session, &directory).await?;
+                    if !queue.admits(claim.mode) {
+                        let seen = holder::of(session, &directory, &queue, None, claim.mode);
+                        match seen.await? {
                             Some(holder) => return Ok(AcquireOutcome::busy(holder)),
                             None => continue,
                         }
                     }
                 }
-                create(session, slot, &directory, claim).await?;
+                create(session, slot, &self.config.root, &directory, claim).await?;
             }
             let Some(child) = &mut slot.child else {
                 continue;
             };
             self.end_in_time(handle, claim, child);
-            let children = list(session, &directory).await?;
-            let place = children.iter().position(|it| it.name == child.name);
-            match place {
+            let deletions = self.answers.deletions();
+            let queue = list(session, &directory).await?;
+            if queue.place(&child.name).is_none() {
                 // An operator has deleted it.
-                None => slot.child = None,
-                Some(0) => {
-                    let written = Instant::now();
-                    if !write(child, claim).await? {
-                        slot.child = None;
-                        continue;
-                    }
-                    child.holds = true;
-                    child.ends = claim.begun + claim.ttl;
-                    certain(session, written, claim)?;
-                    return Ok(AcquireOutcome::granted(child.fence));
-                }
-                Some(place) => {
-                    let Some(holder) = holder(session, &directory, &children[0]).await? else {
-                        continue;
-                    };
-                    if !claim.waits {
-                        if !had_child {
-                            slot.delete().await?;
-                        }
-                        return Ok(AcquireOutcome::busy(holder));
-                    }
-                    child.ends = claim.begun + ALIVE;
-                    if !child.is_watching {
-                        child.is_watching = true;
-                        let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
-                        let (session, name) = (session.clone(), child.name.clone());
-                        handle.spawn(async move {
-                            core.watch(&session, &directory, &name, &key, owner).await;
-                        });
-                    }
-                    let before = u64::try_from(place - 1).unwrap_or(0);
-                    return Ok(AcquireOutcome::busy(holder.position(before)));
-                }
+                slot.child = None;
+                continue;
             }
+            if queue.holds(&child.name) {
+                match confirm(session, child, &queue, claim).await? {
+                    Confirmed::As(fence) => return Ok(AcquireOutcome::granted(fence)),
+                    Confirmed::Gone => slot.child = None,
+                    Confirmed::Changed => {}
+                }
+                continue;
+            }
+            let own = (&*child.name, child.fence);
+            let seen = holder::of(session, &directory, &queue, Some(own), claim.mode);
+            let Some(mut holder) = seen.await? else {
+                continue;
+            };
+            if claim.waits {
+                child.ends = claim.begun + ALIVE;
+                self.watch(handle, claim, child);
+                self.answers
+                    .note(&claim.key, claim.owner, &holder, deletions);
+            } else {
+                if !had_child {
+                    slot.delete().await?;
+                }
+                holder.position = None;
+            }
+            return Ok(AcquireOutcome::busy(holder));
         }
     }
 
@@ -156,11 +178,21 @@ impl Core {
     ) -> Result<(), Failure> {
         // The server may be another one than that of the request, and behind it.
         session.client.sync(&self.config.root).await?;
-        let children = list(session, directory).await?;
-        if let Some(found) = children.into_iter().find(|it| it.is_of(owner)) {
+        let queue = list(session, directory).await?;
+        if let Some(found) = queue.of(owner) {
             let path = format!("{directory}/{}", found.name);
-            if let Some(stat) = session.client.check_stat(&path).await? {
-                slot.child = Some(child(session, directory, found.name, &stat)?);
+            match session.client.get_data(&path).await {
+                Ok((data, stat)) => {
+                    let value = Value::read(&data).ok_or_else(|| {
+                        let message =
+                            format!("`{path}` was written by another program; delete that node");
+                        StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
+                    })?;
+                    let name = found.name.clone();
+                    place(session, slot, directory, name, value.base, stat.czxid).await?;
+                }
+                Err(Error::NoNode) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         slot.unknown = None;
@@ -168,7 +200,7 @@ impl Core {
     }
 
     /// Deletes the child of a request that got no answer, unless another request has found it before.
-    pub(crate) async fn end_unknown(&self, key: &LockKey, owner: OwnerId) {
+    async fn end_unknown(&self, key: &LockKey, owner: OwnerId) {
         loop {
             sleep(ALIVE).await;
             let Ok(session) = session::current(&self.link).await else {
@@ -225,8 +257,9 @@ impl Core {
             let directory = names::directory(&self.config.root, key);
             self.find(session, slot, &directory, owner).await?;
         }
-        let held = match &mut slot.child {
-            Some(child) => is_first(child).await?,
+        let held = match &slot.child {
+            Some(child) if child.held.is_some() => true,
+            Some(child) => list(session, &child.directory).await?.holds(&child.name),
             None => false,
         };
         let was_there = slot.delete().await?;
@@ -238,163 +271,152 @@ impl Core {
     }
 }
 
-/// Why a request has no answer.
-enum Failure {
-    Client(Error),
-    Store(StoreError),
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Client(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl Failure {
-    fn into_error(self) -> StoreError {
-        match self {
-            Self::Client(error) => errors::of(&error),
-            Self::Store(error) => error,
-        }
-    }
-}
-
-pub(crate) async fn list(session: &Session, directory: &str) -> Result<Vec<names::Child>, Error> {
+/// Returns the queue of a key.
+pub(crate) async fn list(session: &Session, directory: &str) -> Result<Queue, Error> {
     match session.client.list_children(directory).await {
-        Ok(children) => Ok(names::in_order(&children)),
-        Err(Error::NoNode) => Ok(Vec::new()),
+        Ok(children) => Ok(Queue::read(&children)),
+        Err(Error::NoNode) => Ok(Queue::default()),
         Err(error) => Err(error),
     }
 }
 
-/// Creates the child of a claim, the last one of its key.
+/// Creates the child of a claim, the last one of its key, while its base of fences is there.
 async fn create(
     session: &Session,
     slot: &mut Locked,
+    root: &str,
     directory: &str,
     claim: &Claim,
 ) -> Result<(), Failure> {
-    let prefix = names::prefix(claim.owner);
-    let path = format!("{directory}/{prefix}");
+    let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
     let options = CreateMode::EphemeralSequential.with_acls(session.acls);
-    let waits = data(GRANT_TTL, ("", ""));
-    let (stat, sequence) = loop {
+    loop {
+        let base = base::current(session, root).await?;
+        // The label is that of a holder.
+        let value = Value {
+            base,
+            ttl: GRANT_TTL,
+            held: None,
+            label: None,
+            function: None,
+        };
+        let mut writer = session.client.new_multi_writer();
+        writer.add_check_version(&base.path(root), -1)?;
+        writer.add_create(&path, &value.to_bytes(), &options)?;
         // Until the answer says otherwise, also if this future is dropped.
         slot.unknown = Some(session.clone());
-        match session
-            .client
-            .create(&path, waits.as_bytes(), &options)
-            .await
-        {
-            Ok(created) => break created,
-            Err(Error::NoNode) => {
+        let (path, stat) = match writer.commit().await {
+            Ok(results) => created(results)?,
+            Err(MultiWriteError::OperationFailed { index, source }) => {
                 slot.unknown = None;
-                let directories = CreateMode::Container.with_acls(session.acls);
-                match session.client.create(directory, b"", &directories).await {
-                    Ok(_) | Err(Error::NodeExists) => {}
-                    Err(error) => return Err(error.into()),
+                match (index, source) {
+                    // Another process has replaced it.
+                    (0, Error::NoNode) => session.base.forget(),
+                    (1, Error::NoNode) => make_directory(session, directory).await?,
+                    (_, error) => return Err(error.into()),
                 }
+                continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
+        };
+        let czxid = if stat.is_invalid() {
+            // Old servers do not say in the answer when the node was created.
+            let stat = session.client.check_stat(&path).await?;
+            stat.map_or(-1, |stat| stat.czxid)
+        } else {
+            stat.czxid
+        };
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let placed = place(session, slot, directory, name, base, czxid);
+        let is_placed = placed.await?;
+        slot.unknown = None;
+        if is_placed {
+            return Ok(());
         }
-    };
-    slot.unknown = None;
-    slot.child = Some(child(
-        session,
-        directory,
-        format!("{prefix}{sequence}"),
-        &stat,
-    )?);
-    Ok(())
+        base::replace_used_up(session, root, base).await?;
+    }
 }
 
-fn child(
+/// Returns the path and the state of the node that the second operation has created.
+fn created(results: Vec<MultiWriteResult>) -> Result<(String, zookeeper_client::Stat), Failure> {
+    match results.into_iter().nth(1) {
+        Some(MultiWriteResult::Create { path, stat }) => Ok((path, stat)),
+        other => {
+            let message = format!("ZooKeeper answered a creation with {other:?}");
+            Err(StoreError::new(StoreErrorKind::BadAnswer, message).into())
+        }
+    }
+}
+
+async fn make_directory(session: &Session, directory: &str) -> Result<(), Failure> {
+    let directories = CreateMode::Container.with_acls(session.acls);
+    match session.client.create(directory, b"", &directories).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Notes a child of this process. `false` if it has no fence, as too much has happened since its base: then it is deleted.
+async fn place(
     session: &Session,
+    slot: &mut Locked,
     directory: &str,
     name: String,
-    stat: &Stat,
-) -> Result<Child, StoreError> {
-    let place = names::Child::read(&name).map_or(-1, |it| it.place);
-    let fence = u64::try_from(stat.czxid).unwrap_or(0);
-    if place < 0 || FencingToken::from_fence(fence).is_none() {
+    base: Base,
+    czxid: i64,
+) -> Result<bool, Failure> {
+    let Some(fence) = base.fence(czxid) else {
+        return match session
+            .client
+            .delete(&format!("{directory}/{name}"), None)
+            .await
+        {
+            Ok(()) | Err(Error::NoNode) => Ok(false),
+            Err(error) => Err(error.into()),
+        };
+    };
+    let is_used_up = names::Entry::read(&name).is_none_or(|it| it.place < 0);
+    if is_used_up || FencingToken::from_fence(fence).is_none() {
         let message = format!(
-            "the numbers of ZooKeeper are used up: `{name}` with czxid {}",
-            stat.czxid
+            "the numbers of ZooKeeper are used up: `{name}` with the fence {fence}; use another directory"
         );
-        return Err(StoreError::new(StoreErrorKind::BadAnswer, message));
+        return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
+            .with_advice()
+            .into());
     }
-    Ok(Child {
+    slot.child = Some(Child {
         session: session.clone(),
         directory: directory.to_owned(),
         name,
+        base,
         fence,
-        holds: false,
-        is_watching: false,
+        held: None,
+        watching: None,
         is_timed: false,
         ends: Instant::now() + ALIVE,
-        names: (String::new(), String::new()),
-    })
-}
-
-/// Returns `true` if the owner of a child holds the key.
-async fn is_first(child: &mut Child) -> Result<bool, Error> {
-    if !child.holds {
-        let children = list(&child.session, &child.directory).await?;
-        child.holds = children
-            .first()
-            .is_some_and(|first| first.name == child.name);
-    }
-    Ok(child.holds)
+        label: None,
+        function: None,
+    });
+    Ok(true)
 }
 
 async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {
     slot.end_late().await?;
-    let Some(child) = &mut slot.child else {
-        return Ok(Renewal::NotOwner);
-    };
-    if !is_first(child).await? {
-        return Ok(Renewal::NotOwner);
+    loop {
+        let Some(child) = &mut slot.child else {
+            return Ok(Renewal::NotOwner);
+        };
+        let mut queue = Queue::default();
+        if child.held.is_none() {
+            queue = list(session, &child.directory).await?;
+            if !queue.holds(&child.name) {
+                return Ok(Renewal::NotOwner);
+            }
+        }
+        match confirm(session, child, &queue, claim).await? {
+            Confirmed::As(_) => return Ok(Renewal::Renewed),
+            Confirmed::Gone => slot.child = None,
+            Confirmed::Changed => {}
+        }
     }
-    let written = Instant::now();
-    if !write(child, claim).await? {
-        slot.child = None;
-        return Ok(Renewal::NotOwner);
-    }
-    child.ends = claim.begun + claim.ttl;
-    certain(session, written, claim)?;
-    Ok(Renewal::Renewed)
-}
-
-/// Writes the lease into its child; `false` if the child is gone.
-async fn write(child: &mut Child, claim: &Claim) -> Result<bool, Error> {
-    if !claim.names.0.is_empty() {
-        child.names.clone_from(&claim.names);
-    }
-    let text = data(claim.ttl, (&child.names.0, &child.names.1));
-    match child
-        .session
-        .client
-        .set_data(&child.path(), text.as_bytes(), None)
-        .await
-    {
-        Ok(_) => Ok(true),
-        Err(Error::NoNode | Error::SessionExpired) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Refuses to confirm a lease that the session may not last for.
-fn certain(session: &Session, written: Instant, claim: &Claim) -> Result<(), StoreError> {
-    let until = session.proof.lasts_until(written);
-    if until.is_some_and(|until| until >= claim.begun + claim.ttl) {
-        return Ok(());
-    }
-    let message = "the session was without an answer for too long, or has just got another server";
-    Err(StoreError::new(StoreErrorKind::TimedOut, message))
 }

@@ -3,17 +3,18 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use dlock_runtime::{
-    ConnectError, LockMode,
+    ConnectError, LockKey,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, Queue,
-        ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks,
-        StoreOptions, StoreProperties,
+        AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
+        OwnerId, Queue, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
+        StoreHooks, StoreOptions, StoreProperties,
     },
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use crate::{
+    answers::Answers,
     config::Config,
     requests::{Claim, Core},
     session,
@@ -42,13 +43,15 @@ impl ZooKeeperStore {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
+        let answers = Arc::new(Answers::default());
         let sinks = Arc::new(Sinks::default());
         let told = sinks.clone();
         let link = session::start(&worker, config.clone(), move || told.look_again());
         let core = Arc::new(Core {
             config,
             link,
-            slots: Slots::default(),
+            slots: Slots::new(answers.clone()),
+            answers,
             sinks,
         });
         Ok(Self { core, worker })
@@ -63,6 +66,11 @@ impl ZooKeeperStore {
             .await
             .map(drop)
             .map_err(unavailable)
+    }
+
+    /// Returns the path of the child of a claim that holds its key.
+    pub(crate) fn node_of(&self, key: &LockKey, owner: OwnerId) -> Option<String> {
+        self.core.slots.held(key, owner)
     }
 
     /// Runs a request to its end, also if this future is dropped.
@@ -85,17 +93,19 @@ impl fmt::Debug for ZooKeeperStore {
 
 impl LockStore for ZooKeeperStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        if request.mode != LockMode::Exclusive {
-            let message = "the locks in ZooKeeper are exclusive";
-            return Err(StoreError::new(StoreErrorKind::Unsupported, message).without_effect());
+        if !LockModes::ALL.contains(request.mode) {
+            let text = format!("ZooKeeper has no locks with `{}`", request.mode);
+            return Err(StoreError::new(StoreErrorKind::Unsupported, text).unsent());
         }
         let (core, handle) = (self.core.clone(), self.worker.handle().clone());
         let claim = Claim {
             key: request.key.clone(),
             owner: request.owner,
+            mode: request.mode,
             ttl: request.ttl,
             waits: request.queue == Queue::ForLease,
-            names: (request.label.to_owned(), request.function.to_owned()),
+            label: request.label.to_owned(),
+            function: request.function.to_owned(),
             begun: Instant::now(),
         };
         self.run(async move { core.acquire(&handle, claim).await })
@@ -108,9 +118,11 @@ impl LockStore for ZooKeeperStore {
             let claim = Claim {
                 key: request.key.clone(),
                 owner: request.owner,
+                mode: request.mode,
                 ttl: request.ttl,
                 waits: false,
-                names: (request.label.to_owned(), request.function.to_owned()),
+                label: request.label.to_owned(),
+                function: request.function.to_owned(),
                 begun,
             };
             let core = self.core.clone();
@@ -139,6 +151,7 @@ impl LockStore for ZooKeeperStore {
         let shortest = dlock_runtime::MIN_TTL;
         StoreProperties::new()
             .grants(true)
+            .modes(LockModes::ALL)
             .ttls(shortest, self.core.config.longest_ttl())
             .hooks(self)
             .extension(self)
@@ -147,11 +160,11 @@ impl LockStore for ZooKeeperStore {
 
 impl StoreHooks for ZooKeeperStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
-        self.core.sinks.map().insert(client, hints);
+        self.core.sinks.attach(client, hints);
     }
 
     fn detach(&self, client: ClientId) -> Detaching<'_> {
-        self.core.sinks.map().remove(&client);
+        self.core.sinks.detach(client);
         Box::pin(std::future::ready(()))
     }
 

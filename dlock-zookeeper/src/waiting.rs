@@ -1,4 +1,7 @@
-//! Waiters: each watches the child before its own, and is woken when its own child is the first.
+//! Waiters: each watches the children before its own that keep it from holding, and is woken when none is left.
+//!
+//! A watch for children of a child has one event alone: the deletion. Watches for its data would wake the waiter at each
+//! renewal of the holder.
 
 use std::{
     collections::HashMap,
@@ -9,13 +12,14 @@ use dlock_runtime::{
     LockKey,
     store::{ClientId, GRANT_TTL, Hint, HintSink, OwnerId},
 };
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use tokio::{runtime::Handle, time::Instant};
 use zookeeper_client::Error;
 
 use crate::{
     requests::{Claim, Core, list},
     session::Session,
-    slots::Child,
+    slots::{Child, Watching},
 };
 
 /// The managers that listen.
@@ -23,8 +27,16 @@ use crate::{
 pub(crate) struct Sinks(Mutex<HashMap<ClientId, HintSink>>);
 
 impl Sinks {
-    pub(crate) fn map(&self) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<ClientId, HintSink>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
+        self.map().insert(client, sink);
+    }
+
+    pub(crate) fn detach(&self, client: ClientId) {
+        self.map().remove(&client);
     }
 
     /// Waiters have lost their places with the last session.
@@ -33,6 +45,15 @@ impl Sinks {
         for sink in sinks {
             // A manager that is gone has detached.
             let _ = sink.look_again();
+        }
+    }
+
+    /// Makes a waiter ask: its lease needs a write.
+    fn wake(&self, key: &LockKey, owner: OwnerId) {
+        // A hint runs code of the manager.
+        let sink = self.map().get(&owner.client()).cloned();
+        if sink.is_some_and(|sink| !sink.hint(&Hint::new(key.as_str(), owner, 0))) {
+            self.detach(owner.client());
         }
     }
 }
@@ -49,45 +70,60 @@ impl Core {
         handle.spawn(async move { core.slots.end_in_time(key, owner, name, ends).await });
     }
 
-    /// Tells a waiter when no child is before its own.
-    pub(crate) async fn watch(
-        &self,
-        session: &Session,
-        directory: &str,
-        name: &str,
-        key: &LockKey,
-        owner: OwnerId,
-    ) {
-        loop {
-            let Ok(children) = list(session, directory).await else {
-                // Without an answer, the waiter asks.
-                break;
-            };
-            let Some(place) = children.iter().position(|it| it.name == name) else {
-                return;
-            };
-            let Some(before) = place.checked_sub(1) else {
-                break;
-            };
-            let path = format!("{directory}/{}", children[before].name);
-            match session.client.get_and_watch_data(&path).await {
-                Ok((_, _, watcher)) => drop(watcher.changed().await),
-                Err(Error::NoNode) => {}
-                Err(_) => break,
+    /// Starts to watch for a child that waits, once.
+    pub(crate) fn watch(self: &Arc<Self>, handle: &Handle, claim: &Claim, child: &mut Child) {
+        if child.watching.is_some() {
+            return;
+        }
+        let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
+        let (session, directory) = (child.session.clone(), child.directory.clone());
+        let name = child.name.clone();
+        let task = handle.spawn(async move {
+            let again = || core.answers.forget(&key, owner);
+            until_free(&session, &directory, &name, again).await;
+            let mut slot = core.slots.lock(&key, owner).await;
+            if let Some(child) = slot.child.as_mut().filter(|it| it.name == name) {
+                // This ends the task itself at its next await, and there is none.
+                child.watching = None;
+                child.ends = child.ends.max(Instant::now() + GRANT_TTL);
+            }
+            core.slots.unlock(&key, owner, slot);
+            core.sinks.wake(&key, owner);
+        });
+        child.watching = Some(Watching(task.abort_handle()));
+    }
+}
+
+/// Waits until a child holds its key or is gone, or the server does not answer. Calls `again` when the queue before the child
+/// has changed.
+async fn until_free(session: &Session, directory: &str, name: &str, again: impl Fn()) {
+    loop {
+        let Ok(queue) = list(session, directory).await else {
+            // Without an answer, the waiter asks.
+            return;
+        };
+        let obstacles = queue.obstacles(name);
+        if obstacles.is_empty() {
+            return;
+        }
+        let paths: Vec<_> = obstacles
+            .iter()
+            .map(|it| format!("{directory}/{}", it.name))
+            .collect();
+        let set = paths
+            .iter()
+            .map(|path| session.client.list_and_watch_children(path));
+        let (mut events, mut is_gone) = (FuturesUnordered::new(), false);
+        for set in join_all(set).await {
+            match set {
+                Ok((_, watcher)) => events.push(watcher.changed()),
+                Err(Error::NoNode) => is_gone = true,
+                Err(_) => return,
             }
         }
-        let mut slot = self.slots.lock(key, owner).await;
-        if let Some(child) = slot.child.as_mut().filter(|it| it.name == name) {
-            child.is_watching = false;
-            child.ends = child.ends.max(Instant::now() + GRANT_TTL);
+        if !is_gone {
+            events.next().await;
         }
-        self.slots.unlock(key, owner, slot);
-        let sink = self.sinks.map().get(&owner.client()).cloned();
-        if let Some(sink) = sink
-            // The waiter asks: its lease needs a write.
-            && !sink.hint(&Hint::new(key.as_str(), owner, 0))
-        {
-            self.sinks.map().remove(&owner.client());
-        }
+        again();
     }
 }
