@@ -77,7 +77,7 @@ impl Config {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name.starts_with("ssl") {
                 let reason = format!(
-                    "no `{name}`: connections to ZooKeeper are not encrypted; use a tunnel or a network that nobody else reads"
+                    "no `{name}`: connections to ZooKeeper are not encrypted; use a tunnel, or a network that no other service reads"
                 );
                 return Err(refused(reason));
             }

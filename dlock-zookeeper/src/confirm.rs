@@ -15,7 +15,7 @@ use crate::{
     slots::Child,
 };
 
-/// What a write to the child of a holder has found.
+/// The outcome of a write to the child of a holder.
 pub(crate) enum Confirmed {
     /// The claim holds, with this fence.
     As(u64),

@@ -17,7 +17,7 @@ pub(crate) struct Value {
     pub(crate) function: Option<String>,
 }
 
-/// What is known of a child whose owner holds the key.
+/// The fence of a holder, and the time since which it holds the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     /// The fence: that of the first of those that hold the key together.

@@ -38,7 +38,7 @@ pub(crate) struct Child {
     pub(crate) base: Base,
     /// The fence of this child alone.
     pub(crate) fence: u64,
-    /// What was written when its owner was first known to hold the key. It does so until the child is deleted.
+    /// The words that were written when its owner was first known to hold the key. It does so until the child is deleted.
     pub(crate) held: Option<Held>,
     /// The task that watches for it while it waits.
     pub(crate) watching: Option<Watching>,
