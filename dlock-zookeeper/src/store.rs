@@ -11,7 +11,10 @@ use dlock_runtime::{
     },
 };
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
 
 use crate::{
     answers::Answers,
@@ -52,6 +55,7 @@ impl ZooKeeperStore {
             link,
             slots: Slots::new(answers.clone()),
             answers,
+            departing: watch::Sender::new(0),
             sinks,
         });
         Ok(Self { core, worker })
@@ -168,7 +172,16 @@ impl StoreHooks for ZooKeeperStore {
         Box::pin(std::future::ready(()))
     }
 
-    fn release_at_once(&self, _: ReleaseRequest<'_>) -> bool {
-        false
+    /// The thread of the store outlives the runtimes of its users.
+    fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
+        let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
+        core.departing.send_modify(|count| *count += 1);
+        self.worker.handle().spawn(async move {
+            // Without an answer, the child is deleted when the lease ends.
+            let released = core.release(&key, owner);
+            timeout(core.config.response_limit, released).await.ok();
+            core.departing.send_modify(|count| *count -= 1);
+        });
+        true
     }
 }

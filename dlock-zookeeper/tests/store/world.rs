@@ -10,7 +10,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::ZooKeepers;
+use dlock_testkit::{ZooKeepers, eventually};
 use dlock_zookeeper::{ZooKeeper, ZooKeeperStore};
 use tokio::sync::mpsc;
 use zookeeper_client::Client;
@@ -67,7 +67,7 @@ pub(crate) fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
 }
 
-/// Acquires the key and returns the fence.
+/// Acquires the key and returns the fence. A server may hear late of a release elsewhere.
 pub(crate) async fn hold(
     store: &ZooKeeperStore,
     key: &LockKey,
@@ -75,10 +75,16 @@ pub(crate) async fn hold(
     mode: LockMode,
 ) -> u64 {
     let request = AcquireRequest::new(key, owner, TTL).mode(mode);
-    match store.acquire(request.queue(Queue::ForLease)).await.unwrap() {
-        AcquireOutcome::Granted { fence, .. } => fence,
-        other => panic!("{other:?}"),
-    }
+    let mut granted = None;
+    eventually(LIMIT, "the key is granted", async || {
+        let answer = store.acquire(request.queue(Queue::ForLease)).await;
+        if let AcquireOutcome::Granted { fence, .. } = answer.unwrap() {
+            granted = Some(fence);
+        }
+        granted.is_some()
+    })
+    .await;
+    granted.unwrap()
 }
 
 /// Asks for the key, which is busy.
