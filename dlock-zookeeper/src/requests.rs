@@ -50,8 +50,6 @@ pub(crate) struct Core {
     pub(crate) slots: Slots,
     pub(crate) answers: Arc<Answers>,
     pub(crate) sinks: Arc<Sinks>,
-    /// Releases under way without a caller that waits.
-    pub(crate) departing: watch::Sender<usize>,
 }
 
 /// The part of a request that outlives its caller.
@@ -74,9 +72,6 @@ impl Core {
         handle: &Handle,
         claim: Claim,
     ) -> Result<AcquireOutcome, StoreError> {
-        // A release without a caller comes first.
-        let mut departing = self.departing.subscribe();
-        departing.wait_for(|count| *count == 0).await.ok();
         let session = session::current(&self.link).await?;
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
         slot.look_at(&session);

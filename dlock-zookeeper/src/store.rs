@@ -11,10 +11,7 @@ use dlock_runtime::{
     },
 };
 use futures_util::future::join_all;
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, timeout};
 
 use crate::{
     answers::Answers,
@@ -55,7 +52,6 @@ impl ZooKeeperStore {
             link,
             slots: Slots::new(answers.clone()),
             answers,
-            departing: watch::Sender::new(0),
             sinks,
         });
         Ok(Self { core, worker })
@@ -172,16 +168,14 @@ impl StoreHooks for ZooKeeperStore {
         Box::pin(std::future::ready(()))
     }
 
-    /// The thread of the store outlives the runtimes of its users.
+    /// The thread of the store outlives the runtimes of its users. A session carries out its requests in their order, so a
+    /// later acquire finds the key free.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
-        core.departing.send_modify(|count| *count += 1);
-        self.worker.handle().spawn(async move {
-            // Without an answer, the child is deleted when the lease ends.
-            let released = core.release(&key, owner);
-            timeout(core.config.response_limit, released).await.ok();
-            core.departing.send_modify(|count| *count -= 1);
-        });
+        // Without an answer, the child is deleted when the lease ends.
+        self.worker
+            .handle()
+            .spawn(async move { core.release(&key, owner).await });
         true
     }
 }

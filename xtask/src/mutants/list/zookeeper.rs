@@ -233,14 +233,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "zookeeper-not-departed",
-        "An acquire overtakes a release without a caller",
-        REQUESTS,
-        "departing.wait_for(|count| «*count == 0»)",
-        "{ let _ = count; true }",
-        CONTRACT,
-    ),
-    Mutant::new(
         "zookeeper-watch-stays",
         "A watch outlives the child of its waiter",
         SLOTS,
