@@ -6,11 +6,11 @@ use tokio::time::Instant;
 use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
+    claims::Claim,
     data::{Held, Value},
     errors::Failure,
     holder::{self, Seen},
     queue::Queue,
-    requests::Claim,
     session::Session,
     slots::Child,
 };

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use crate::base::Base;
+use crate::fence::Base;
 
 /// The text of a child. Its mode and its place are in its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
 //!   the same claim waits for it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use dlock_runtime::{
-    FencingToken, LockKey, LockMode,
+    FencingToken, LockKey,
     store::{
         ALIVE, AcquireOutcome, GRANT_TTL, Holder, OwnerId, Released, Renewal, StoreError,
         StoreErrorKind,
@@ -24,47 +24,22 @@ use dlock_runtime::{
 };
 use tokio::{
     runtime::Handle,
-    sync::watch,
     time::{Instant, sleep},
 };
 use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::{
-    answers::Answers,
-    base::{self, Base},
-    config::Config,
+    base,
+    claims::{Claim, Core, list},
     confirm::{Confirmed, confirm},
     data::Value,
     errors::Failure,
+    fence::Base,
     holder, names,
     queue::Queue,
-    session::{self, Link, Session},
-    slots::{Child, Locked, Slots},
-    waiting::Sinks,
+    session::{self, Session},
+    slots::{Child, Locked},
 };
-
-/// All that requests need.
-pub(crate) struct Core {
-    pub(crate) config: Arc<Config>,
-    pub(crate) link: watch::Receiver<Link>,
-    pub(crate) slots: Slots,
-    pub(crate) answers: Arc<Answers>,
-    pub(crate) sinks: Arc<Sinks>,
-}
-
-/// The part of a request that outlives its caller.
-#[derive(Clone)]
-pub(crate) struct Claim {
-    pub(crate) key: LockKey,
-    pub(crate) owner: OwnerId,
-    pub(crate) mode: LockMode,
-    pub(crate) ttl: Duration,
-    pub(crate) waits: bool,
-    pub(crate) label: String,
-    pub(crate) function: String,
-    /// The lease counts from a moment before the request was sent.
-    pub(crate) begun: Instant,
-}
 
 impl Core {
     pub(crate) async fn acquire(
@@ -271,15 +246,6 @@ impl Core {
     }
 }
 
-/// Returns the queue of a key.
-pub(crate) async fn list(session: &Session, directory: &str) -> Result<Queue, Error> {
-    match session.client.list_children(directory).await {
-        Ok(children) => Ok(Queue::read(&children)),
-        Err(Error::NoNode) => Ok(Queue::default()),
-        Err(error) => Err(error),
-    }
-}
-
 /// Creates the child of a claim, the last one of its key, while its base of fences is there.
 async fn create(
     session: &Session,
@@ -301,7 +267,7 @@ async fn create(
             function: None,
         };
         let mut writer = session.client.new_multi_writer();
-        writer.add_check_version(&base.path(root), -1)?;
+        writer.add_check_version(&base::path(root, base.value), -1)?;
         writer.add_create(&path, &value.to_bytes(), &options)?;
         // Until the answer says otherwise, also if this future is dropped.
         slot.unknown = Some(session.clone());

@@ -9,7 +9,7 @@ use tokio::{
 };
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
-use crate::{base, config::Config, errors, proof::Proof, worker::Worker};
+use crate::{config::Config, errors, fence::Known, proof::Proof, worker::Worker};
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -21,7 +21,7 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) proof: Arc<Proof>,
     pub(crate) acls: Acls<'static>,
-    pub(crate) base: Arc<base::Known>,
+    pub(crate) base: Arc<Known>,
 }
 
 impl Session {

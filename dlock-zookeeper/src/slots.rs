@@ -17,7 +17,7 @@ use tokio::{
 };
 use zookeeper_client::Error;
 
-use crate::{answers::Answers, base::Base, data::Held, session::Session};
+use crate::{answers::Answers, data::Held, fence::Base, session::Session};
 
 /// The pause after a deletion without an answer.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -15,11 +15,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     answers::Answers,
+    claims::{Claim, Core},
     config::Config,
-    requests::{Claim, Core},
     session,
+    sinks::Sinks,
     slots::Slots,
-    waiting::Sinks,
     worker::Worker,
 };
 

@@ -337,7 +337,7 @@ mod tests {
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
-        "dlock-zookeeper/src/base.rs",
+        "dlock-zookeeper/src/fence.rs",
         "dlock-zookeeper/src/queue.rs",
         "dlock-zookeeper/src/requests.rs",
     ];

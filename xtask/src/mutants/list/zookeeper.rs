@@ -5,7 +5,7 @@ use super::super::look::Target;
 use super::super::mutant::Mutant;
 
 const ANSWERS: &str = "dlock-zookeeper/src/answers.rs";
-const BASE: &str = "dlock-zookeeper/src/base.rs";
+const FENCE: &str = "dlock-zookeeper/src/fence.rs";
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
 const NAMES: &str = "dlock-zookeeper/src/names.rs";
 const PROOF: &str = "dlock-zookeeper/src/proof.rs";
@@ -40,7 +40,7 @@ const ONE_TOKEN: &[Look] = &[Test(
 
 const OF_A_BASE: &[Look] = &[Test(
     UNIT,
-    "base::tests::fences_of_a_base_are_below_those_of_the_next",
+    "fence::tests::fences_of_a_base_are_below_those_of_the_next",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -116,7 +116,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "zookeeper-endless-base",
         "A base has fences without an end",
-        BASE,
+        FENCE,
         "«(1..RANGE).contains(&since)».then(",
         "true",
         OF_A_BASE,
@@ -125,7 +125,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "zookeeper-base-by-the-clock",
         "A base follows the clock although that is behind",
-        BASE,
+        FENCE,
         "«clock.max(least)»",
         "clock",
         OF_A_BASE,
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "zookeeper-base-without-clock",
         "A new base does not reach the clock",
-        BASE,
+        FENCE,
         "«clock.max(least)»",
         "{ let _ = clock; least }",
         &[Test(
