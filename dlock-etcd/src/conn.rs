@@ -253,7 +253,7 @@ pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
 }
 
 /// Makes one connection. A channel of tonic would make the next one by itself.
-async fn connect(member: &Member) -> Result<Channel, StoreError> {
+pub(crate) async fn connect(member: &Member) -> Result<Channel, StoreError> {
     let is_used = Arc::new(AtomicBool::new(false));
     let connector = tower::service_fn(move |uri: Uri| {
         let is_used = is_used.clone();

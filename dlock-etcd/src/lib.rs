@@ -22,8 +22,12 @@
 //! with the usual settings.
 //!
 //! If the resource that the lock protects is in the same etcd, [`Compare::compare`] makes its transactions exact.
+//!
+//! With the feature `admin`, the module `admin` has an inspector for operators.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod base;
 mod calls;
 mod claims;
@@ -35,6 +39,7 @@ mod follow;
 mod holder;
 mod keys;
 mod leases;
+mod notices;
 mod ops;
 mod proto;
 mod queue;

@@ -28,7 +28,7 @@ use crate::{
     errors,
     follow::Follow,
     holder,
-    keys::{self, Value},
+    keys::{self, Stage, Value},
     leases::{Lease, Leases},
     ops,
     proto::{Answer, TxnRequest},
@@ -231,6 +231,7 @@ impl Core {
                 epoch: epoch.as_ref().map(Epoch::fence),
                 label: word(wish.label),
                 function: word(wish.function),
+                stage: Stage::holds_now(),
             };
             let mut compare = vec![
                 base.is_unchanged(&self.config.namespace),
@@ -302,6 +303,7 @@ impl Core {
             // The label is that of a holder.
             label: None,
             function: None,
+            stage: Stage::waits_now(word(wish.label)),
         };
         let asked = Instant::now();
         let taken = self.leases.take(conn, WAITING).await?;

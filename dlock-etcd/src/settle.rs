@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::{
     claims::Claim,
     conn::{Conn, Failure},
-    keys::Value,
+    keys::{Stage, Value},
     leases::{Lease, Taken},
     ops,
     proto::{TxnRequest, TxnResponse},
@@ -44,6 +44,10 @@ impl Core {
                 epoch: (!is_alone).then(|| epoch.fence()),
                 label: word(wish.label).or_else(|| before.label.clone()),
                 function: word(wish.function).or_else(|| before.function.clone()),
+                stage: match &own.value {
+                    Some(value) => value.stage.holding(),
+                    None => Stage::holds_now(),
+                },
             };
             let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
             compare.extend(epoch.is_unchanged());

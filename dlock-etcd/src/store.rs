@@ -9,7 +9,7 @@
 //! - **Safety.** A late request changes nothing, see `requests.rs`.
 //! - The connection is on a thread of the store. If a request has no answer, the connection is tried, and replaced by one to
 //!   the next member if it does not answer either.
-//! - Waiters are woken by watches, see `follow.rs`.
+//! - Waiters are woken by watches, see `follow.rs`, and holders hear of operators, see `notices.rs`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,8 +24,8 @@ use dlock_runtime::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, requests::Core,
-    session::Session, worker::Worker,
+    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, notices::Notices,
+    requests::Core, session::Session, worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.
@@ -47,6 +47,7 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// ```
 pub struct EtcdStore {
     core: Arc<Core>,
+    notices: Notices,
     worker: Worker,
 }
 
@@ -65,6 +66,7 @@ impl EtcdStore {
         })?;
         let session = Session::start(&worker, config.clone());
         let follow = Follow::new(&worker, config.clone(), session.clone());
+        let notices = Notices::new(&worker, config.clone(), session.clone());
         let core = Core {
             config,
             session,
@@ -75,6 +77,7 @@ impl EtcdStore {
         };
         Ok(Self {
             core: Arc::new(core),
+            notices,
             worker,
         })
     }
@@ -132,10 +135,12 @@ impl LockStore for EtcdStore {
 
 impl StoreHooks for EtcdStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
+        self.notices.attach(client, hints.clone());
         self.core.follow.attach(client, hints);
     }
 
     fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.notices.detach(client);
         self.core.follow.detach(client);
         Box::pin(std::future::ready(()))
     }

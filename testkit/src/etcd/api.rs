@@ -106,6 +106,20 @@ impl EtcdServer {
         self.call("kv/put", &put).await;
     }
 
+    /// Writes many keys with their values, in transactions of 100.
+    pub async fn put_all(&self, pairs: &[(String, String)]) {
+        for some in pairs.chunks(100) {
+            let puts: Vec<_> = some
+                .iter()
+                .map(|(key, value)| {
+                    let (key, value) = (encode(key.as_bytes()), encode(value.as_bytes()));
+                    json!({"request_put": {"key": key, "value": value}})
+                })
+                .collect();
+            self.call("kv/txn", &json!({ "success": puts })).await;
+        }
+    }
+
     /// Writes until the database is full.
     pub async fn fill(&self) {
         let value = encode(&vec![b'x'; 512 * 1024]);
