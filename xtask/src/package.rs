@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_packages_are_published() {
+    fn these_packages_are_published() {
         let packages = published().expect("cargo describes the workspace");
         let mut names: Vec<_> = packages.iter().map(|it| it.name.as_str()).collect();
         names.sort_unstable();
@@ -224,6 +224,7 @@ mod tests {
             [
                 "dlock-cli",
                 "dlock-conformance",
+                "dlock-etcd",
                 "dlock-macros",
                 "dlock-postgres",
                 "dlock-rs",
@@ -237,6 +238,7 @@ mod tests {
         for folder in [
             "dlock-cli",
             "dlock-conformance",
+            "dlock-etcd",
             "dlock-macros",
             "dlock-postgres",
             "dlock-runtime",

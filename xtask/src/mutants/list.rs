@@ -7,6 +7,7 @@ mod blocking;
 mod cluster;
 mod confirm;
 mod etcd;
+mod etcd_admin;
 mod guard;
 mod modes;
 mod options;
@@ -40,6 +41,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         modes::ALL,
         postgres::ALL,
         etcd::ALL,
+        etcd_admin::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

@@ -26,7 +26,7 @@ const FAULTS: Target = Target {
     test: Some("faults"),
 };
 
-const UNIT: Target = Target {
+pub(super) const UNIT: Target = Target {
     package: "dlock-etcd",
     test: None,
 };
