@@ -79,19 +79,20 @@ impl Step {
             // That it compiles without Redis does not show that it works. Both packages in
             // one call: cargo then builds what they share once.
             Call::new(
-                "test --package dlock-runtime --package dlock-tests --no-default-features \
+                "test --package dlock-runtime --package dlock-in-process --no-default-features \
                  --lib --test in_process --locked --no-fail-fast",
             )
             .with(test_threads()),
-            // Thousands of runs of the runtime: a few optimized packages cost less than they save.
+            // Thousands of runs of the runtime, and a million keys: a few optimized packages cost less than they save.
             Call::new(
-                "test --package dlock-sim --profile simulation --tests --all-features --locked \
-                 --no-fail-fast",
+                "test --package dlock-sim --package dlock-many-keys --profile simulation --tests \
+                 --all-features --locked --no-fail-fast",
             )
             .with(test_threads()),
             // The libraries and programs that have tests are among the targets of `--tests`.
             Call::new(
-                "test --workspace --exclude dlock-sim --tests --all-features --locked --no-fail-fast",
+                "test --workspace --exclude dlock-sim --exclude dlock-many-keys --tests --all-features \
+                 --locked --no-fail-fast",
             )
             .with(test_threads()),
         ]
