@@ -19,6 +19,7 @@ mod scripts;
 mod several;
 mod state;
 mod turns;
+mod zookeeper;
 
 use super::mutant::Mutant;
 
@@ -40,6 +41,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         modes::ALL,
         postgres::ALL,
         etcd::ALL,
+        zookeeper::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()
