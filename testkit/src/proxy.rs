@@ -137,7 +137,14 @@ impl Proxy {
         self.faults.set_trap(Trap::new(text, TrapAt::Request));
     }
 
-    /// `true` if a request that one of the `cut_before_…` methods waits for is still to come.
+    /// Forwards the next request that contains `text`, and from then on [holds the replies](Self::hold_replies).
+    ///
+    /// It differs from `hold_replies` in that everything before is answered.
+    pub fn hold_replies_from(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Replies));
+    }
+
+    /// `true` if a request that one of the `cut_before_…` methods or `hold_replies_from` waits for is still to come.
     #[must_use]
     pub fn is_trap_set(&self) -> bool {
         self.faults.is_trap_set()
