@@ -82,9 +82,9 @@ BEGIN
     END IF;
 END $$;
 
--- The first digits of the SHA-256 of a text.
+-- The first digits of the SHA-256 of a text. STABLE, as `convert_to` is: otherwise it is planned again for each message.
 CREATE FUNCTION {schema}.hash(_text text, _digits integer) RETURNS text
-LANGUAGE sql IMMUTABLE AS $$ SELECT left(encode(sha256(convert_to(_text, 'UTF8')), 'hex'), _digits) $$;
+LANGUAGE sql STABLE AS $$ SELECT left(encode(sha256(convert_to(_text, 'UTF8')), 'hex'), _digits) $$;
 
 -- Sends a message to a client. Everybody who may connect can listen and send, so the id of the client is in no part of
 -- it; the hash over it proves that the message is from here.

@@ -3,13 +3,12 @@
 mod link;
 mod prepared;
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -138,7 +137,14 @@ impl Proxy {
         self.faults.set_trap(Trap::new(text, TrapAt::Request));
     }
 
-    /// `true` if a request that one of the `cut_before_…` methods waits for is still to come.
+    /// Forwards the next request that contains `text`, and from then on [holds the replies](Self::hold_replies).
+    ///
+    /// It differs from `hold_replies` in that everything before is answered.
+    pub fn hold_replies_from(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Replies));
+    }
+
+    /// `true` if a request that one of the `cut_before_…` methods or `hold_replies_from` waits for is still to come.
     #[must_use]
     pub fn is_trap_set(&self) -> bool {
         self.faults.is_trap_set()
@@ -194,6 +200,8 @@ async fn serve(
 ) {
     let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port));
     let mut listener = Some(listener);
+    // In place of the listener, so that no other process gets its port.
+    let mut held = None;
     let mut links = JoinSet::new();
     loop {
         tokio::select! {
@@ -207,9 +215,12 @@ async fn serve(
                     // A closed listener, not one that hangs up: clients see the difference.
                     Order::Refuse => {
                         listener = None;
-                        until_refused(address).await;
+                        if held.is_none() {
+                            held = Some(refusing(address).await);
+                        }
                     }
                     Order::Accept if listener.is_none() => {
+                        held = None;
                         let bound = TcpListener::bind(address).await;
                         listener = Some(bound.expect("nobody else takes the port of a proxy"));
                     }
@@ -227,19 +238,21 @@ async fn serve(
     }
 }
 
-/// Waits until nobody listens at `address`: a process that is being started has a copy of every socket until it
-/// becomes another program.
-async fn until_refused(address: SocketAddr) {
+/// Keeps the port of `address`, once nobody listens there: a process that is being started has a copy of every socket
+/// until it becomes another program.
+async fn refusing(address: SocketAddr) -> TcpSocket {
     const LONGEST: Duration = Duration::from_secs(20);
-    let refused = async {
-        let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-        while !TcpStream::connect(address).await.is_err_and(is_refused) {
+    let held = async {
+        loop {
+            if let Some(held) = port::hold(address.port()) {
+                return held;
+            }
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(LONGEST, refused)
+    timeout(LONGEST, held)
         .await
-        .expect("nobody else takes the port of a proxy");
+        .expect("nobody else takes the port of a proxy")
 }
 
 async fn next_client(listener: Option<&TcpListener>) -> TcpStream {

@@ -8,7 +8,7 @@ use std::{
 use crate::root;
 
 /// How many rows each section has.
-const SECTIONS: [(char, usize); 11] = [
+const SECTIONS: [(char, usize); 12] = [
     ('A', 17),
     ('B', 24),
     ('C', 16),
@@ -20,6 +20,7 @@ const SECTIONS: [(char, usize); 11] = [
     ('I', 20),
     ('J', 27),
     ('K', 19),
+    ('L', 19),
 ];
 
 /// A reason is a sentence.

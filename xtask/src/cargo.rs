@@ -57,11 +57,6 @@ impl Call {
         self.start(&[], variables)
     }
 
-    /// The same with both.
-    pub(crate) fn run_with_under(&self, more: &[&str], variables: &[(String, OsString)]) -> bool {
-        self.start(more, variables)
-    }
-
     fn start(&self, more: &[&str], variables: &[(String, OsString)]) -> bool {
         let words = more.iter().map(|word| format!(" {word}"));
         println!("$ {}{}", self.line(), words.collect::<String>());

@@ -13,7 +13,7 @@ use crate::words;
 /// are left out by their names, and so is the simulation, which takes half a minute. All packages are built
 /// with the features that `cargo xtask test` has, so that neither compiles what the other has compiled.
 const TESTS: Call = Call::new(
-    "test --workspace --exclude dlock-sim --all-features --locked --lib \
+    "test --workspace --exclude dlock-sim --exclude dlock-many-keys --all-features --locked --lib \
      --test in_process --test macro_shapes --test registry --test web_installed \
      -- --skip live_tests --skip a_move_that_nobody_tells_of_is_found_out",
 );

@@ -234,7 +234,8 @@ fn tell(report: &Report) {
     match &report.outcome {
         Ok(Done::Checked) => println!("<== {name} ok, {took}"),
         Ok(Done::LeftOut(reason)) => eprintln!("<== {name} LEFT OUT: {reason}"),
-        Err(reason) => eprintln!("<== {name} FAILED, {took}: {reason}"),
+        // The reason stands at the end of the whole run, where it is looked for.
+        Err(_) => eprintln!("<== {name} FAILED, {took}"),
     }
 }
 
@@ -249,8 +250,11 @@ fn report(steps: &[Step], reports: &[Report], times: &Times) -> bool {
     if !slowest.is_empty() {
         print!("\nthe slowest tests:\n{slowest}");
     }
-    for report in reports.iter().filter(|report| report.outcome.is_err()) {
-        eprintln!("to repeat it: cargo xtask test {}", report.step.name());
+    for report in reports {
+        if let Err(reason) = &report.outcome {
+            let name = report.step.name();
+            eprintln!("\n{name} failed:\n{reason}\nto repeat it: cargo xtask test {name}");
+        }
     }
     !has_failed(reports)
 }

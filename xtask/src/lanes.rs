@@ -36,7 +36,7 @@ const KNOWN: [(&str, u64); 14] = [
     ("dlock_sim", 20),
 ];
 
-/// Builds the tests of all calls, says so by `built`, and runs them; an error names those that failed.
+/// Builds the tests of all calls, says so by `built`, and runs them; an error has each failure.
 pub(crate) fn run(calls: &[Call], times: &Times, built: impl FnOnce()) -> Result<(), String> {
     let mut all = Vec::new();
     let mut failed = Vec::new();
@@ -44,7 +44,7 @@ pub(crate) fn run(calls: &[Call], times: &Times, built: impl FnOnce()) -> Result
         match executables::built(call)? {
             Some(executables) => all.extend(executables),
             None if call.run() => {}
-            None => failed.push(call.line()),
+            None => failed.push(format!("this failed: {}", call.line())),
         }
     }
     built();
@@ -54,10 +54,10 @@ pub(crate) fn run(calls: &[Call], times: &Times, built: impl FnOnce()) -> Result
     if failed.is_empty() {
         return Ok(());
     }
-    Err(format!("these failed:\n  {}", failed.join("\n  ")))
+    Err(failed.join("\n"))
 }
 
-/// Runs the executables, and returns the calls that repeat those that failed.
+/// Runs the executables, and returns the failures, each with the call that repeats it.
 fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Durations) -> Vec<String> {
     let begun = longest_first(executables, |it| durations.expected(it));
     println!("{} test executables, {LANES} at a time", begun.len());
@@ -82,8 +82,8 @@ fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Duration
     for (call, outcome) in ended {
         match outcome {
             Ok(run) if run.succeeded() => durations.note(call, run.took),
-            Ok(_) => failed.push(call),
-            Err(reason) => failed.push(format!("{call} ({reason})")),
+            Ok(run) => failed.push(format!("{call}: {}\n{}", run.ended(), run.failure())),
+            Err(reason) => failed.push(format!("{call}: {reason}")),
         }
     }
     failed
@@ -183,7 +183,11 @@ mod tests {
         let mut durations = nothing_known();
         let mut failed = run_all(executables.into(), &Times::default(), &mut durations);
         failed.sort_unstable();
-        assert_eq!(failed, ["fails", "is killed"]);
+        let expected = [
+            "fails: FAILED, exit status: 3\nbroken",
+            "is killed: FAILED, signal: 9 (SIGKILL)\n",
+        ];
+        assert_eq!(failed, expected);
         // A failure may come early, and says nothing about the time of a success.
         let known: Vec<_> = durations.times.into_keys().collect();
         assert_eq!(known, ["works"]);

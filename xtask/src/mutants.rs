@@ -47,7 +47,13 @@ pub(crate) struct Mutants {
 }
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 4] = ["dlock-runtime", "dlock-cli", "dlock-postgres", "dlock-etcd"];
+const PACKAGES: [&str; 5] = [
+    "dlock-runtime",
+    "dlock-cli",
+    "dlock-postgres",
+    "dlock-etcd",
+    "dlock-zookeeper",
+];
 
 /// The result for a mistake.
 struct Verdict {
@@ -321,7 +327,7 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 9] = [
+    const WITH_RULES: [&str; 12] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
         "dlock-etcd/src/queue.rs",
@@ -331,6 +337,9 @@ mod tests {
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
+        "dlock-zookeeper/src/base.rs",
+        "dlock-zookeeper/src/queue.rs",
+        "dlock-zookeeper/src/requests.rs",
     ];
 
     #[test]

@@ -1,11 +1,12 @@
-//! Packages the published crates as `cargo publish` would, builds them from their archives, and runs the first
+//! Packages the published crates as `cargo publish` would, checks what is in their archives, and runs the first
 //! program of the README against the unpacked files.
 //!
-//! The crates depend on each other and none is on crates.io. `cargo package` therefore gets all of them at once: it
-//! serves the archives to each other from a local registry. The README's program gets the unpacked archives
-//! by `[patch.crates-io]`, in a package outside of the workspace.
+//! The crates depend on each other and none is on crates.io. `cargo package` therefore gets all of them at once. It does
+//! not build them, each with all that it depends on: the compiler checks the unpacked archives in a workspace of their
+//! own, which costs less. The README's program is built, in a package outside of it. Both get the other
+//! archives by `[patch.crates-io]`.
 //!
-//! All builds share `target/packages`. They have no debug information, so that what they share is small.
+//! All of them share `target/packages`. They have no debug information, so that what they share is small.
 
 mod program;
 mod server;
@@ -14,12 +15,11 @@ mod unpack;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use std::{env, fs, io};
+use std::{fs, io};
 
 use serde_json::Value;
 
 use crate::cargo::{self, Call};
-use crate::machine;
 
 use server::Server;
 
@@ -61,7 +61,6 @@ impl Package {
 pub(crate) fn run() -> Result<(), String> {
     let packages = published()?;
     let unpacked = target().join("unpacked");
-    forget_earlier(&packages).map_err(|error| format!("{}: {error}", target().display()))?;
     package(&packages)?;
     for package in &packages {
         let folder = package.folder();
@@ -69,7 +68,8 @@ pub(crate) fn run() -> Result<(), String> {
         unpack::unpack(&archive, &unpacked, &folder)?;
         check_licences(&unpacked.join(folder))?;
     }
-    println!("{} packages are verified and unpacked", packages.len());
+    check(&packages, &unpacked)?;
+    println!("{} packages are checked", packages.len());
     run_program(&packages)
 }
 
@@ -95,65 +95,60 @@ pub(crate) fn published() -> Result<Vec<Package>, String> {
         .collect())
 }
 
-/// Removes what cargo has unpacked and built of these packages from earlier archives.
-///
-/// Cargo takes a package of a registry for unchanged as long as its version is: it would build what an earlier
-/// run has packaged.
-fn forget_earlier(packages: &[Package]) -> io::Result<()> {
-    let is_one = |name: &str| {
-        packages.iter().any(|package| {
-            let hash = name.strip_prefix(&package.name);
-            hash.and_then(|hash| hash.strip_prefix('-'))
-                .is_some_and(|hash| !hash.contains('-'))
-        })
-    };
-    remove(&target().join("debug/.fingerprint"), is_one)?;
-    let Some(home) = home() else { return Ok(()) };
-    let sources = home.join("registry/src");
-    if !sources.is_dir() {
-        return Ok(());
-    }
-    for registry in fs::read_dir(sources)? {
-        let registry = registry?;
-        // The local registry has no host, which other names begin with.
-        if registry.file_name().to_string_lossy().starts_with('-') {
-            remove(&registry.path(), is_one)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes the folders with these names, if there are any.
-fn remove(root: &Path, is_one: impl Fn(&str) -> bool) -> io::Result<()> {
-    if !root.is_dir() {
-        return Ok(());
-    }
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        if is_one(&entry.file_name().to_string_lossy()) {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// The folder in which cargo unpacks packages.
-fn home() -> Option<PathBuf> {
-    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"));
-    machine::variable("CARGO_HOME").map_or_else(home, |it| Some(it.into()))
-}
-
 fn package(packages: &[Package]) -> Result<(), String> {
     // A change that is not committed is checked as well: nothing is published from here.
-    const CALL: Call = Call::new("package --locked --allow-dirty --quiet");
+    const CALL: Call = Call::new("package --locked --allow-dirty --quiet --no-verify");
     let folder = target().display().to_string();
     let names = packages.iter().flat_map(|it| ["--package", &it.name]);
     let words: Vec<&str> = ["--target-dir", &folder].into_iter().chain(names).collect();
-    let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.into()));
-    if CALL.run_with_under(&words, &variables) {
+    if CALL.run_with(&words) {
         return Ok(());
     }
     Err(format!("this failed: {}", CALL.line()))
+}
+
+/// Compiles each package, as far as finds all errors, with the features that a user gets who names none.
+fn check(packages: &[Package], unpacked: &Path) -> Result<(), String> {
+    let members: Vec<_> = packages
+        .iter()
+        .map(|it| format!("'{}'", it.folder()))
+        .collect();
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}\n",
+        members.join(", "),
+        program::patches(packages, ".")
+    );
+    let write = || -> io::Result<()> {
+        fs::write(unpacked.join("Cargo.toml"), manifest)?;
+        // With the versions that dlock is tested with.
+        fs::copy(
+            cargo::root().join("Cargo.lock"),
+            unpacked.join("Cargo.lock"),
+        )?;
+        Ok(())
+    };
+    write().map_err(|error| format!("{}: {error}", unpacked.display()))?;
+    for package in packages {
+        println!(
+            "$ cargo check, of {} in {}",
+            package.folder(),
+            unpacked.display()
+        );
+        let mut check = cargo::command(unpacked);
+        check.args([
+            "check",
+            "--quiet",
+            "--package",
+            &package.name,
+            "--target-dir",
+        ]);
+        let status = check.arg(target()).envs(VARIABLES).status();
+        let status = status.map_err(|error| format!("cargo cannot be run: {error}"))?;
+        if !status.success() {
+            return Err(format!("the archive of {} does not compile", package.name));
+        }
+    }
+    Ok(())
 }
 
 /// Both licences are in each archive.

@@ -17,6 +17,10 @@ use crate::executables::Executable;
 /// The number of tests that are shown.
 const SHOWN: usize = 10;
 
+/// The lines of a failure that are shown again, of its begin and of its end.
+const BEGIN_OF_FAILURE: usize = 60;
+const END_OF_FAILURE: usize = 40;
+
 /// How long output is waited for that a process may still write which the tests have left behind.
 const REST: Duration = Duration::from_secs(1);
 
@@ -63,6 +67,43 @@ impl Run {
             format!("FAILED, {}", self.status)
         }
     }
+
+    /// What the harness has written about the tests that failed; of a process that was killed, its last lines.
+    pub(crate) fn failure(&self) -> String {
+        let output = String::from_utf8_lossy(&self.output);
+        let lines = without_frames(output.lines());
+        let heading = lines.iter().position(|it| *it == "failures:");
+        let last = lines.len().saturating_sub(END_OF_FAILURE);
+        shortened(&lines[heading.unwrap_or(last)..])
+    }
+}
+
+/// The lines but for the frames of backtraces, which stand with the whole output.
+fn without_frames<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut is_frame = false;
+    let kept = lines.filter(|line| {
+        match *line {
+            "stack backtrace:" => is_frame = true,
+            // It is the last line of a backtrace.
+            it if it.starts_with("note: ") => is_frame = false,
+            _ => {}
+        }
+        !is_frame
+    });
+    kept.collect()
+}
+
+/// The begin and the end of lines.
+fn shortened(lines: &[&str]) -> String {
+    let left_out = lines
+        .len()
+        .saturating_sub(BEGIN_OF_FAILURE + END_OF_FAILURE);
+    if left_out == 0 {
+        return lines.join("\n");
+    }
+    let begin = lines[..BEGIN_OF_FAILURE].join("\n");
+    let end = lines[BEGIN_OF_FAILURE + left_out..].join("\n");
+    format!("{begin}\n({left_out} lines left out)\n{end}")
 }
 
 /// Runs a test executable to its end, and adds the times of its tests.
@@ -234,6 +275,25 @@ mod tests {
             slowest.contains("sh::a\n") && slowest.contains("sh::b\n"),
             "{slowest}"
         );
+    }
+
+    #[test]
+    fn a_failure_is_what_the_harness_says_of_it_or_the_last_lines() {
+        let failure = |script: &str| {
+            let script = format!("[ \"$1\" = --list ] && exit; {script}");
+            let executable = Executable::of_shell(&script, "shell");
+            run(&executable, &Times::default()).unwrap().failure()
+        };
+        let reported = failure("echo 'test a ... FAILED'; echo failures:; echo; echo '    a'");
+        assert_eq!(reported, "failures:\n\n    a");
+        let killed = failure("seq 50; kill -9 $$");
+        assert_eq!(killed.lines().count(), END_OF_FAILURE);
+        assert!(killed.ends_with("\n50"), "{killed}");
+        let panicked = "echo failures:; echo 'panicked at x'; echo 'stack backtrace:'; seq 300; echo 'note: more'";
+        assert_eq!(failure(panicked), "failures:\npanicked at x\nnote: more");
+        let long = failure("echo failures:; seq 200");
+        assert!(long.starts_with("failures:\n1\n"), "{long}");
+        assert!(long.contains("\n59\n(101 lines left out)\n161\n"), "{long}");
     }
 
     #[test]

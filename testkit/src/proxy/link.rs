@@ -36,7 +36,7 @@ impl Flow {
     }
 }
 
-/// A request to wait for, and the moment at which its connection is cut.
+/// A request to wait for, and the moment at which its connection is cut, or its reply held back.
 pub(super) struct Trap {
     text: Vec<u8>,
     at: TrapAt,
@@ -46,6 +46,8 @@ pub(super) struct Trap {
 pub(super) enum TrapAt {
     Request,
     Reply,
+    /// From the reply on, all replies are held back.
+    Replies,
 }
 
 impl Trap {
@@ -144,7 +146,12 @@ impl Faults {
 
     /// Takes the trap if these bytes are what it waits for.
     fn spring(&self, request: &[u8]) -> Option<TrapAt> {
-        let trap = lock(&self.trap).take_if(|trap| trap.matches(request))?;
+        let mut set = lock(&self.trap);
+        let trap = set.take_if(|trap| trap.matches(request))?;
+        if trap.at == TrapAt::Replies {
+            // Before a test sees that the trap is gone: it may thaw at once.
+            self.set_flow(Flow::RepliesHeld);
+        }
         Some(trap.at)
     }
 
@@ -219,7 +226,7 @@ async fn pump(
                 Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
                 // Before the request is forwarded: its reply may come at once.
                 Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
-                None => {}
+                Some(TrapAt::Replies) | None => {}
             },
             Direction::Reply if cut_owed.load(Ordering::Acquire) => {
                 return Err(io::ErrorKind::ConnectionReset.into());

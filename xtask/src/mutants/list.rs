@@ -20,6 +20,7 @@ mod scripts;
 mod several;
 mod state;
 mod turns;
+mod zookeeper;
 
 use super::mutant::Mutant;
 
@@ -42,6 +43,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         postgres::ALL,
         etcd::ALL,
         etcd_admin::ALL,
+        zookeeper::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

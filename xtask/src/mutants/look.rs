@@ -49,7 +49,13 @@ pub(super) const FORKS: Target = Target {
     test: Some("run"),
 };
 
-/// An executable of `tests/`.
+/// The tests that need no server.
+pub(super) const IN_PROCESS: Target = Target {
+    package: "dlock-in-process",
+    test: Some("in_process"),
+};
+
+/// Another executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {
         package: "dlock-tests",

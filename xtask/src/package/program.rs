@@ -18,9 +18,7 @@ pub(super) fn write(
     packages: &[Package],
 ) -> Result<(), String> {
     let source = source(readme, url)?;
-    let line = |it: &Package| format!("{} = {{ path = '../unpacked/{}' }}", it.name, it.folder());
-    let patches: Vec<String> = packages.iter().map(line).collect();
-    let patches = patches.join("\n");
+    let patches = patches(packages, "../unpacked");
     let version = |name: &str| {
         let package = packages.iter().find(|package| package.name == name);
         package.map_or_else(String::new, |it| it.version.clone())
@@ -41,6 +39,13 @@ pub(super) fn write(
         Ok(())
     };
     save().map_err(|error| format!("{}: {error}", folder.display()))
+}
+
+/// The lines of `[patch.crates-io]` for the archives that are unpacked into `folder`.
+pub(super) fn patches(packages: &[Package], folder: &str) -> String {
+    let line = |it: &Package| format!("{} = {{ path = '{folder}/{}' }}", it.name, it.folder());
+    let lines: Vec<String> = packages.iter().map(line).collect();
+    lines.join("\n")
 }
 
 /// The first Rust block of the README, with the address of the server in place of its own.

@@ -20,8 +20,9 @@ const TTL: Duration = Duration::from_secs(10);
 /// Longer than any wait in a measurement.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The limit of reports, each of which contains some PINGs and much else.
+/// The limits of reports, each of which contains some PINGs and much else.
 const QUESTIONS: usize = 20;
+const QUESTIONED: Duration = Duration::from_secs(3);
 
 /// One measurement.
 pub(super) struct Measured {
@@ -40,7 +41,7 @@ pub(super) async fn pings(
     is_quorum: bool,
     time: Duration,
 ) -> Result<Measured, Failure> {
-    let end = Instant::now() + time;
+    let end = Instant::now() + time.min(QUESTIONED);
     let mut servers: Vec<Histogram<u64>> = Vec::new();
     for _ in 0..QUESTIONS {
         let reports = inspector.servers().await;

@@ -1,7 +1,7 @@
 //! Mistakes in the locks of threads, and in the attribute on a plain function.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{FORKS, MACROS, RUNTIME, facade};
+use super::super::look::{FORKS, IN_PROCESS, MACROS, RUNTIME};
 use super::super::mutant::Mutant;
 
 const ENGINE: &str = "dlock-runtime/src/engine/blocking.rs";
@@ -14,7 +14,7 @@ const TARGET: &str = "dlock-macros/src/target.rs";
 
 const THREADS: &[Look] = &[
     Tests(RUNTIME, &["engine::blocking::"]),
-    Tests(facade("in_process"), &["blocking::"]),
+    Tests(IN_PROCESS, &["blocking::"]),
 ];
 
 const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "blocking::"])];

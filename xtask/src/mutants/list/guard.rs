@@ -1,7 +1,7 @@
 //! Mistakes in the guard, its lease and body, the section, and what outlives the caller.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
+use super::super::look::{IN_PROCESS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const GUARD: &str = "dlock-runtime/src/api/guard.rs";
@@ -21,7 +21,7 @@ const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(IN_PROCESS, &["lifecycle::"]),
     Tests(facade("cancellation"), &["although_releases_are_swallowed"]),
     Tests(
         facade("cancellation"),
@@ -37,13 +37,13 @@ const LIFE: &[Look] = &[
 ];
 
 const DETACHED: &[Look] = &[
-    Tests(facade("in_process"), &["detach::"]),
+    Tests(IN_PROCESS, &["detach::"]),
     Tests(facade("servers"), &["spans::"]),
-    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(IN_PROCESS, &["lifecycle::"]),
     Tests(RUNTIME, &[]),
 ];
 
-const BODIES: &[Look] = &[Tests(facade("in_process"), &["bodies::"])];
+const BODIES: &[Look] = &[Tests(IN_PROCESS, &["bodies::"])];
 
 const MANY: &[Look] = &[
     Tests(facade("servers"), &["several_keys::"]),

@@ -1,7 +1,7 @@
 //! Mistakes in what concerns shared locks and permits.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, Target, facade};
+use super::super::look::{IN_PROCESS, RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
 const SHARING: &str = "dlock-runtime/src/store/redis/protocol/sharing.lua";
@@ -21,7 +21,7 @@ const SERVER: &[Look] = &[
 
 const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
-    Tests(facade("in_process"), &["modes::"]),
+    Tests(IN_PROCESS, &["modes::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

@@ -1,7 +1,7 @@
 //! Mistakes in the attribute's options, and in what they make of a call.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{MACROS, RUNTIME, facade};
+use super::super::look::{IN_PROCESS, MACROS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const CHECK: &str = "dlock-macros/src/check.rs";
@@ -20,7 +20,7 @@ const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "elsewhere::"])];
 
 const SHAPES: &[Look] = &[
     Tests(facade("macro_shapes"), &["enabled::"]),
-    Tests(facade("in_process"), &["detach::"]),
+    Tests(IN_PROCESS, &["detach::"]),
 ];
 
 const COUNTED: &[Look] = &[Tests(facade("servers"), &["metrics::calls::"])];

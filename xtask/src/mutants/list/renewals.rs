@@ -2,7 +2,7 @@
 //! of their own, and the detection of bodies that are not polled.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
+use super::super::look::{IN_PROCESS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
@@ -13,13 +13,13 @@ const LANE: &str = "dlock-runtime/src/engine/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[
-    Tests(facade("in_process"), &["lifecycle::many_leases"]),
-    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(IN_PROCESS, &["lifecycle::many_leases"]),
+    Tests(IN_PROCESS, &["lifecycle::"]),
 ];
 
 const HOGS: &[Look] = &[Tests(facade("processes"), &["hogs::"])];
 
-const CLOCKS: &[Look] = &[Tests(facade("in_process"), &["lifecycle::suspended"])];
+const CLOCKS: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::suspended"])];
 
 const UNIT: &[Look] = &[
     Tests(RUNTIME, &["stall", "lane"]),
@@ -85,7 +85,7 @@ pub(super) const ALL: &[Mutant] = &[
         RENEWER,
         "None => «!lane::has_virtual_clock()»,",
         "true",
-        &[Tests(facade("in_process"), &["lifecycle::"])],
+        &[Tests(IN_PROCESS, &["lifecycle::"])],
     ),
     Mutant::new(
         "paused-clock-unnoticed",

@@ -1,7 +1,7 @@
 //! Mistakes in how a call takes several keys.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
+use super::super::look::{IN_PROCESS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const SEVERAL: &str = "dlock-runtime/src/engine/acquire_all.rs";
@@ -9,7 +9,7 @@ const SEVERAL: &str = "dlock-runtime/src/engine/acquire_all.rs";
 const KEYS: &[Look] = &[
     Tests(facade("servers"), &["several_keys::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(IN_PROCESS, &["lifecycle::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

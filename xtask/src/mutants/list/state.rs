@@ -1,7 +1,7 @@
 //! Mistakes in what an attempt decides while it asks, waits, holds and leaves.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, facade};
+use super::super::look::{IN_PROCESS, RUNTIME};
 use super::super::mutant::Mutant;
 
 const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
@@ -16,7 +16,7 @@ const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 pub(super) const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
     Tests(RUNTIME, &[]),
-    Tests(facade("in_process"), &["lifecycle::"]),
+    Tests(IN_PROCESS, &["lifecycle::"]),
 ];
 
 pub(super) const ALL: &[Mutant] = &[

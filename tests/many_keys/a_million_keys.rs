@@ -15,8 +15,10 @@ use std::{
 };
 
 use dlock::{LockManager, Wait, store::memory::MemoryStore};
-use dlock_testkit::eventually;
-use tokio::task::JoinSet;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 const KEYS: u32 = 1_000_000;
 const TASKS: u32 = 16;
@@ -75,10 +77,14 @@ async fn take(manager: &LockManager, next: &Arc<AtomicU32>, end: u32) {
         task.unwrap();
     }
     next.store(end, Ordering::Relaxed);
-    eventually(LIMIT, "all are given back", async || {
-        manager.active_keys() == 0
-    })
-    .await;
+    let given_back = async {
+        while manager.active_keys() > 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(LIMIT, given_back)
+        .await
+        .expect("all are given back");
 }
 
 #[tokio::test]
