@@ -1,7 +1,8 @@
 //! The names of keys in etcd, and the text of their values.
 //!
 //! A claim on the key `order:42` is the key `dlock/order:42/<owner>`. Slashes in a namespace or a key are encoded, so no
-//! range of one lock contains a key of another. `dlock//fence` has the base of fences: a key of dlock is never empty.
+//! range of one lock contains a key of another. `dlock//fence` has the base of fences, and `dlock//gate/<lease>` is the gate
+//! of the waiters with this lease, see `places.rs`: a key of dlock is never empty.
 
 use std::fmt::Write;
 
@@ -15,9 +16,13 @@ pub(crate) struct Value {
     pub(crate) mode: LockMode,
     /// The fence of the holders that this one has joined.
     pub(crate) epoch: Option<u64>,
+    /// `true` as long as the claim has the lease of waiters, also when it is the first.
+    pub(crate) waits: bool,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
 }
+
+const WAITS: &str = "waits";
 
 /// The range of the claims on a key: its first name, and the name after its last.
 pub(crate) fn range(namespace: &str, key: &str) -> (Vec<u8>, Vec<u8>) {
@@ -40,6 +45,11 @@ pub(crate) fn base(namespace: &str) -> Vec<u8> {
     format!("{}//fence", encoded(namespace)).into_bytes()
 }
 
+/// The name of the gate of the waiters that have this lease.
+pub(crate) fn gate(namespace: &str, lease: i64) -> Vec<u8> {
+    format!("{}//gate/{lease:x}", encoded(namespace)).into_bytes()
+}
+
 /// The owner in the name of a claim; `None` if it is the key of another program.
 pub(crate) fn owner_in(name: &[u8]) -> Option<OwnerId> {
     let text = std::str::from_utf8(name).ok()?;
@@ -51,7 +61,7 @@ fn encoded(text: &str) -> String {
 }
 
 impl Value {
-    /// Six words: version, base, mode, epoch, label, function. `-` stands for none.
+    /// Six words: version, base, mode, epoch, label, function. `-` stands for none, and the epoch `waits` for a waiter's.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mode = match self.mode {
             LockMode::Shared => "shared".to_owned(),
@@ -61,6 +71,7 @@ impl Value {
         let mut text = format!("1 {} {mode} ", self.base);
         match self.epoch {
             Some(epoch) => write!(text, "{epoch}").expect("a string takes all"),
+            None if self.waits => text.push_str(WAITS),
             None => text.push('-'),
         }
         for word in [&self.label, &self.function] {
@@ -87,9 +98,10 @@ impl Value {
                 other => LockMode::Permits(other.strip_prefix("permits=")?.parse().ok()?),
             },
             epoch: match epoch {
-                "-" => None,
+                "-" | WAITS => None,
                 number => Some(number.parse().ok()?),
             },
+            waits: epoch == WAITS,
             label: word(label),
             function: word(function),
         })
@@ -130,7 +142,9 @@ mod tests {
                     "{key} {other_key}"
                 );
             }
-            assert!(!(from <= base("a") && base("a") < to), "{key}");
+            for own in [base("a"), gate("a", 7)] {
+                assert!(!(from <= own && own < to), "{key}");
+            }
             assert_eq!(owner_in(&claim(namespace, key, owner)), Some(owner));
         }
     }
@@ -138,11 +152,12 @@ mod tests {
     #[test]
     fn a_value_is_read_as_it_was_written_and_no_other_is() {
         for mode in [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(3)] {
-            for epoch in [None, Some(7)] {
+            for (epoch, waits) in [(None, false), (Some(7), false), (None, true)] {
                 let value = Value {
                     base: 9,
                     mode,
                     epoch,
+                    waits,
                     label: Some("billing@host/1".to_owned()),
                     function: epoch.map(|_| "shop::settle".to_owned()),
                 };
@@ -153,6 +168,7 @@ mod tests {
             base: 1,
             mode: LockMode::Shared,
             epoch: None,
+            waits: false,
             label: Some("a b".to_owned()),
             function: Some("-".to_owned()),
         };

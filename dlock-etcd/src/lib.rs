@@ -25,6 +25,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod base;
+mod beat;
 mod calls;
 mod claims;
 mod compare;
@@ -32,10 +33,12 @@ mod config;
 mod conn;
 mod errors;
 mod follow;
+mod followed;
 mod holder;
 mod keys;
 mod leases;
 mod ops;
+mod places;
 mod proto;
 mod queue;
 mod release;
@@ -46,6 +49,7 @@ mod session;
 mod settle;
 mod store;
 mod version;
+mod wait;
 mod worker;
 
 pub use compare::{Compare, CompareError, LeaseKey};

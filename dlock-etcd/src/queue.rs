@@ -209,6 +209,7 @@ mod tests {
             base: 100,
             mode,
             epoch,
+            waits: false,
             label: None,
             function: None,
         };

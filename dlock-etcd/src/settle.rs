@@ -1,6 +1,6 @@
 //! The lease of a claim that holds: the transactions that name a lease, and what is known after them.
 
-use dlock_runtime::store::StoreError;
+use dlock_runtime::{LockKey, store::StoreError};
 use tokio::time::Instant;
 
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     keys::Value,
     leases::{Lease, Taken},
     ops,
-    proto::{TxnRequest, TxnResponse},
+    proto::{Answer, TxnRequest, TxnResponse},
     queue::{Epoch, Queue},
     requests::{Core, Names, ROUNDS, Wish, word},
 };
@@ -22,7 +22,7 @@ impl Core {
         conn: &Conn,
         claim: &mut Claim,
         names: &Names,
-        mut queue: Queue,
+        (key, mut queue): (&LockKey, Queue),
         wish: Wish<'_>,
     ) -> Result<Option<u64>, StoreError> {
         for _ in 0..ROUNDS {
@@ -42,6 +42,7 @@ impl Core {
                 base: before.base,
                 mode: before.mode,
                 epoch: (!is_alone).then(|| epoch.fence()),
+                waits: false,
                 label: word(wish.label).or_else(|| before.label.clone()),
                 function: word(wish.function).or_else(|| before.function.clone()),
             };
@@ -67,6 +68,8 @@ impl Core {
                 continue;
             };
             if answer.succeeded {
+                let revision = answer.header().revision;
+                self.follow.with(key, |followed| followed.wrote(revision));
                 // Another request that names it may be under way.
                 if claim.unsettled.iter().all(|it| it.id != before.lease.id) {
                     self.leases.give(before.lease, before.since);

@@ -9,7 +9,8 @@
 //! - **Safety.** A late request changes nothing, see `requests.rs`.
 //! - The connection is on a thread of the store. If a request has no answer, the connection is tried, and replaced by one to
 //!   the next member if it does not answer either.
-//! - Waiters are woken by watches, see `follow.rs`.
+//! - Waiters are woken by watches, see `follow.rs`. All of a process together keep their places by a few requests, see
+//!   `places.rs`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,8 +25,8 @@ use dlock_runtime::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, requests::Core,
-    session::Session, worker::Worker,
+    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, places::Places,
+    requests::Core, session::Session, worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.
@@ -46,7 +47,7 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// # Ok(()) }
 /// ```
 pub struct EtcdStore {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     worker: Worker,
 }
 
@@ -71,12 +72,18 @@ impl EtcdStore {
             claims: Claims::default(),
             leases: Leases::default(),
             follow,
+            places: Places::default(),
             departing: watch::Sender::new(0),
         };
-        Ok(Self {
-            core: Arc::new(core),
-            worker,
-        })
+        let core = Arc::new(core);
+        let (beating, mut stopped) = (core.clone(), worker.stopped());
+        worker.handle().spawn(async move {
+            tokio::select! {
+                () = beating.keep_places() => {}
+                _ = stopped.changed() => {}
+            }
+        });
+        Ok(Self { core, worker })
     }
 
     /// Waits until a member answers.

@@ -19,7 +19,7 @@ const SECTIONS: [(char, usize); 11] = [
     ('H', 16),
     ('I', 20),
     ('J', 27),
-    ('K', 19),
+    ('K', 23),
 ];
 
 /// A reason is a sentence.

@@ -321,9 +321,11 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 9] = [
+    const WITH_RULES: [&str; 11] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
+        "dlock-etcd/src/followed.rs",
+        "dlock-etcd/src/places.rs",
         "dlock-etcd/src/queue.rs",
         "dlock-etcd/src/renew.rs",
         "dlock-etcd/src/requests.rs",
