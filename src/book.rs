@@ -96,7 +96,9 @@ macro_rules! links {
          [urls]: crate::book::urls\n\
          [urls#credentials]: crate::book::urls#credentials\n\
          [urls#options]: crate::book::urls#options\n\
-         [which-store]: crate::book::which_store\n"
+         [which-store]: crate::book::which_store\n\
+         [zookeeper]: crate::book::zookeeper\n\
+         [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n"
     };
 }
 
@@ -233,3 +235,9 @@ pub mod quorum {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/explanation/which-store.md")]
 pub mod which_store {}
+
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#[cfg(not(doctest))]
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/zookeeper.md")]
+pub mod zookeeper {}

@@ -20,3 +20,7 @@ mod postgresql {}
 #[cfg(doctest)]
 #[doc = include_str!("../docs/book/src/how-to/etcd.md")]
 mod etcd {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/how-to/zookeeper.md")]
+mod zookeeper {}

@@ -4,6 +4,7 @@ mod arguments;
 mod blocking;
 mod clock;
 mod compare;
+mod etcd;
 mod locker;
 mod many;
 mod measure;
@@ -50,6 +51,8 @@ enum Command {
     Modes(modes::Options),
     /// Locks in PostgreSQL beside the same by hand, on servers of its own
     Postgres(postgres::Options),
+    /// Locks in etcd beside the same by hand and beside etcd's own lock, on servers of its own
+    Etcd(etcd::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
             measured
         }),
         Some(Command::Postgres(options)) => postgres::run(&options),
+        Some(Command::Etcd(options)) => etcd::run(&options),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

@@ -6,11 +6,11 @@
 mod by_hand;
 mod cycle;
 mod fenced;
-mod hand_off;
+pub(crate) mod hand_off;
 mod held;
-mod report;
-mod rounds;
-mod turns;
+pub(crate) mod report;
+pub(crate) mod rounds;
+pub(crate) mod turns;
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ use crate::pin::{Layout, Processors};
 use report::Report;
 
 /// Much longer than any step takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How locks in PostgreSQL are measured.
 #[derive(clap::Args)]

@@ -177,6 +177,29 @@ async fn locks_in_postgresql_are_compared_with_those_by_hand() {
 }
 
 #[tokio::test]
+async fn locks_in_etcd_are_compared_with_those_by_hand_and_with_its_own() {
+    let folder = tempfile::tempdir().expect("a directory can be made");
+    let json = folder.path().join("all.json");
+    let file = format!("--json={}", json.display());
+    let worker = start(&["etcd", "--rounds=1", "--sections=2", "--turns=2", &file]);
+    let status = worker.wait(DEADLINE).await;
+    assert!(status.success(), "{status}: {}", worker.stderr());
+    let all = std::fs::read_to_string(json).expect("the file was written");
+    let all: Value = serde_json::from_str(&all).expect("it is JSON");
+    let aims = all["report"]["aims"].as_array().expect("aims are a list");
+    for what in [
+        "cycle / two transactions by hand, with fsync",
+        "cycle / by etcd's own lock, without fsync",
+        "hand-off / event of a watch",
+        "hand-off / by etcd's own lock",
+    ] {
+        let aim = aims.iter().find(|aim| aim["what"] == what);
+        let aim = aim.unwrap_or_else(|| panic!("no `{what}` in {all}"));
+        assert!(aim["measured"]["median"].as_f64() > Some(0.0), "{what}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_wrong_ends_with_2_and_a_reason() {
     for (words, reason) in [
         ("taks=1", "unknown argument `taks`"),

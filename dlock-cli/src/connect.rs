@@ -3,13 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock::{
-    LockManager, LockManagerBuilder,
+    ConnectError, LockManager, LockManagerBuilder,
     admin::{Inspect, Inspector},
     store::{
         StoreOptions,
         redis::{CredentialsProvider, RedisConfig},
     },
 };
+#[cfg(feature = "etcd")]
+use dlock_etcd::{Etcd, admin::EtcdInspector};
 use dlock_postgres::{Postgres, admin::PostgresInspector};
 
 use crate::{
@@ -18,43 +20,100 @@ use crate::{
     login,
 };
 
-/// The time limit of a request to PostgreSQL. An operator prefers a late answer to none.
+/// The time limit of a request to another store than Redis. An operator prefers a late answer to none.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A store that the command knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// Also Valkey, and a URL with an unknown scheme, which is refused as one for Redis.
+    Redis,
+    Postgres,
+    Etcd,
+}
+
+impl Product {
+    fn of(url: &str) -> Self {
+        let scheme = url.split(':').next().unwrap_or_default();
+        match scheme.to_ascii_lowercase().as_str() {
+            "postgres" | "postgresql" => Self::Postgres,
+            "etcd" => Self::Etcd,
+            _ => Self::Redis,
+        }
+    }
+}
+
+/// The failure of a URL whose store this program was built without.
+fn missing(store: &str, feature: &str) -> Failure {
+    let text = format!(
+        "this `dlock` was built without {store}. Install one with it, in a checkout of the repository: cargo install \
+         --path dlock-cli --locked --features {feature}"
+    );
+    Failure::new(Exit::Usage, text)
+}
 
 impl Global {
     /// Reads user and password from the environment, if the URL has none.
     pub(crate) fn read_login(&mut self) -> Result<(), Failure> {
-        if self.is_postgres() {
-            self.url = login::of_environment(&self.url)?;
-            return Ok(());
+        match self.product() {
+            Product::Redis => self.login = CredentialsProvider::from_env(&self.url)?,
+            Product::Postgres => self.url = login::of_environment(&self.url)?,
+            Product::Etcd => self.url = login::before_hosts(&self.url)?,
         }
-        self.login = CredentialsProvider::from_env(&self.url)?;
         Ok(())
     }
 
-    /// Returns `true` if the locks are in PostgreSQL.
-    pub(crate) fn is_postgres(&self) -> bool {
-        let scheme = self.url.split(':').next().unwrap_or_default();
-        ["postgres", "postgresql"]
-            .iter()
-            .any(|it| scheme.eq_ignore_ascii_case(it))
+    /// Returns the store of the URL.
+    pub(crate) fn product(&self) -> Product {
+        Product::of(&self.url)
     }
 
     /// Connects to the store, for commands that only inspect it.
     pub(crate) async fn inspector(&self) -> Result<Arc<dyn Inspect>, Failure> {
-        if !self.is_postgres() {
-            return Ok(Arc::new(Inspector::connect(self.config()).await?));
-        }
-        let options = self.options()?;
-        Ok(Arc::new(
-            PostgresInspector::connect(&self.url, &options).await?,
-        ))
+        Ok(match self.product() {
+            Product::Redis => Arc::new(Inspector::connect(self.config()).await?),
+            Product::Postgres => {
+                let options = self.options()?;
+                Arc::new(PostgresInspector::connect(&self.url, &options).await?)
+            }
+            #[cfg(feature = "etcd")]
+            Product::Etcd => Arc::new(EtcdInspector::connect(&self.url, &self.options()?).await?),
+            #[cfg(not(feature = "etcd"))]
+            Product::Etcd => return Err(missing("etcd", "etcd")),
+        })
+    }
+
+    /// Connects to the store, also if it lacks what locks need, or does not answer.
+    pub(crate) async fn examiner(&self) -> Result<Result<Arc<dyn Inspect>, ConnectError>, Failure> {
+        let connected: Result<Arc<dyn Inspect>, ConnectError> = match self.product() {
+            Product::Redis => {
+                let inspector = Inspector::connect(self.config()).await;
+                inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>)
+            }
+            Product::Postgres => {
+                let options = self.options()?;
+                let inspector = PostgresInspector::connect_unchecked(&self.url, &options).await;
+                inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>)
+            }
+            #[cfg(feature = "etcd")]
+            Product::Etcd => {
+                let inspector = EtcdInspector::open(&self.url, &self.options()?);
+                inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>)
+            }
+            #[cfg(not(feature = "etcd"))]
+            Product::Etcd => return Err(missing("etcd", "etcd")),
+        };
+        Ok(connected)
     }
 
     /// Returns the options for stores other than Redis.
     pub(crate) fn options(&self) -> Result<StoreOptions, Failure> {
         if self.raw_keys {
-            let text = "invalid option `--raw-keys`: PostgreSQL has no raw keys. Remove it";
+            let name = match self.product() {
+                Product::Etcd => "etcd",
+                _ => "PostgreSQL",
+            };
+            let text = format!("invalid option `--raw-keys`: {name} has no raw keys. Remove it");
             return Err(Failure::new(Exit::Usage, text));
         }
         let mut options = StoreOptions::default();
@@ -72,21 +131,26 @@ impl Global {
     }
 
     /// Returns the builder for commands that acquire locks.
-    pub(crate) fn builder(&self) -> LockManagerBuilder {
+    pub(crate) fn builder(&self) -> Result<LockManagerBuilder, Failure> {
+        if cfg!(not(feature = "etcd")) && self.product() == Product::Etcd {
+            return Err(missing("etcd", "etcd"));
+        }
         let builder = LockManager::builder()
             .application("dlock")
             .scheme("postgres", Postgres)
             .scheme("postgresql", Postgres)
             .namespace(&self.namespace)
             .raw_keys(self.raw_keys);
-        match &self.login {
+        #[cfg(feature = "etcd")]
+        let builder = builder.scheme("etcd", Etcd);
+        Ok(match &self.login {
             Some(login) => builder.credentials_provider(login.clone()),
             None => builder,
-        }
+        })
     }
 
     /// Returns a connected manager.
     pub(crate) async fn manager(&self) -> Result<LockManager, Failure> {
-        Ok(self.builder().connect(&self.url).await?)
+        Ok(self.builder()?.connect(&self.url).await?)
     }
 }

@@ -1,6 +1,6 @@
-//! The login for a URL of PostgreSQL, from the environment.
+//! The login for a URL, from the environment, for other stores than Redis.
 
-use std::env;
+use std::{env, fmt::Write};
 
 use url::form_urlencoded::byte_serialize;
 
@@ -12,10 +12,53 @@ const USERS: [&str; 2] = ["DLOCK_USER", "PGUSER"];
 /// The variables with a password.
 const PASSWORDS: [&str; 2] = ["DLOCK_PASSWORD", "PGPASSWORD"];
 
-/// Adds user and password of the environment to a URL that has none.
+/// Adds user and password of the environment to a URL of PostgreSQL that has none.
 pub(crate) fn of_environment(url: &str) -> Result<String, Failure> {
     let (user, password) = (first(&USERS)?, first(&PASSWORDS)?);
     Ok(with(url, user.as_deref(), password.as_deref()))
+}
+
+/// Adds user and password of the environment to a URL `scheme://hosts` or `scheme://user@hosts`, whose hosts follow the
+/// login.
+pub(crate) fn before_hosts(url: &str) -> Result<String, Failure> {
+    let (user, password) = (first(&USERS[..1])?, first(&PASSWORDS[..1])?);
+    Ok(inserted(url, user.as_deref(), password.as_deref()))
+}
+
+fn inserted(url: &str, user: Option<&str>, password: Option<&str>) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (place, query) = match rest.split_once('?') {
+        Some((place, query)) => (place, format!("?{query}")),
+        None => (rest, String::new()),
+    };
+    let (own, hosts) = match place.rsplit_once('@') {
+        Some((own, hosts)) => (Some(own), hosts),
+        None => (None, place),
+    };
+    let login = match (own, user, password) {
+        // A user without a password is refused with the reason.
+        (Some(own), _, Some(password)) if !own.contains(':') => {
+            format!("{own}:{}", encoded(password))
+        }
+        (None, Some(user), Some(password)) => format!("{}:{}", encoded(user), encoded(password)),
+        _ => return url.to_owned(),
+    };
+    format!("{scheme}://{login}@{hosts}{query}")
+}
+
+/// Encodes all that could be read as another part of a URL. A space is no plus sign here.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            encoded.push(char::from(byte));
+        } else {
+            write!(encoded, "%{byte:02X}").expect("a string takes all");
+        }
+    }
+    encoded
 }
 
 fn first(names: &[&str]) -> Result<Option<String>, Failure> {
@@ -60,6 +103,28 @@ fn with(url: &str, user: Option<&str>, password: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_is_put_before_the_hosts() {
+        let (me, hush) = (Some("me@home"), Some("p@ss w+rd"));
+        for (url, user, password, found) in [
+            ("etcd://a,b", None, None, "etcd://a,b"),
+            ("etcd://a,b", me, None, "etcd://a,b"),
+            ("etcd://a,b", None, hush, "etcd://a,b"),
+            (
+                "etcd://a,b?sslmode=require",
+                me,
+                hush,
+                "etcd://me%40home:p%40ss%20w%2Brd@a,b?sslmode=require",
+            ),
+            ("etcd://shop@a", me, hush, "etcd://shop:p%40ss%20w%2Brd@a"),
+            ("etcd://shop:x@a", me, hush, "etcd://shop:x@a"),
+            ("etcd://shop:p@ss@a", me, hush, "etcd://shop:p@ss@a"),
+            ("etcd:a", me, hush, "etcd:a"),
+        ] {
+            assert_eq!(inserted(url, user, password), found);
+        }
+    }
 
     #[test]
     fn only_what_the_url_lacks_is_added() {

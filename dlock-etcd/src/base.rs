@@ -7,15 +7,18 @@
 //! - **Safety.** A new connection raises the base until fences have reached the clock, since revisions go back when a
 //!   snapshot is restored. Between restores, revisions grow more slowly than the clock's units of 10 µs.
 //!   (`tokens_grow_although_a_snapshot_was_restored`)
+//! - A full database refuses that. The connection then raises the base before it creates the first claim.
+
+use std::sync::PoisonError;
 
 use dlock_runtime::store::{StoreError, fence_by_the_clock};
 
 use crate::{
-    conn::Conn,
-    errors, keys,
+    conn::{Conn, Failure},
+    errors, keys, ops,
     proto::{
         Answer, Compare, CompareResult, CompareTarget, CompareWith, KeyValue, Op, OpAnswer,
-        PutRequest, RangeRequest, TxnRequest, TxnResponse,
+        PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
     },
 };
 
@@ -59,20 +62,17 @@ impl Base {
     }
 }
 
-/// Reads the base with a transaction.
-pub(crate) fn read_op(namespace: &str) -> Op {
-    Op::Range(RangeRequest {
+/// The request that reads the base. Its answer needs a majority.
+pub(crate) fn read_request(namespace: &str) -> RangeRequest {
+    RangeRequest {
         key: keys::base(namespace),
         range_end: Vec::new(),
-    })
+    }
 }
 
-/// The transaction that only reads the base. Its answer needs a majority.
-pub(crate) fn read_request(namespace: &str) -> TxnRequest {
-    TxnRequest {
-        success: vec![read_op(namespace).into()],
-        ..TxnRequest::default()
-    }
+/// Reads the base with a transaction.
+pub(crate) fn read_op(namespace: &str) -> RequestOp {
+    Op::Range(read_request(namespace)).into()
 }
 
 /// The base in the answer to [`read_op`], which is this operation of the transaction.
@@ -87,12 +87,28 @@ pub(crate) fn of_answer(answer: &TxnResponse, index: usize) -> Result<Base, Stor
     }
 }
 
+/// Returns the base as this connection knows it, and raises it if that is still to be done.
+pub(crate) async fn current(conn: &Conn) -> Result<Base, StoreError> {
+    let known = *conn.base.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(base) = known {
+        return Ok(base);
+    }
+    let raised = raise(conn).await?;
+    note(conn, raised);
+    Ok(raised)
+}
+
+/// Notes the base that an answer had.
+pub(crate) fn note(conn: &Conn, base: Base) {
+    *conn.base.lock().unwrap_or_else(PoisonError::into_inner) = Some(base);
+}
+
 /// Reads the base, and raises it if fences would be behind the clock.
-pub(crate) async fn raise(conn: &Conn) -> Result<Base, StoreError> {
+pub(crate) async fn raise(conn: &Conn) -> Result<Base, Failure> {
     let namespace = &conn.config.namespace;
     loop {
-        let answer = conn.txn(read_request(namespace)).await?;
-        let base = of_answer(&answer, 0)?;
+        let answer = conn.read(&ops::read(vec![read_op(namespace)])).await?;
+        let base = of_answer(&answer, 0).map_err(Failure::new)?;
         let revision = u64::try_from(answer.header().revision).unwrap_or(0);
         let clock = fence_by_the_clock();
         let Some(raised) = raised(base, revision, clock) else {

@@ -5,25 +5,30 @@
 //! - **Safety.** A keep-alive counts only if a request that needs a majority was answered in the same term, by the same
 //!   member, and was sent no earlier. A leader that was deposed without noticing would otherwise confirm leases whose time
 //!   its successor counts. (`a_keep_alive_counts_only_in_the_term_of_its_confirmation`)
+//! - Requests that only read or delete have a form that a full database does not refuse. etcd 3.5.1 refuses every transaction
+//!   then. (`a_full_database_refuses_new_locks_and_keeps_those_that_are_held`)
 
 use std::{sync::atomic::Ordering, time::Duration};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, future::try_join_all, stream};
+use tokio::sync::oneshot;
 use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery};
 use tonic_prost::ProstCodec;
 
 use crate::{
-    conn::{Conn, Failure, TXN, ready},
+    conn::{Conn, Failure, RANGE, TXN, ready},
     errors,
     proto::{
-        Answer, LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest,
-        LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest,
-        LeaseTimeToLiveResponse, ResponseHeader, TxnRequest, TxnResponse, WatchCreateRequest,
-        WatchRequest, WatchResponse,
+        Answer, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse,
+        LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse,
+        LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Op, RangeResponse, RequestOp,
+        ResponseHeader, ResponseOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest,
+        WatchResponse,
     },
 };
 
+const DELETE: &str = "/etcdserverpb.KV/DeleteRange";
 const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
@@ -32,7 +37,54 @@ const WATCH: &str = "/etcdserverpb.Watch/Watch";
 
 impl Conn {
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
-        self.call(TXN, request).await
+        let has_put =
+            |ops: &[RequestOp]| ops.iter().any(|op| matches!(op.request, Some(Op::Put(_))));
+        let writes = [has_put(&request.success), has_put(&request.failure)];
+        let answer: TxnResponse = self.call(TXN, request).await?;
+        if writes[usize::from(!answer.succeeded)] {
+            self.wrote();
+        }
+        Ok(answer)
+    }
+
+    /// Sends a transaction that only reads.
+    ///
+    /// Old versions with a full database refuse it, and answer each read alone. Those answers may have different
+    /// revisions.
+    pub(crate) async fn read(&self, request: &TxnRequest) -> Result<TxnResponse, Failure> {
+        match self.txn(request.clone()).await {
+            Err(failure) if failure.is_full => self.read_each(request).await,
+            other => other,
+        }
+    }
+
+    async fn read_each(&self, request: &TxnRequest) -> Result<TxnResponse, Failure> {
+        let ranges = request.success.iter().filter_map(|op| match &op.request {
+            Some(Op::Range(range)) => Some(range.clone()),
+            _ => None,
+        });
+        let asked = ranges.map(|range| self.call::<_, RangeResponse>(RANGE, range));
+        let answers: Vec<_> = try_join_all(asked).await?;
+        let headers: Vec<_> = answers.iter().map(Answer::header).collect();
+        let Some(first) = headers.iter().min_by_key(|header| header.revision) else {
+            return Err(Failure::new(errors::bad_answer("a read of nothing")));
+        };
+        if !is_one_term(first.raft_term, &headers, *first) {
+            return Err(new_term());
+        }
+        Ok(TxnResponse {
+            header: Some(*first),
+            succeeded: true,
+            responses: answers.into_iter().map(ResponseOp::from).collect(),
+        })
+    }
+
+    /// Deletes a key, whatever it has become. Returns whether it was there, and the revision.
+    pub(crate) async fn delete(&self, name: &[u8]) -> Result<(bool, i64), Failure> {
+        let key = name.to_vec();
+        let request = DeleteRangeRequest { key };
+        let answer: DeleteRangeResponse = self.call(DELETE, request).await?;
+        Ok((answer.deleted > 0, answer.header().revision))
     }
 
     /// Makes a lease. It lasts for `seconds` from a moment after this call.
@@ -151,7 +203,7 @@ impl Conn {
         request: &TxnRequest,
     ) -> Result<(Vec<bool>, TxnResponse), Failure> {
         let kept = self.keep_alive(leases).await?;
-        let answer = self.txn(request.clone()).await?;
+        let answer = self.read(request).await?;
         self.compared(term, kept, answer)
     }
 
@@ -167,18 +219,11 @@ impl Conn {
         if is_one_term(term, &headers, answer.header()) {
             return Ok((exist, answer));
         }
-        let text = "the leader changed during the request; it is repeated";
-        Err(Failure {
-            is_new_term: true,
-            ..Failure::new(StoreError::new(StoreErrorKind::Disconnected, text))
-        })
+        Err(new_term())
     }
 
     /// Follows a range of keys from a revision on.
-    pub(crate) async fn watch(
-        &self,
-        create: WatchCreateRequest,
-    ) -> Result<Streaming<WatchResponse>, StoreError> {
+    pub(crate) async fn watch(&self, create: WatchCreateRequest) -> Result<Watch, StoreError> {
         let opened = self.guarded(async {
             match self.send_watch(create.clone()).await {
                 Err(status) if self.may_log_in(&status) => {
@@ -191,10 +236,7 @@ impl Conn {
         Ok(opened.await?)
     }
 
-    async fn send_watch(
-        &self,
-        create: WatchCreateRequest,
-    ) -> Result<Streaming<WatchResponse>, Status> {
+    async fn send_watch(&self, create: WatchCreateRequest) -> Result<Watch, Status> {
         let mut grpc = Grpc::new(self.channel.clone());
         ready(&mut grpc).await?;
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
@@ -202,10 +244,36 @@ impl Conn {
             create: Some(create),
         };
         // The server ends a stream whose client has nothing more to say.
-        let requests = stream::iter([request]).chain(stream::pending());
+        let (open, closed) = oneshot::channel::<()>();
+        let no_more = stream::once(closed).filter_map(async |_| None);
+        let requests = stream::iter([request]).chain(no_more);
         let path = PathAndQuery::from_static(WATCH);
         let opened = grpc.streaming(self.request(requests), path, codec).await?;
-        Ok(opened.into_inner())
+        Ok(Watch {
+            answers: opened.into_inner(),
+            _open: open,
+        })
+    }
+}
+
+/// The events of a range of keys.
+pub(crate) struct Watch {
+    answers: Streaming<WatchResponse>,
+    /// Ends the requests of the stream. Otherwise the stream would last as long as its connection, and keep it open.
+    _open: oneshot::Sender<()>,
+}
+
+impl Watch {
+    pub(crate) async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
+        self.answers.message().await
+    }
+}
+
+fn new_term() -> Failure {
+    let text = "the leader changed during the request; it is repeated";
+    Failure {
+        is_new_term: true,
+        ..Failure::new(StoreError::new(StoreErrorKind::Disconnected, text))
     }
 }
 

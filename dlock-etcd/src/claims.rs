@@ -46,12 +46,9 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Notes that the key has a lease of unknown length.
-    pub(crate) fn moved_to(&mut self, lease: i64) {
-        self.lease = Lease {
-            id: lease,
-            seconds: 0,
-        };
+    /// Notes that the key has another lease, of unknown length.
+    pub(crate) fn moved_to(&mut self, lease: Lease) {
+        self.lease = lease;
         self.held = None;
     }
 }
@@ -268,7 +265,11 @@ mod tests {
 
     use super::*;
 
-    const LEASE: Lease = Lease { id: 7, seconds: 10 };
+    const LEASE: Lease = Lease {
+        id: 7,
+        seconds: 10,
+        is_shared: false,
+    };
 
     fn id() -> Id {
         let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

@@ -14,6 +14,8 @@ pub(crate) struct Config {
     /// The members, in the order of the URL.
     pub(crate) members: Vec<Member>,
     pub(crate) login: Option<Login>,
+    #[cfg(feature = "admin")]
+    pub(crate) is_tls: bool,
     /// The prefix of all keys.
     pub(crate) namespace: String,
     pub(crate) response_limit: Duration,
@@ -98,6 +100,8 @@ impl Config {
         Ok(Self {
             members: members.collect::<Result<_, _>>()?,
             login,
+            #[cfg(feature = "admin")]
+            is_tls: tls.is_some(),
             namespace: options.namespace.clone(),
             response_limit: options.response_timeout,
             connect_limit: options.connect_timeout,

@@ -34,12 +34,13 @@ use crate::{
     config::{Config, Member},
     errors,
     proto::{
-        Answer, AuthenticateRequest, AuthenticateResponse, ResponseHeader, StatusRequest,
-        StatusResponse, TxnRequest, TxnResponse,
+        Answer, AuthenticateRequest, AuthenticateResponse, RangeRequest, RangeResponse,
+        ResponseHeader, StatusRequest, StatusResponse,
     },
 };
 
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
@@ -48,8 +49,10 @@ pub(crate) struct Conn {
     pub(crate) config: Arc<Config>,
     /// `host:port` of the member.
     pub(crate) place: String,
-    /// The base of fences, as far as this connection knows.
-    pub(crate) base: Mutex<Base>,
+    /// The base of fences; `None` until this connection has raised it. A full database refuses that.
+    pub(crate) base: Mutex<Option<Base>>,
+    /// `true` from a refusal by a full database until the next write.
+    is_full: AtomicBool,
     pub(crate) channel: Channel,
     token: Mutex<Option<MetadataValue<Ascii>>>,
     /// The latest term in an answer.
@@ -79,6 +82,7 @@ impl Conn {
             config,
             place: member.place.clone(),
             base: Mutex::default(),
+            is_full: AtomicBool::new(false),
             channel,
             token: Mutex::default(),
             term: AtomicU64::new(0),
@@ -193,8 +197,11 @@ impl Conn {
             if errors::is_doubtful(&status) {
                 self.doubted.notify_one();
             }
+            let is_full = errors::is_full(&status);
+            self.is_full.fetch_or(is_full, Ordering::AcqRel);
             Failure {
                 is_missing_lease: errors::is_missing_lease(&status),
+                is_full,
                 ..Failure::new(errors::of_status(&status, &self.config))
             }
         })
@@ -207,9 +214,19 @@ impl Conn {
     }
 
     /// Asks for an answer that needs a majority.
-    pub(crate) async fn is_usable(&self, request: TxnRequest, limit: Duration) -> bool {
-        let asked = self.send_logged_in::<_, TxnResponse>(TXN, request);
+    pub(crate) async fn is_usable(&self, request: RangeRequest, limit: Duration) -> bool {
+        let asked = self.send_logged_in::<_, RangeResponse>(RANGE, request);
         matches!(timeout(limit, asked).await, Ok(Ok(_)))
+    }
+
+    /// Returns `true` if the database is full as far as this connection knows.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
+    }
+
+    /// Notes that the server has carried out a write.
+    pub(crate) fn wrote(&self) {
+        self.is_full.store(false, Ordering::Release);
     }
 }
 
@@ -217,6 +234,8 @@ impl Conn {
 pub(crate) struct Failure {
     /// `true` if the request named a lease that does not exist, and had no effect.
     pub(crate) is_missing_lease: bool,
+    /// `true` if the database of the server is full, and the request had no effect.
+    pub(crate) is_full: bool,
     /// `true` if the leader changed, so that nothing is known of the leases.
     pub(crate) is_new_term: bool,
     pub(crate) error: StoreError,
@@ -226,6 +245,7 @@ impl Failure {
     pub(crate) fn new(error: StoreError) -> Self {
         Self {
             is_missing_lease: false,
+            is_full: false,
             is_new_term: false,
             error,
         }
@@ -253,7 +273,7 @@ pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
 }
 
 /// Makes one connection. A channel of tonic would make the next one by itself.
-async fn connect(member: &Member) -> Result<Channel, StoreError> {
+pub(crate) async fn connect(member: &Member) -> Result<Channel, StoreError> {
     let is_used = Arc::new(AtomicBool::new(false));
     let connector = tower::service_fn(move |uri: Uri| {
         let is_used = is_used.clone();

@@ -10,6 +10,11 @@ pub(crate) fn is_missing_lease(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().contains("lease not found")
 }
 
+/// Returns `true` if the database of the server is full. The request had no effect.
+pub(crate) fn is_full(status: &Status) -> bool {
+    status.message().contains("database space exceeded")
+}
+
 /// Returns `true` if the server wants a new login before it looks at the request.
 pub(crate) fn wants_login(status: &Status) -> bool {
     let text = status.message();
@@ -54,7 +59,7 @@ pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
             StoreErrorKind::Unauthenticated,
             "check the user and the password in the URL",
         ),
-        _ if has("database space exceeded") => error(
+        _ if is_full(status) => error(
             StoreErrorKind::OutOfMemory,
             "compact and defragment the members, or raise `--quota-backend-bytes`; then: etcdctl alarm disarm",
         ),

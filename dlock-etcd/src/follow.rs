@@ -2,8 +2,8 @@
 //!
 //! A task follows the claims on a key from the moment of the waiter's own request on, so it has them as etcd has them, if
 //! a little later. A claim that holds goes on to hold, so an event that comes late is still right. A watch that ends, by
-//! a lost connection or a compaction, begins again with a new read. If a server
-//! loses an event, the waiter's next request finds the grant.
+//! a lost connection or a compaction, begins again with a new read. If a server loses an event, or the watch is silent
+//! although its connection is not, the next beat of `places.rs` finds the grant.
 
 use std::{
     collections::HashMap,
@@ -17,15 +17,21 @@ use std::{
 use dlock_runtime::{
     LockKey,
     store::{ClientId, Hint, HintSink, OwnerId, StoreError},
+    testing::{Clock, Moment, SystemClock},
 };
-use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::sleep};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, watch},
+    time::sleep,
+};
 
 use crate::{
     config::Config,
     conn::Conn,
+    followed::{Followed, News},
     keys, ops,
-    proto::{Answer, EventType, WatchCreateRequest, WatchResponse},
-    queue::{Epoch, Queue},
+    proto::WatchCreateRequest,
+    queue::Queue,
     session::Session,
     worker::Worker,
 };
@@ -48,23 +54,8 @@ struct Shared {
     keys: Mutex<HashMap<LockKey, Followed>>,
     /// The number of the next task.
     next: AtomicU64,
-}
-
-/// One key, and those that wait for it.
-struct Followed {
-    /// The waiters, each with the create revision of its last hint.
-    waiters: HashMap<OwnerId, i64>,
-    queue: Queue,
-    revision: i64,
-    /// The number of its task. A task that is about to end must not change the queue of its successor.
-    number: u64,
-    task: AbortHandle,
-}
-
-/// A hint for a waiter.
-struct News {
-    owner: OwnerId,
-    fence: u64,
+    /// Notified when there is a key again.
+    begins: Notify,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,6 +72,7 @@ impl Follow {
                 sinks: Mutex::default(),
                 keys: Mutex::default(),
                 next: AtomicU64::new(0),
+                begins: Notify::new(),
             }),
             handle: worker.handle().clone(),
             stopped: worker.stopped(),
@@ -91,58 +83,92 @@ impl Follow {
         locked(&self.shared.sinks).insert(client, sink);
     }
 
+    /// Sends this manager no more hints. Places that it has left behind are deleted when they have been silent.
     pub(crate) fn detach(&self, client: ClientId) {
         locked(&self.shared.sinks).remove(&client);
-        locked(&self.shared.keys).retain(|_, followed| {
-            followed.waiters.retain(|owner, _| owner.client() != client);
-            if followed.waiters.is_empty() {
-                followed.task.abort();
-            }
-            !followed.waiters.is_empty()
-        });
     }
 
-    /// Follows a key for a waiter whose manager listens. `queue` is what its request has found at `revision`.
-    pub(crate) fn wait(&self, key: &LockKey, owner: OwnerId, queue: &Queue, revision: i64) {
-        if !locked(&self.shared.sinks).contains_key(&owner.client()) {
-            return;
-        }
+    /// Follows a key for a waiter whose key has, or is about to have, this lease. `queue` is the one at `revision`, read
+    /// after `seen`.
+    pub(crate) fn wait(
+        &self,
+        (key, owner): (&LockKey, OwnerId),
+        lease: i64,
+        (queue, revision): (Queue, i64),
+        seen: Moment,
+        asked: Moment,
+    ) {
         let mut keys = locked(&self.shared.keys);
-        let followed = keys.entry(key.clone()).or_insert_with(|| {
-            let (shared, mut stopped, key) =
+        if let Some(followed) = keys.get_mut(key) {
+            followed.read(queue, revision, seen);
+            followed.ask(owner, lease, asked);
+        } else {
+            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let (shared, mut stopped, own) =
                 (self.shared.clone(), self.stopped.clone(), key.clone());
-            let number = shared.next.fetch_add(1, Ordering::Relaxed);
             let task = self.handle.spawn(async move {
                 tokio::select! {
-                    () = shared.follow(&key, number) => {}
+                    () = shared.follow(&own, number) => {}
                     _ = stopped.changed() => {}
                 }
             });
-            Followed {
-                waiters: HashMap::new(),
-                queue: queue.clone(),
-                revision,
-                number,
-                task: task.abort_handle(),
-            }
-        });
-        followed.waiters.entry(owner).or_insert(0);
+            let task = (number, task.abort_handle());
+            let mut followed = Followed::new((queue, revision), seen, task);
+            followed.ask(owner, lease, asked);
+            keys.insert(key.clone(), followed);
+            self.shared.begins.notify_one();
+        }
         drop(keys);
         // The watch may have seen the grant before this waiter was known.
-        self.shared.tell(key);
+        self.tell(key);
+    }
+
+    /// Waits until a key is followed that was not before.
+    pub(crate) async fn begins(&self) {
+        self.shared.begins.notified().await;
+    }
+
+    /// Looks at a key that is followed. `None` if it is not.
+    pub(crate) fn with<T>(
+        &self,
+        key: &LockKey,
+        look: impl FnOnce(&mut Followed) -> T,
+    ) -> Option<T> {
+        locked(&self.shared.keys).get_mut(key).map(look)
+    }
+
+    /// Looks at all keys that are followed.
+    pub(crate) fn each<T>(&self, mut look: impl FnMut(&LockKey, &mut Followed) -> T) -> Vec<T> {
+        let mut keys = locked(&self.shared.keys);
+        keys.iter_mut().map(|(key, it)| look(key, it)).collect()
     }
 
     /// Follows the key no longer for this waiter.
     pub(crate) fn leave(&self, key: &LockKey, owner: OwnerId) {
+        self.leave_if(key, owner, |_| true);
+    }
+
+    /// The same if the key is in this state.
+    pub(crate) fn leave_if(
+        &self,
+        key: &LockKey,
+        owner: OwnerId,
+        is_over: impl FnOnce(&Followed) -> bool,
+    ) {
         let mut keys = locked(&self.shared.keys);
-        let Some(followed) = keys.get_mut(key) else {
+        let Some(followed) = keys.get_mut(key).filter(|it| is_over(it)) else {
             return;
         };
-        followed.waiters.remove(&owner);
-        if followed.waiters.is_empty() {
+        followed.remove(owner);
+        if followed.is_empty() {
             followed.task.abort();
             keys.remove(key);
         }
+    }
+
+    /// Tells each waiter that holds the key.
+    pub(crate) fn tell(&self, key: &LockKey) {
+        self.shared.tell(key);
     }
 }
 
@@ -157,7 +183,7 @@ impl Shared {
         let mut keys = locked(&self.keys);
         let followed = keys.get_mut(key).filter(|it| it.number == number)?;
         let changed = change(followed);
-        if followed.waiters.is_empty() {
+        if followed.is_empty() {
             keys.remove(key);
             return None;
         }
@@ -180,7 +206,7 @@ impl Shared {
         if !is_known {
             self.read(&conn, key, number).await?;
         }
-        let Some(revision) = self.change(key, number, |followed| followed.revision) else {
+        let Some(revision) = self.change(key, number, |followed| followed.revision()) else {
             return Ok(());
         };
         let (from, to) = keys::range(&self.config.namespace, key.as_str());
@@ -192,7 +218,7 @@ impl Shared {
         let mut answers = conn.watch(create).await?;
         loop {
             let answer = tokio::select! {
-                answer = answers.message() => answer,
+                answer = answers.next() => answer,
                 () = conn.is_given_up() => return Ok(()),
             };
             let Ok(Some(answer)) = answer else {
@@ -215,11 +241,12 @@ impl Shared {
 
     async fn read(&self, conn: &Conn, key: &LockKey, number: u64) -> Result<(), StoreError> {
         let all = keys::range(&self.config.namespace, key.as_str());
-        let answer = conn.txn(ops::read(vec![ops::get_all(&all)])).await?;
-        let queue = Queue::read(ops::keys_of(&answer, 0)?);
+        let seen = SystemClock.now();
+        let answer = conn.read(&ops::read(vec![ops::get_all(&all)])).await?;
+        let (kvs, revision) = ops::read_of(&answer, 0)?;
+        let queue = Queue::read(kvs);
         self.change(key, number, |followed| {
-            followed.queue = queue;
-            followed.revision = answer.header().revision;
+            followed.begin_again(queue, revision, seen);
         });
         self.tell(key);
         Ok(())
@@ -227,8 +254,9 @@ impl Shared {
 
     /// Tells each waiter that holds the key, once for each place in the queue.
     fn tell(&self, key: &LockKey) {
+        let is_full = self.session.is_full();
         let news = match locked(&self.keys).get_mut(key) {
-            Some(followed) => followed.news(&self.config.namespace, key.as_str()),
+            Some(followed) => followed.news(&self.config.namespace, key.as_str(), is_full),
             None => return,
         };
         // A hint runs code of the manager.
@@ -238,46 +266,5 @@ impl Shared {
                 locked(&self.sinks).remove(&owner.client());
             }
         }
-    }
-}
-
-impl Followed {
-    fn apply(&mut self, answer: &WatchResponse) {
-        for event in &answer.events {
-            self.queue.apply(event);
-            // A waiter whose key is gone has left, or crashed, or makes another key with its next request.
-            let gone = event
-                .kv
-                .as_ref()
-                .filter(|_| event.kind == EventType::Delete as i32);
-            if let Some(owner) = gone.and_then(|kv| keys::owner_in(&kv.key)) {
-                self.waiters.remove(&owner);
-            }
-        }
-        self.revision = self.revision.max(answer.header().revision);
-    }
-
-    fn news(&mut self, namespace: &str, key: &str) -> Vec<News> {
-        let mut news = Vec::new();
-        for (owner, told) in &mut self.waiters {
-            let name = keys::claim(namespace, key, *owner);
-            let Some(own) = self.queue.get(&name) else {
-                continue;
-            };
-            if *told == own.create || !self.queue.holds(&name) {
-                continue;
-            }
-            *told = own.create;
-            // One that joins others asks, since it has to write their epoch.
-            let fence = match self.queue.epoch(&name) {
-                Some(Epoch::Own(fence)) if fence == own.own_fence() => fence,
-                _ => 0,
-            };
-            news.push(News {
-                owner: *owner,
-                fence,
-            });
-        }
-        news
     }
 }

@@ -2,43 +2,58 @@
 
 use std::time::Duration;
 
-use dlock_runtime::{LockMode, store::Holder};
+use dlock_runtime::{
+    LockMode,
+    store::{GRANT_TTL, Holder},
+};
 use futures_util::future::join_all;
 
 use crate::{
     conn::Conn,
+    keys::Stage,
     queue::{Entry, Queue},
 };
 
 /// The rests of so many leases are read. Beyond, the answer does without.
 const MOST: usize = 8;
 
-/// Describes who holds the key. `own` is the name of the caller's key, if it waits.
+/// Describes the holder of the key. `own` is the name of the caller's key, if it waits.
 pub(crate) async fn of(conn: &Conn, queue: &Queue, own: Option<&[u8]>, mode: LockMode) -> Holder {
-    let holders: Vec<_> = queue.holders().collect();
-    let rests = if holders.len() <= MOST {
-        join_all(holders.iter().map(|it| rest(conn, it))).await
-    } else {
-        vec![None; holders.len()]
+    let rests = rests(conn, &leases(queue)).await;
+    let rest = |lease| {
+        let mut known = rests.iter();
+        known.find(|(id, _)| *id == lease).map(|(_, rest)| *rest)
     };
-    describe(queue, &holders, &rests, own, mode)
+    describe(queue, rest, own, mode)
 }
 
-/// The rest of a holder's lease. It only informs, so a failure is no answer.
-async fn rest(conn: &Conn, holder: &Entry) -> Option<Duration> {
-    if holder.lease == 0 {
-        return None;
+/// The leases of the holders, if they are so few that their rests are read.
+pub(crate) fn leases(queue: &Queue) -> Vec<i64> {
+    let leases: Vec<_> = queue.holders().map(|it| it.lease).collect();
+    if leases.len() <= MOST {
+        leases.into_iter().filter(|lease| *lease != 0).collect()
+    } else {
+        Vec::new()
     }
-    conn.rest(holder.lease).await.ok()
 }
 
-fn describe(
+/// The rests of these leases. They only inform, so a failure is no answer.
+pub(crate) async fn rests(conn: &Conn, leases: &[i64]) -> Vec<(i64, Duration)> {
+    let asked = leases
+        .iter()
+        .map(async |lease| Some((*lease, conn.rest(*lease).await.ok()?)));
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Describes the holder of the key by what is known of the rests of leases.
+pub(crate) fn describe(
     queue: &Queue,
-    holders: &[&Entry],
-    rests: &[Option<Duration>],
+    rest: impl Fn(i64) -> Option<Duration>,
     own: Option<&[u8]>,
     mode: LockMode,
 ) -> Holder {
+    let holders: Vec<_> = queue.holders().collect();
+    let rests: Vec<_> = holders.iter().map(|it| rest_of(it, &rest)).collect();
     let newest = holders.iter().map(|it| it.own_fence()).max().unwrap_or(0);
     // A grant to the caller has the fence of its key. All that were granted before it asked are smaller.
     let last_fence = match own.and_then(|own| queue.get(own)) {
@@ -46,7 +61,7 @@ fn describe(
         None => newest,
     };
     let mut described = Holder::new(last_fence);
-    let by_rest = || holders.iter().zip(rests);
+    let by_rest = || holders.iter().zip(&rests);
     let Some((last, _)) = by_rest().max_by_key(|(_, rest)| **rest) else {
         return described;
     };
@@ -66,4 +81,57 @@ fn describe(
         _ => None,
     };
     described
+}
+
+fn rest_of(holder: &Entry, rest: impl Fn(i64) -> Option<Duration>) -> Option<Duration> {
+    let rest = rest(holder.lease).filter(|_| holder.lease != 0)?;
+    Some(as_accepted(holder, rest))
+}
+
+/// A grant that its claim has not accepted ends soon, although the lease of waiters goes on.
+pub(crate) fn as_accepted(holder: &Entry, rest: Duration) -> Duration {
+    let stage = holder.value.as_ref().map(|value| &value.stage);
+    let is_accepted = !matches!(stage, Some(Stage::Waits { .. }));
+    if is_accepted {
+        rest
+    } else {
+        rest.min(GRANT_TTL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{keys::Value, proto::KeyValue};
+
+    #[test]
+    fn a_grant_that_is_not_accepted_ends_soon() {
+        for (stage, ttl) in [
+            (Stage::waits_now(None), GRANT_TTL),
+            (Stage::holds_now(), Duration::from_secs(9)),
+            (Stage::Unknown, Duration::from_secs(9)),
+        ] {
+            let value = Value {
+                base: 1,
+                mode: LockMode::Exclusive,
+                epoch: None,
+                label: None,
+                function: None,
+                stage: stage.clone(),
+            };
+            let kv = KeyValue {
+                key: b"n/k/1".to_vec(),
+                create_revision: 1,
+                value: value.to_bytes(),
+                lease: 7,
+                ..KeyValue::default()
+            };
+            let queue = Queue::read(&[kv]);
+            let rest = |lease| (lease == 7).then_some(Duration::from_secs(9));
+            let holder = describe(&queue, rest, None, LockMode::Exclusive);
+            assert_eq!(holder.ttl, Some(ttl), "{stage:?}");
+        }
+    }
 }

@@ -1,11 +1,19 @@
 //! The names of keys in etcd, and the text of their values.
 //!
 //! A claim on the key `order:42` is the key `dlock/order:42/<owner>`. Slashes in a namespace or a key are encoded, so no
-//! range of one lock contains a key of another. `dlock//fence` has the base of fences: a key of dlock is never empty.
+//! range of one lock contains a key of another. `dlock//fence` has the base of fences, `dlock//gate/<lease>` is the gate of the
+//! waiters with this lease, see `places.rs`, and `dlock//notice/<owner>` is a message of an operator for a holder: a key of
+//! dlock is never empty.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
-use dlock_runtime::{LockMode, store::OwnerId};
+use dlock_runtime::{
+    LockMode,
+    store::{ClientId, OwnerId},
+};
 
 /// The value of a claim, without what etcd itself keeps of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +25,59 @@ pub(crate) struct Value {
     pub(crate) epoch: Option<u64>,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
+    pub(crate) stage: Stage,
+}
+
+/// The stage of a claim, as its process has last written it. It only informs operators and waiters. Times are milliseconds since 1970,
+/// by the clock of the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A version without stages has written the value.
+    #[default]
+    Unknown,
+    /// The claim was put into the queue, and has the lease of waiters, also when it is the first.
+    Waits { since: u64, label: Option<String> },
+    /// The claim holds the key.
+    Holds { since: u64 },
+}
+
+impl Stage {
+    pub(crate) fn waits_now(label: Option<String>) -> Self {
+        Self::Waits {
+            since: now(),
+            label,
+        }
+    }
+
+    pub(crate) fn holds_now() -> Self {
+        Self::Holds { since: now() }
+    }
+
+    /// The stage of a claim that holds. The first request of a holder that has waited notes the time.
+    pub(crate) fn holding(&self) -> Self {
+        match self {
+            Self::Holds { since } => Self::Holds { since: *since },
+            _ => Self::holds_now(),
+        }
+    }
+
+    fn read(time: &str, label: &str) -> Self {
+        let kind = time.get(..1).unwrap_or_default();
+        let since = time.get(1..).and_then(|time| time.parse().ok());
+        match (kind, since) {
+            ("w", Some(since)) => Self::Waits {
+                since,
+                label: word(label),
+            },
+            ("h", Some(since)) => Self::Holds { since },
+            _ => Self::Unknown,
+        }
+    }
+}
+
+fn now() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH);
+    time.map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(0))
 }
 
 /// The range of the claims on a key: its first name, and the name after its last.
@@ -40,10 +101,44 @@ pub(crate) fn base(namespace: &str) -> Vec<u8> {
     format!("{}//fence", encoded(namespace)).into_bytes()
 }
 
+/// The name of the gate of the waiters that have this lease.
+pub(crate) fn gate(namespace: &str, lease: i64) -> Vec<u8> {
+    format!("{}//gate/{lease:x}", encoded(namespace)).into_bytes()
+}
+
+/// The name of the message for a holder whose lease an operator has ended.
+#[cfg(feature = "admin")]
+pub(crate) fn notice(namespace: &str, owner: OwnerId) -> Vec<u8> {
+    format!("{}//notice/{owner}", encoded(namespace)).into_bytes()
+}
+
+/// The range of the messages for the holders of a process.
+pub(crate) fn notices(namespace: &str, client: ClientId) -> (Vec<u8>, Vec<u8>) {
+    let before = |end| format!("{}//notice/{client}{end}", encoded(namespace)).into_bytes();
+    // Owner ids begin with that of their process and a dot, which `/` follows.
+    (before('.'), before('/'))
+}
+
 /// The owner in the name of a claim; `None` if it is the key of another program.
 pub(crate) fn owner_in(name: &[u8]) -> Option<OwnerId> {
     let text = std::str::from_utf8(name).ok()?;
     text.rsplit_once('/')?.1.parse().ok()
+}
+
+/// The prefix of all names of a namespace, in which a key begins with this text.
+#[cfg(feature = "admin")]
+pub(crate) fn prefix(namespace: &str, key: &str) -> Vec<u8> {
+    format!("{}/{}", encoded(namespace), encoded(key)).into_bytes()
+}
+
+/// The key of the lock to which a name in this namespace belongs; `None` if it belongs to no lock. An encoded key has no
+/// slash.
+#[cfg(feature = "admin")]
+pub(crate) fn key_in(namespace: &str, name: &[u8]) -> Option<String> {
+    let rest = name.strip_prefix(&*prefix(namespace, ""))?;
+    let end = rest.iter().position(|byte| *byte == b'/')?;
+    let key = String::from_utf8_lossy(&rest[..end]);
+    (!key.is_empty()).then(|| key.replace("%2F", "/").replace("%25", "%"))
 }
 
 fn encoded(text: &str) -> String {
@@ -51,7 +146,8 @@ fn encoded(text: &str) -> String {
 }
 
 impl Value {
-    /// Six words: version, base, mode, epoch, label, function. `-` stands for none.
+    /// Eight words: version, base, mode, epoch, label, function, stage, label of a waiter. `-` stands for none. The label of a
+    /// holder is there only once it has said that it knows of its lease.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mode = match self.mode {
             LockMode::Shared => "shared".to_owned(),
@@ -63,10 +159,24 @@ impl Value {
             Some(epoch) => write!(text, "{epoch}").expect("a string takes all"),
             None => text.push('-'),
         }
-        for word in [&self.label, &self.function] {
-            let word = word.as_deref().filter(|word| is_word(word));
+        let stage = match &self.stage {
+            Stage::Unknown => None,
+            Stage::Waits { since, .. } => Some(format!("w{since}")),
+            Stage::Holds { since } => Some(format!("h{since}")),
+        };
+        let waiter = match &self.stage {
+            Stage::Waits { label, .. } => label.as_ref(),
+            _ => None,
+        };
+        for word in [
+            self.label.as_ref(),
+            self.function.as_ref(),
+            stage.as_ref(),
+            waiter,
+        ] {
+            let word = word.filter(|word| is_word(word));
             text.push(' ');
-            text.push_str(word.unwrap_or("-"));
+            text.push_str(word.map_or("-", String::as_str));
         }
         text.into_bytes()
     }
@@ -75,10 +185,10 @@ impl Value {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let words: Vec<_> = text.split(' ').collect();
-        let ["1", base, mode, epoch, label, function] = words[..] else {
+        // Another version may write fewer words or more.
+        let ["1", base, mode, epoch, label, function, ref rest @ ..] = words[..] else {
             return None;
         };
-        let word = |word: &str| (word != "-").then(|| word.to_owned());
         Some(Self {
             base: base.parse().ok()?,
             mode: match mode {
@@ -92,8 +202,16 @@ impl Value {
             },
             label: word(label),
             function: word(function),
+            stage: match rest {
+                [time, label, ..] => Stage::read(time, label),
+                _ => Stage::Unknown,
+            },
         })
     }
+}
+
+fn word(word: &str) -> Option<String> {
+    (word != "-").then(|| word.to_owned())
 }
 
 /// A word that does not change how the value is read. Others are left out: they only inform operators.
@@ -130,8 +248,34 @@ mod tests {
                     "{key} {other_key}"
                 );
             }
-            assert!(!(from <= base("a") && base("a") < to), "{key}");
+            for own in [base("a"), gate("a", 7)] {
+                assert!(!(from <= own && own < to), "{key}");
+            }
             assert_eq!(owner_in(&claim(namespace, key, owner)), Some(owner));
+            let of_notices = notices("a", owner.client());
+            assert!(!(from <= of_notices.0 && of_notices.0 < to), "{key}");
+        }
+    }
+
+    #[cfg(feature = "admin")]
+    #[test]
+    fn a_name_has_the_key_of_its_lock() {
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        for key in ["order:42", "a/b", "a%2Fb", "%", "/", "a%252F"] {
+            assert_eq!(
+                key_in("n/s", &claim("n/s", key, owner)).as_deref(),
+                Some(key)
+            );
+            assert_eq!(key_in("n", &claim("n/s", key, owner)), None, "{key}");
+        }
+        assert_eq!(key_in("n", b"n/k/of/others").as_deref(), Some("k"));
+        for other in [
+            base("n"),
+            notice("n", owner),
+            b"n/k".to_vec(),
+            b"m/k/o".to_vec(),
+        ] {
+            assert_eq!(key_in("n", &other), None, "{other:?}");
         }
     }
 
@@ -139,14 +283,24 @@ mod tests {
     fn a_value_is_read_as_it_was_written_and_no_other_is() {
         for mode in [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(3)] {
             for epoch in [None, Some(7)] {
-                let value = Value {
-                    base: 9,
-                    mode,
-                    epoch,
-                    label: Some("billing@host/1".to_owned()),
-                    function: epoch.map(|_| "shop::settle".to_owned()),
-                };
-                assert_eq!(Value::read(&value.to_bytes()), Some(value));
+                for stage in [
+                    Stage::Unknown,
+                    Stage::Holds { since: 7 },
+                    Stage::Waits {
+                        since: 8,
+                        label: Some("mail@host/2".to_owned()),
+                    },
+                ] {
+                    let value = Value {
+                        base: 9,
+                        mode,
+                        epoch,
+                        label: Some("billing@host/1".to_owned()),
+                        function: epoch.map(|_| "shop::settle".to_owned()),
+                        stage,
+                    };
+                    assert_eq!(Value::read(&value.to_bytes()), Some(value));
+                }
             }
         }
         let odd = Value {
@@ -155,16 +309,33 @@ mod tests {
             epoch: None,
             label: Some("a b".to_owned()),
             function: Some("-".to_owned()),
+            stage: Stage::Waits {
+                since: 1,
+                label: Some("c d".to_owned()),
+            },
         };
         let read = Value::read(&odd.to_bytes()).unwrap();
         assert_eq!((read.label, read.function), (None, None));
+        let unnamed = Stage::Waits {
+            since: 1,
+            label: None,
+        };
+        assert_eq!(read.stage, unnamed);
+        for (other, stage) in [
+            ("1 1 shared - - -", Stage::Unknown),
+            ("1 1 shared - - - h5 - more", Stage::Holds { since: 5 }),
+            ("1 1 shared - - - \u{fc}5 -", Stage::Unknown),
+        ] {
+            let read = Value::read(other.as_bytes()).unwrap();
+            assert_eq!(read.stage, stage, "{other}");
+        }
         for foreign in [
             "",
             "1",
             "2 1 shared - - -",
             "1 x shared - - -",
             "1 1 permits=x - - -",
-            "1 1 shared - - - -",
+            "1 1 shared - -",
         ] {
             assert_eq!(Value::read(foreign.as_bytes()), None, "{foreign}");
         }

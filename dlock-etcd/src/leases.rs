@@ -23,6 +23,8 @@ pub(crate) struct Lease {
     pub(crate) id: i64,
     /// The TTL; 0 if it is not known.
     pub(crate) seconds: i64,
+    /// `true` for the lease that all waiters of a process have, see `places.rs`. It is not that of one claim.
+    pub(crate) is_shared: bool,
 }
 
 /// A lease for a request.
@@ -44,19 +46,16 @@ impl Leases {
 
     /// Returns a lease of this TTL that no claim uses.
     pub(crate) async fn take(&self, conn: &Conn, seconds: i64) -> Result<Taken, StoreError> {
-        if let Some(id) = self.take_idle(seconds) {
-            let lease = Lease { id, seconds };
-            return Ok(Taken {
-                lease,
-                is_fresh: false,
-            });
-        }
-        let id = conn.grant(seconds).await?;
-        let lease = Lease { id, seconds };
-        Ok(Taken {
-            lease,
-            is_fresh: true,
-        })
+        let (id, is_fresh) = match self.take_idle(seconds) {
+            Some(id) => (id, false),
+            None => (conn.grant(seconds).await?, true),
+        };
+        let lease = Lease {
+            id,
+            seconds,
+            is_shared: false,
+        };
+        Ok(Taken { lease, is_fresh })
     }
 
     fn take_idle(&self, seconds: i64) -> Option<i64> {
@@ -76,7 +75,7 @@ impl Leases {
     /// Takes back a lease that has no keys, and that was kept alive after `since`. No request that names it may be under
     /// way.
     pub(crate) fn give(&self, lease: Lease, since: Instant) {
-        if lease.seconds == 0 {
+        if lease.seconds == 0 || lease.is_shared {
             return;
         }
         let mut idle = self.idle();
@@ -95,11 +94,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_used_again_in_the_first_half_of_its_ttl() {
         let leases = Leases::default();
-        let give = |id, seconds| leases.give(Lease { id, seconds }, Instant::now());
+        let give = |id, seconds| {
+            let is_shared = false;
+            let lease = Lease {
+                id,
+                seconds,
+                is_shared,
+            };
+            leases.give(lease, Instant::now());
+        };
         give(1, 10);
         tokio::time::advance(Duration::from_secs(4)).await;
         give(2, 10);
         give(3, 0);
+        let shared = Lease {
+            id: 9,
+            seconds: 10,
+            is_shared: true,
+        };
+        leases.give(shared, Instant::now());
         assert_eq!(leases.take_idle(30), None);
         assert_eq!(leases.take_idle(0), None);
         assert_eq!(leases.take_idle(10), Some(2));

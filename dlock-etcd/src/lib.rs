@@ -22,9 +22,14 @@
 //! with the usual settings.
 //!
 //! If the resource that the lock protects is in the same etcd, [`Compare::compare`] makes its transactions exact.
+//!
+//! With the feature `admin`, the module `admin` has an inspector for operators.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod base;
+mod beat;
 mod calls;
 mod claims;
 mod compare;
@@ -32,10 +37,13 @@ mod config;
 mod conn;
 mod errors;
 mod follow;
+mod followed;
 mod holder;
 mod keys;
 mod leases;
+mod notices;
 mod ops;
+mod places;
 mod proto;
 mod queue;
 mod release;
@@ -46,6 +54,7 @@ mod session;
 mod settle;
 mod store;
 mod version;
+mod wait;
 mod worker;
 
 pub use compare::{Compare, CompareError, LeaseKey};

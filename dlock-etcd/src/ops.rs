@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::{
     errors,
     proto::{
-        Compare, CompareResult, CompareTarget, CompareWith, DeleteRangeRequest, KeyValue, Op,
-        OpAnswer, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
+        Answer, Compare, CompareResult, CompareTarget, CompareWith, DeleteRangeRequest, KeyValue,
+        Op, OpAnswer, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
     },
 };
 use dlock_runtime::store::StoreError;
@@ -87,6 +87,28 @@ pub(crate) fn read(reads: Vec<RequestOp>) -> TxnRequest {
         success: reads,
         ..TxnRequest::default()
     }
+}
+
+/// The keys that this operation of a transaction has read, and the revision at which they were so.
+pub(crate) fn read_of(
+    answer: &TxnResponse,
+    index: usize,
+) -> Result<(&[KeyValue], i64), StoreError> {
+    let found = answer
+        .responses
+        .get(index)
+        .and_then(|it| it.response.as_ref());
+    let Some(OpAnswer::Range(range)) = found else {
+        return Err(errors::bad_answer("a transaction without its answers"));
+    };
+    // Reads that were sent one by one have revisions of their own.
+    let own = range.header().revision;
+    let revision = if own > 0 {
+        own
+    } else {
+        answer.header().revision
+    };
+    Ok((&range.kvs, revision))
 }
 
 /// The keys that this operation of a transaction has read.

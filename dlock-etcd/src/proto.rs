@@ -67,6 +67,8 @@ pub(crate) struct DeleteRangeRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeleteRangeResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
     #[prost(int64, tag = "2")]
     pub(crate) deleted: i64,
 }
@@ -304,6 +306,14 @@ impl From<Op> for RequestOp {
     }
 }
 
+impl From<RangeResponse> for ResponseOp {
+    fn from(range: RangeResponse) -> Self {
+        Self {
+            response: Some(OpAnswer::Range(range)),
+        }
+    }
+}
+
 /// An answer that begins with a header.
 pub(crate) trait Answer {
     fn header(&self) -> ResponseHeader;
@@ -321,5 +331,5 @@ macro_rules! answers {
 
 answers! {
     TxnResponse LeaseGrantResponse LeaseRevokeResponse LeaseKeepAliveResponse LeaseTimeToLiveResponse StatusResponse
-    AuthenticateResponse WatchResponse RangeResponse
+    AuthenticateResponse WatchResponse RangeResponse DeleteRangeResponse
 }

@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    fn mode(&self) -> LockMode {
+    pub(crate) fn mode(&self) -> LockMode {
         self.value
             .as_ref()
             .map_or(LockMode::Exclusive, |value| value.mode)
@@ -132,6 +132,25 @@ impl Queue {
         self.entries.values().take(self.holding())
     }
 
+    /// The claims behind those that hold, each with its name.
+    #[cfg(feature = "admin")]
+    pub(crate) fn waiters(&self) -> impl ExactSizeIterator<Item = (&[u8], &Entry)> {
+        let all = self.entries.iter().map(|((_, name), it)| (&**name, it));
+        all.skip(self.holding())
+    }
+
+    #[cfg(feature = "admin")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The claims that hold, each with its name.
+    #[cfg(feature = "admin")]
+    pub(crate) fn named_holders(&self) -> impl ExactSizeIterator<Item = (&[u8], &Entry)> {
+        let all = self.entries.iter().map(|((_, name), it)| (&**name, it));
+        all.take(self.holding())
+    }
+
     fn holding(&self) -> usize {
         let mut count = 0;
         let mut is_closed = false;
@@ -211,6 +230,7 @@ mod tests {
             epoch,
             label: None,
             function: None,
+            stage: keys::Stage::Unknown,
         };
         KeyValue {
             key: format!("n/k/{create}").into_bytes(),

@@ -3,7 +3,8 @@
 //! # Rules
 //!
 //! - **Safety.** A renewal counts only if the claim's key was still there after the keep-alive, with its create revision.
-//! - A renewal that changes the TTL or the label, or the first one of a waiter, is a transaction of its own.
+//! - A renewal that changes the TTL or the label, or the first one of a waiter, is a transaction of its own. A full database
+//!   refuses it: the lease goes on without a new label, and a waiter has no lease of its own then.
 
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ impl Core {
             });
             match (place, kv) {
                 (Some(place), Some(kv)) if kv.lease != place.lease.id => {
-                    place.moved_to(kv.lease);
+                    place.moved_to(self.places.lease(kv.lease));
                     let text = "the key has another lease than its claim; the renewal is repeated";
                     Err(StoreError::new(StoreErrorKind::Disconnected, text))
                 }
@@ -130,7 +131,7 @@ impl Core {
         if claim.place.is_none() && !claim.unsettled.is_empty() {
             self.adopt(&conn, &mut claim, &names).await?;
         }
-        let Some((queue, _)) = self.look(&conn, &mut claim, &names).await? else {
+        let Some((queue, ..)) = self.look(&conn, &mut claim, &names).await? else {
             return Ok(Renewal::NotOwner);
         };
         if !queue.holds(&names.own) {
@@ -144,14 +145,22 @@ impl Core {
             label: request.label,
             function: request.function,
         };
-        let settled = self.settle(&conn, &mut claim, &names, queue, wish).await?;
-        Ok(match settled {
-            Some(_) => {
+        let queue = (request.key, queue);
+        let settled = self.settle(&conn, &mut claim, &names, queue, wish).await;
+        match settled {
+            Ok(Some(_)) => {
                 self.follow.leave(request.key, request.owner);
-                Renewal::Renewed
+                Ok(Renewal::Renewed)
             }
-            None => Renewal::NotOwner,
-        })
+            Ok(None) => Ok(Renewal::NotOwner),
+            // A full database refuses the label. The lease was kept alive before.
+            Err(error)
+                if error.kind() == StoreErrorKind::OutOfMemory && is_held(&claim, &request) =>
+            {
+                Ok(Renewal::Renewed)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -160,12 +169,16 @@ fn is_plain(claim: &Claim, request: &RenewRequest<'_>) -> bool {
     let is_written = |wished: &str, written: &Option<String>| {
         wished.is_empty() || written.as_deref() == Some(wished)
     };
-    claim.place.as_ref().is_some_and(|place| {
-        place.held.is_some()
-            && place.lease.seconds == seconds(request.ttl)
-            && is_written(request.label, &place.label)
-            && is_written(request.function, &place.function)
-    })
+    is_held(claim, request)
+        && claim.place.as_ref().is_some_and(|place| {
+            is_written(request.label, &place.label) && is_written(request.function, &place.function)
+        })
+}
+
+/// Returns `true` if the claim has a lease of the requested TTL.
+fn is_held(claim: &Claim, request: &RenewRequest<'_>) -> bool {
+    let place = claim.place.as_ref();
+    place.is_some_and(|it| it.held.is_some() && it.lease.seconds == seconds(request.ttl))
 }
 
 async fn limited<T>(

@@ -1,4 +1,4 @@
-//! The requests of a store: acquire. `settle.rs`, `renew.rs` and `release.rs` have the rest.
+//! The requests of a store: acquire. `wait.rs`, `settle.rs`, `renew.rs` and `release.rs` have the rest.
 //!
 //! # Rules
 //!
@@ -8,38 +8,34 @@
 //!   key gone or changed, and has no effect. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
 //! - **Safety.** The request that creates a key names a lease. If it got no answer, the release ends that lease, so the
 //!   request can create nothing later. (`a_request_that_arrives_after_the_release_has_no_effect`)
-//! - A waiter's key has a lease of its own length: the time after which a crashed waiter is passed over.
+//! - A waiter's key has the lease of all waiters of its process, see `places.rs`. A grant is answered only with a lease of
+//!   the claim's own.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::store::{
-    AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind,
+use dlock_runtime::{
+    store::{AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind},
+    testing::{Clock, Moment, SystemClock},
 };
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    base::{self, Base},
+    base,
     claims::{Claim, Claims, Place},
     config::Config,
     conn::Conn,
     errors,
     follow::Follow,
     holder,
-    keys::{self, Value},
-    leases::{Lease, Leases},
+    keys::{self, Stage, Value},
+    leases::Leases,
     ops,
-    proto::{Answer, TxnRequest},
+    places::{Places, WAITING},
+    proto::{Answer, KeyValue, TxnRequest},
     queue::{self, Epoch, Queue},
     session::Session,
     settle::run,
 };
-
-/// The lease of a waiter's key. The contract has 3 s from each request; etcd looks for ended leases twice a second and
-/// counts whole seconds.
-const WAITING: i64 = 4;
 
 /// A request gives up after so many changes of its key by others.
 pub(crate) const ROUNDS: usize = 16;
@@ -51,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) claims: Claims,
     pub(crate) leases: Leases,
     pub(crate) follow: Follow,
+    pub(crate) places: Places,
     /// Releases under way without a caller that waits.
     pub(crate) departing: watch::Sender<usize>,
 }
@@ -84,6 +81,7 @@ impl Core {
         &self,
         request: AcquireRequest<'_>,
     ) -> Result<AcquireOutcome, StoreError> {
+        let asked = SystemClock.now();
         let seconds = seconds(request.ttl);
         let names = self.names(request.key.as_str(), request.owner);
         let wish = Wish {
@@ -97,11 +95,13 @@ impl Core {
         let conn = self.session.conn().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
         let was_empty = claim.is_empty();
-        let acquired = self.attempt(&conn, &mut claim, &names, wish, request);
+        let acquired = self.attempt(&conn, &mut claim, &names, (wish, request), asked);
         let acquired = acquired.await;
         claim.publish();
+        if matches!(acquired, Ok(AcquireOutcome::Granted { .. })) || claim.is_empty() {
+            self.follow.leave(request.key, request.owner);
+        }
         match &acquired {
-            Ok(AcquireOutcome::Granted { .. }) => self.follow.leave(request.key, request.owner),
             // The last step had no effect, but one before it had.
             Err(error) if was_empty && !claim.is_empty() && error.has_no_effect() => {
                 return Err(errors::with_effect(error));
@@ -116,15 +116,22 @@ impl Core {
         conn: &Arc<Conn>,
         claim: &mut Claim,
         names: &Names,
-        wish: Wish<'_>,
-        request: AcquireRequest<'_>,
+        (wish, request): (Wish<'_>, AcquireRequest<'_>),
+        asked: Moment,
     ) -> Result<AcquireOutcome, StoreError> {
         for _ in 0..ROUNDS {
             if claim.place.is_none() && !claim.unsettled.is_empty() {
                 self.adopt(conn, claim, names).await?;
             }
+            if request.queue == Queueing::ForLease {
+                let waits = self.still_waits(conn, claim, names, request, asked);
+                if let Some(outcome) = waits.await? {
+                    return Ok(outcome);
+                }
+            }
             let outcome = if claim.place.is_some() {
-                self.again(conn, claim, names, wish, request).await?
+                self.again(conn, claim, names, (wish, request), asked)
+                    .await?
             } else {
                 self.first(conn, claim, names, wish, request).await?
             };
@@ -143,26 +150,27 @@ impl Core {
         claim: &mut Claim,
         names: &Names,
     ) -> Result<(), StoreError> {
-        let answer = conn.txn(ops::read(vec![ops::get(&names.own)])).await?;
+        let answer = conn.read(&ops::read(vec![ops::get(&names.own)])).await?;
         if let Some(kv) = ops::keys_of(&answer, 0)?.first() {
-            claim.place = Some(adopted(kv)?);
+            claim.place = Some(self.adopted(kv)?);
         }
         Ok(())
     }
 
-    /// The request of a claim whose key is there. `None` if it turns out to be gone.
+    /// The request of a claim whose key is there. `None` if it has to be looked at again.
     async fn again(
         &self,
         conn: &Arc<Conn>,
         claim: &mut Claim,
         names: &Names,
-        wish: Wish<'_>,
-        request: AcquireRequest<'_>,
+        (wish, request): (Wish<'_>, AcquireRequest<'_>),
+        asked: Moment,
     ) -> Result<Option<AcquireOutcome>, StoreError> {
-        let Some((queue, revision)) = self.look(conn, claim, names).await? else {
+        let Some((queue, revision, seen)) = self.look(conn, claim, names).await? else {
             return Ok(None);
         };
         let place = claim.place.as_ref();
+        let lease = place.map(|place| place.lease);
         let held = place
             .filter(|place| place.lease.seconds == wish.seconds)
             .and_then(|place| place.held);
@@ -170,40 +178,56 @@ impl Core {
             return Ok(Some(AcquireOutcome::granted(fence)));
         }
         if queue.holds(&names.own) {
-            let fence = self.settle(conn, claim, names, queue, wish).await?;
+            let fence = self
+                .settle(conn, claim, names, (request.key, queue), wish)
+                .await?;
             return Ok(fence.map(AcquireOutcome::granted));
         }
-        self.wait(conn, names, &queue, revision, request)
-            .await
-            .map(Some)
+        let id = (request.key, request.owner);
+        if request.queue != Queueing::ForLease {
+            let holder = holder::of(conn, &queue, Some(&names.own), request.mode).await;
+            return Ok(Some(AcquireOutcome::busy(holder)));
+        }
+        match lease {
+            Some(lease) if lease.is_shared => {
+                let known = (queue, revision);
+                self.follow.wait(id, lease.id, known, seen, asked);
+            }
+            // It is not known for how long a lease that another program has put there lasts.
+            _ => drop(self.end(conn, claim, names, id).await?),
+        }
+        Ok(None)
     }
 
-    /// Keeps the lease of a claim's key alive and reads the queue. `None`, and no place, if the key is gone.
+    /// Keeps the lease of a claim's key alive and reads the queue. Returns the queue, its revision, and the moment before the
+    /// request. `None`, and no place, if the key is gone.
     pub(crate) async fn look(
         &self,
         conn: &Conn,
         claim: &mut Claim,
         names: &Names,
-    ) -> Result<Option<(Queue, i64)>, StoreError> {
+    ) -> Result<Option<(Queue, i64, Moment)>, StoreError> {
         let request = ops::read(vec![ops::get_all(&names.all)]);
         for _ in 0..ROUNDS {
             let Some(place) = claim.place.as_mut() else {
                 return Ok(None);
             };
-            let (lease, asked) = (place.lease, Instant::now());
+            let (lease, asked) = (place.lease, SystemClock.now());
             let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
-            let queue = Queue::read(ops::keys_of(&answer, 0)?);
+            let (kvs, revision) = ops::read_of(&answer, 0)?;
+            let queue = Queue::read(kvs);
             let own = queue.get(&names.own);
             let own = own.filter(|own| own.create == place.create);
             match own {
                 Some(own) if own.lease != lease.id => {
                     // An earlier request without an answer has given it another lease.
-                    place.moved_to(own.lease);
+                    place.moved_to(self.places.lease(own.lease));
                 }
                 Some(_) if exist == [true] => {
-                    place.since = asked;
-                    claim.lasts(asked, lease.seconds.max(WAITING));
-                    return Ok(Some((queue, answer.header().revision)));
+                    place.since = asked.monotonic;
+                    claim.lasts(asked.monotonic, lease.seconds.max(WAITING));
+                    self.places.kept(lease.id, asked);
+                    return Ok(Some((queue, revision, asked)));
                 }
                 _ => claim.place = None,
             }
@@ -223,7 +247,7 @@ impl Core {
         // The claims that are known, and when they were all there were.
         let (mut queue, mut known) = (Queue::default(), 0);
         for _ in 0..ROUNDS {
-            let base = current_base(conn);
+            let base = base::current(conn).await?;
             let epoch = queue.epoch(&names.own);
             let value = Value {
                 base: base.value,
@@ -231,6 +255,7 @@ impl Core {
                 epoch: epoch.as_ref().map(Epoch::fence),
                 label: word(wish.label),
                 function: word(wish.function),
+                stage: Stage::holds_now(),
             };
             let mut compare = vec![
                 base.is_unchanged(&self.config.namespace),
@@ -238,14 +263,15 @@ impl Core {
                 ops::none_after(&names.all, known),
             ];
             compare.extend(epoch.as_ref().and_then(Epoch::is_unchanged));
-            let asked = Instant::now();
+            let seen = SystemClock.now();
+            let asked = seen.monotonic;
             let taken = self.leases.take(conn, wish.seconds).await?;
             let lease = taken.lease;
             let txn = TxnRequest {
                 compare,
                 success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
                 failure: vec![
-                    base::read_op(&self.config.namespace).into(),
+                    base::read_op(&self.config.namespace),
                     ops::get_all(&names.all),
                 ],
             };
@@ -254,6 +280,7 @@ impl Core {
             };
             if answer.succeeded {
                 let create = answer.header().revision;
+                self.follow.with(request.key, |it| it.wrote(create));
                 let fence = value
                     .epoch
                     .unwrap_or_else(|| queue::fence(value.base, create));
@@ -264,11 +291,10 @@ impl Core {
                 }));
             }
             self.give_back(lease, exists, asked);
-            *conn.base.lock().unwrap_or_else(PoisonError::into_inner) =
-                base::of_answer(&answer, 0)?;
+            base::note(conn, base::of_answer(&answer, 0)?);
             let kvs = ops::keys_of(&answer, 1)?;
             if let Some(own) = kvs.iter().find(|kv| kv.key == names.own) {
-                claim.place = Some(adopted(own)?);
+                claim.place = Some(self.adopted(own)?);
                 return Ok(None);
             }
             queue = Queue::read(kvs);
@@ -277,7 +303,8 @@ impl Core {
                 continue;
             }
             if request.queue == Queueing::ForLease {
-                return self.enqueue(conn, claim, names, wish, request).await;
+                let (ask, found) = ((wish, request), (queue, known, seen));
+                return self.enqueue(conn, claim, names, ask, found).await;
             }
             let holder = holder::of(conn, &queue, None, request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
@@ -285,100 +312,25 @@ impl Core {
         Ok(None)
     }
 
-    /// Puts the claim at the end of the queue.
-    async fn enqueue(
-        &self,
-        conn: &Arc<Conn>,
-        claim: &mut Claim,
-        names: &Names,
-        wish: Wish<'_>,
-        request: AcquireRequest<'_>,
-    ) -> Result<Option<AcquireOutcome>, StoreError> {
-        let base = current_base(conn);
-        let value = Value {
-            base: base.value,
-            mode: request.mode,
-            epoch: None,
-            // The label is that of a holder.
-            label: None,
-            function: None,
-        };
-        let asked = Instant::now();
-        let taken = self.leases.take(conn, WAITING).await?;
-        let lease = taken.lease;
-        let txn = TxnRequest {
-            compare: vec![
-                base.is_unchanged(&self.config.namespace),
-                ops::is_created_at(&names.own, 0),
-            ],
-            success: vec![
-                ops::put(&names.own, value.to_bytes(), lease.id),
-                ops::get_all(&names.all),
-            ],
-            failure: Vec::new(),
-        };
-        let Some((exists, answer)) = run(conn, claim, &taken, asked, txn).await? else {
-            return Ok(None);
-        };
-        if !answer.succeeded {
-            self.give_back(lease, exists, asked);
-            // The next round reads the base and the claims again.
-            return Ok(None);
-        }
-        let revision = answer.header().revision;
-        if !claim.placed(lease, exists, asked, revision, &value) {
-            return Ok(None);
-        }
-        let queue = Queue::read(ops::keys_of(&answer, 1)?);
-        if queue.holds(&names.own) {
-            let fence = self.settle(conn, claim, names, queue, wish).await?;
-            return Ok(fence.map(AcquireOutcome::granted));
-        }
-        self.wait(conn, names, &queue, revision, request)
-            .await
-            .map(Some)
+    /// The place of a key whose creation got no answer.
+    fn adopted(&self, kv: &KeyValue) -> Result<Place, StoreError> {
+        let value = Value::read(&kv.value).ok_or_else(|| {
+            let name = String::from_utf8_lossy(&kv.key);
+            errors::bad_answer(&format!(
+                "`{name}` was written by another program; delete that key"
+            ))
+        })?;
+        Ok(Place {
+            create: kv.create_revision,
+            base: value.base,
+            mode: value.mode,
+            lease: self.places.lease(kv.lease),
+            held: None,
+            label: value.label,
+            function: value.function,
+            since: Instant::now(),
+        })
     }
-
-    async fn wait(
-        &self,
-        conn: &Arc<Conn>,
-        names: &Names,
-        queue: &Queue,
-        revision: i64,
-        request: AcquireRequest<'_>,
-    ) -> Result<AcquireOutcome, StoreError> {
-        self.follow
-            .wait(request.key, request.owner, queue, revision);
-        let holder = holder::of(conn, queue, Some(&names.own), request.mode).await;
-        Ok(AcquireOutcome::busy(holder))
-    }
-}
-
-/// The place of a key whose creation got no answer. Its lease is of unknown length.
-fn adopted(kv: &crate::proto::KeyValue) -> Result<Place, StoreError> {
-    let value = Value::read(&kv.value).ok_or_else(|| {
-        let name = String::from_utf8_lossy(&kv.key);
-        errors::bad_answer(&format!(
-            "`{name}` was written by another program; delete that key"
-        ))
-    })?;
-    Ok(Place {
-        create: kv.create_revision,
-        base: value.base,
-        mode: value.mode,
-        lease: Lease {
-            id: kv.lease,
-            seconds: 0,
-        },
-        held: None,
-        label: value.label,
-        function: value.function,
-        since: Instant::now(),
-    })
-}
-
-fn current_base(conn: &Conn) -> Base {
-    *conn.base.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn word(text: &str) -> Option<String> {

@@ -3,10 +3,7 @@
 //! Requests take the connection as it is at that moment. While there is none and the last round over all members has
 //! failed, they fail at once with the reason; during the first round they wait for it.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
@@ -77,6 +74,11 @@ impl Session {
                 return Err(error.unsent());
             }
         }
+    }
+
+    /// Returns `true` if the database is full as far as the present connection knows.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(&*self.link.borrow(), Link::Up(conn) if conn.is_full())
     }
 }
 
@@ -158,8 +160,12 @@ impl Keeper {
                 .with_advice()
                 .unsent());
         }
-        let raised = base::raise(&conn).await.map_err(StoreError::unsent)?;
-        *conn.base.lock().unwrap_or_else(PoisonError::into_inner) = raised;
+        match base::raise(&conn).await {
+            Ok(raised) => base::note(&conn, raised),
+            // Leases can be renewed and released over it, and no claim is created.
+            Err(failure) if failure.is_full => {}
+            Err(failure) => return Err(failure.error.unsent()),
+        }
         Ok((Arc::new(conn), give_up))
     }
 

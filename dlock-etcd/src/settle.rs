@@ -1,15 +1,15 @@
 //! The lease of a claim that holds: the transactions that name a lease, and what is known after them.
 
-use dlock_runtime::store::StoreError;
+use dlock_runtime::{LockKey, store::StoreError};
 use tokio::time::Instant;
 
 use crate::{
     claims::Claim,
     conn::{Conn, Failure},
-    keys::Value,
+    keys::{Stage, Value},
     leases::{Lease, Taken},
     ops,
-    proto::{TxnRequest, TxnResponse},
+    proto::{Answer, TxnRequest, TxnResponse},
     queue::{Epoch, Queue},
     requests::{Core, Names, ROUNDS, Wish, word},
 };
@@ -22,7 +22,7 @@ impl Core {
         conn: &Conn,
         claim: &mut Claim,
         names: &Names,
-        mut queue: Queue,
+        (key, mut queue): (&LockKey, Queue),
         wish: Wish<'_>,
     ) -> Result<Option<u64>, StoreError> {
         for _ in 0..ROUNDS {
@@ -44,6 +44,10 @@ impl Core {
                 epoch: (!is_alone).then(|| epoch.fence()),
                 label: word(wish.label).or_else(|| before.label.clone()),
                 function: word(wish.function).or_else(|| before.function.clone()),
+                stage: match &own.value {
+                    Some(value) => value.stage.holding(),
+                    None => Stage::holds_now(),
+                },
             };
             let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
             compare.extend(epoch.is_unchanged());
@@ -67,6 +71,8 @@ impl Core {
                 continue;
             };
             if answer.succeeded {
+                let revision = answer.header().revision;
+                self.follow.with(key, |followed| followed.wrote(revision));
                 // Another request that names it may be under way.
                 if claim.unsettled.iter().all(|it| it.id != before.lease.id) {
                     self.leases.give(before.lease, before.since);

@@ -9,7 +9,8 @@
 //! - **Safety.** A late request changes nothing, see `requests.rs`.
 //! - The connection is on a thread of the store. If a request has no answer, the connection is tried, and replaced by one to
 //!   the next member if it does not answer either.
-//! - Waiters are woken by watches, see `follow.rs`.
+//! - Waiters are woken by watches, see `follow.rs`, and holders hear of operators, see `notices.rs`. All waiters of a process
+//!   together keep their places by a few requests, see `places.rs`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,8 +25,8 @@ use dlock_runtime::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, requests::Core,
-    session::Session, worker::Worker,
+    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, notices::Notices,
+    places::Places, requests::Core, session::Session, worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.
@@ -46,7 +47,8 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 /// # Ok(()) }
 /// ```
 pub struct EtcdStore {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
+    notices: Notices,
     worker: Worker,
 }
 
@@ -65,16 +67,27 @@ impl EtcdStore {
         })?;
         let session = Session::start(&worker, config.clone());
         let follow = Follow::new(&worker, config.clone(), session.clone());
+        let notices = Notices::new(&worker, config.clone(), session.clone());
         let core = Core {
             config,
             session,
             claims: Claims::default(),
             leases: Leases::default(),
             follow,
+            places: Places::default(),
             departing: watch::Sender::new(0),
         };
+        let core = Arc::new(core);
+        let (beating, mut stopped) = (core.clone(), worker.stopped());
+        worker.handle().spawn(async move {
+            tokio::select! {
+                () = beating.keep_places() => {}
+                _ = stopped.changed() => {}
+            }
+        });
         Ok(Self {
-            core: Arc::new(core),
+            core,
+            notices,
             worker,
         })
     }
@@ -132,10 +145,12 @@ impl LockStore for EtcdStore {
 
 impl StoreHooks for EtcdStore {
     fn attach(&self, client: ClientId, hints: HintSink) {
+        self.notices.attach(client, hints.clone());
         self.core.follow.attach(client, hints);
     }
 
     fn detach(&self, client: ClientId) -> Detaching<'_> {
+        self.notices.detach(client);
         self.core.follow.detach(client);
         Box::pin(std::future::ready(()))
     }

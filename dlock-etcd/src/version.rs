@@ -2,6 +2,8 @@
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 
+const OLDEST: [u64; 3] = [3, 4, 0];
+
 /// Checks the version of a member: refuses one that is too old, and warns of one with faults.
 ///
 /// # Errors
@@ -12,12 +14,12 @@ pub(crate) fn check(version: &str, member: &str) -> Result<(), StoreError> {
         // A build of another's own. It has answered.
         return Ok(());
     };
-    if numbers < [3, 4, 0] {
+    if numbers < OLDEST {
         let text = format!("`{member}` is etcd {version}; dlock needs 3.4 or later");
         let error = StoreError::new(StoreErrorKind::Unsupported, text);
         return Err(error.with_advice().unsent());
     }
-    if let Some(fixed) = fixed_in(numbers) {
+    if let Some(fixed) = fixed_in(version) {
         tracing::warn!(
             target: "dlock::store", member, version,
             "this version of etcd can revoke leases that are alive, and lose events of watches; update it to {fixed}"
@@ -27,12 +29,18 @@ pub(crate) fn check(version: &str, member: &str) -> Result<(), StoreError> {
 }
 
 /// The release in which a leader that was deposed no longer revokes leases, for a version before it.
-fn fixed_in(version: [u64; 3]) -> Option<&'static str> {
-    match version {
+pub(crate) fn fixed_in(version: &str) -> Option<&'static str> {
+    match numbers(version)? {
         [3, 4, patch] if patch < 31 => Some("3.4.31 or later, or better to 3.5.13 or later"),
         [3, 5, patch] if patch < 13 => Some("3.5.13 or later"),
         _ => None,
     }
+}
+
+/// Returns `true` if dlock does not work with this version.
+#[cfg(feature = "admin")]
+pub(crate) fn is_refused(version: &str) -> bool {
+    numbers(version).is_some_and(|numbers| numbers < OLDEST)
 }
 
 /// The numbers in `3.5.13` or `3.6.0-rc.1`.
@@ -70,11 +78,7 @@ mod tests {
             ("4.0.0", false),
         ] {
             assert_eq!(check(version, "a:2379"), Ok(()));
-            assert_eq!(
-                fixed_in(numbers(version).unwrap()).is_some(),
-                is_faulty,
-                "{version}"
-            );
+            assert_eq!(fixed_in(version).is_some(), is_faulty, "{version}");
         }
         assert_eq!(check("unknown", "a:2379"), Ok(()));
     }

@@ -58,6 +58,12 @@ pub(crate) fn is_forgotten(error: &Error) -> bool {
     })
 }
 
+/// Whether a notice says that a request was cancelled while its commit waited for a synchronous standby. PostgreSQL reports
+/// such a request as carried out.
+pub(crate) fn is_not_replicated(notice: &DbError) -> bool {
+    notice.routine() == Some("SyncRepWaitForLSN")
+}
+
 fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
     let message = refusal.message();
     let code = refusal.code();

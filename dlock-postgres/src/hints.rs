@@ -119,22 +119,35 @@ impl Listener {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut connections: mpsc::UnboundedReceiver<Connected>,
     ) {
+        let mut newest = None;
         loop {
+            let work = if let Some(connected) = newest.take() {
+                self.connected(connected)
+            } else {
+                tokio::select! {
+                    order = orders.recv() => match order {
+                        Some(order) => vec![order],
+                        None => return,
+                    },
+                    connected = connections.recv() => match connected {
+                        Some(connected) => self.connected(connected),
+                        None => return,
+                    },
+                }
+            };
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(Order::Listen(client)) => self.listen_to(client).await,
-                    Some(Order::Unlisten(client)) => self.execute("UNLISTEN", client).await,
-                    None => return,
-                },
+                () = self.carry_out(work) => {}
+                // The last connection may never answer, and its orders are those of the next one as well.
                 connected = connections.recv() => match connected {
-                    Some(connected) => self.connected(connected).await,
+                    Some(connected) => newest = Some(connected),
                     None => return,
                 },
             }
         }
     }
 
-    async fn connected(&mut self, Connected { client, is_pooled }: Connected) {
+    /// Returns the orders for a new connection.
+    fn connected(&mut self, Connected { client, is_pooled }: Connected) -> Vec<Order> {
         // A pooler gives the messages of a connection to whoever uses it next.
         let may_listen = match self.listen {
             Listen::Always => true,
@@ -142,9 +155,16 @@ impl Listener {
             Listen::Direct => !is_pooled,
         };
         self.client = may_listen.then_some(client);
-        let clients: Vec<_> = self.sinks.locked().values().map(|it| it.0).collect();
-        for client in clients {
-            self.listen_to(client).await;
+        let sinks = self.sinks.locked();
+        sinks.values().map(|it| Order::Listen(it.0)).collect()
+    }
+
+    async fn carry_out(&self, orders: Vec<Order>) {
+        for order in orders {
+            match order {
+                Order::Listen(client) => self.listen_to(client).await,
+                Order::Unlisten(client) => self.execute("UNLISTEN", client).await,
+            }
         }
     }
 

@@ -4,30 +4,35 @@
 //! runtime in which the store was made. It moves to the thread of the store, for good, as soon as that runtime has
 //! ended, a request comes from another runtime, or an answer does not come. A body that blocks the threads of its
 //! runtime therefore delays requests for one time limit, and an idle runtime delays none.
+//!
+//! A runtime that is not polled drops no task either. So a connection that is given up is dropped from outside of its
+//! task: its requests end, and its socket is closed.
 
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
     process,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::Handle,
     sync::{Notify, oneshot},
-    task::JoinHandle,
+    task::{JoinError, JoinHandle},
+    time::timeout,
 };
 use tokio_postgres::{
     AsyncMessage, Client, Connection, Error, Socket,
     tls::{MakeTlsConnect, TlsStream},
 };
 
-use crate::hints::Sinks;
+use crate::{errors, hints::Sinks};
 
 /// The runtime of a connection.
 pub(crate) struct Home {
@@ -89,18 +94,53 @@ impl Home {
 /// A connection, and the task that moves its bytes.
 pub(crate) struct Pumped {
     pub(crate) client: Arc<Client>,
-    pub(crate) pump: JoinHandle<()>,
+    pub(crate) pump: Unused,
     /// Whether the task is on the runtime of the callers.
     pub(crate) is_with_callers: bool,
 }
 
-/// Aborts a task if the connection is not made in time.
-struct Unfinished(Option<JoinHandle<()>>);
+/// The task that moves the bytes of a connection.
+pub(crate) struct Pump {
+    task: JoinHandle<()>,
+    work: Weak<Mutex<Work>>,
+}
 
-impl Drop for Unfinished {
+impl Pump {
+    /// Waits until the connection ends. An error says that its runtime has ended, or that the task has panicked.
+    pub(crate) async fn ended(&mut self) -> Result<(), JoinError> {
+        (&mut self.task).await
+    }
+
+    /// Waits until all requests have been answered, but not longer than `limit`. Nothing new is requested.
+    pub(crate) async fn run_out(mut self, limit: Duration) {
+        if timeout(limit, self.ended()).await.is_err() {
+            self.end();
+        }
+    }
+
+    /// Ends the connection and its requests now.
+    pub(crate) fn end(&self) {
+        if let Some(work) = self.work.upgrade() {
+            let ended = locked(&work).take();
+            drop(ended);
+        }
+        self.task.abort();
+    }
+}
+
+/// A connection that no request has used. Dropped, it ends.
+pub(crate) struct Unused(Option<Pump>);
+
+impl Unused {
+    pub(crate) fn into_used(mut self) -> Pump {
+        self.0.take().expect("it is taken once")
+    }
+}
+
+impl Drop for Unused {
     fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
+        if let Some(pump) = &self.0 {
+            pump.end();
         }
     }
 }
@@ -121,7 +161,7 @@ where
     loop {
         let (tell, told) = oneshot::channel();
         let (config, tls, sinks) = (config.clone(), tls.clone(), sinks.cloned());
-        let work = here(async move {
+        let work = Shared::new(async move {
             match config.connect(tls).await {
                 Ok((client, connection)) => {
                     if tell.send(Ok(client)).is_ok() {
@@ -133,11 +173,13 @@ where
         });
         let callers = home.callers();
         let is_with_callers = callers.is_some();
-        let task = match callers {
-            Some(runtime) => runtime.spawn(work),
-            None => tokio::spawn(work),
-        };
-        let mut unfinished = Unfinished(Some(task));
+        let pump = Unused(Some(Pump {
+            work: Arc::downgrade(&work.work),
+            task: match callers {
+                Some(runtime) => runtime.spawn(work),
+                None => tokio::spawn(work),
+            },
+        }));
         let told = tokio::select! {
             told = told => told,
             // That runtime may not be polled.
@@ -146,7 +188,6 @@ where
         match told {
             Ok(connected) => {
                 let client = Arc::new(connected?);
-                let pump = unfinished.0.take().expect("it was put there");
                 return Ok(Pumped {
                     client,
                     pump,
@@ -176,6 +217,10 @@ where
             }
             Some(Ok(AsyncMessage::Notice(notice))) => {
                 tracing::debug!(target: "dlock::store", message = notice.message(), "PostgreSQL says");
+                // The answer comes after it. Without an answer, the outcome is unknown.
+                if errors::is_not_replicated(&notice) {
+                    return;
+                }
             }
             Some(Ok(_)) => {}
             Some(Err(_)) | None => return,
@@ -183,28 +228,41 @@ where
     }
 }
 
-/// Polls its future only in the process that made it: a forked child has a copy of the socket, and would read the answers
-/// of its parent.
-struct Here<F> {
+/// The future of a connection; `None` once the connection was given up.
+type Work = Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+
+/// Polls a future that can be dropped from elsewhere.
+struct Shared {
     process: u32,
-    work: Pin<Box<F>>,
+    work: Arc<Mutex<Work>>,
 }
 
-fn here<F: Future>(work: F) -> Here<F> {
-    Here {
-        process: process::id(),
-        work: Box::pin(work),
-    }
-}
-
-impl<F: Future> Future for Here<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        if self.process == process::id() {
-            self.work.as_mut().poll(context)
-        } else {
-            Poll::Pending
+impl Shared {
+    fn new(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self {
+            process: process::id(),
+            work: Arc::new(Mutex::new(Some(Box::pin(work)))),
         }
     }
+}
+
+impl Future for Shared {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // A forked child has a copy of the socket, and would read the answers of its parent. In its copy, a thread that it
+        // does not have may have locked the mutex.
+        if self.process != process::id() {
+            return Poll::Pending;
+        }
+        match &mut *locked(&self.work) {
+            Some(work) => work.as_mut().poll(context),
+            None => Poll::Ready(()),
+        }
+    }
+}
+
+fn locked(work: &Mutex<Work>) -> MutexGuard<'_, Work> {
+    // A task that has panicked is not polled again.
+    work.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -22,7 +22,7 @@ use crate::{
     dial::Tries,
     errors::{self, MARK},
     hints::Messages,
-    pump::{self, Home, Pumped},
+    pump::{self, Home, Pump, Pumped},
     worker::Worker,
 };
 
@@ -39,7 +39,7 @@ const LONGEST_LOCK_LIMIT: u128 = i32::MAX as u128;
 /// The settings of dlock's connections, whatever those of the role are. Poolers do not accept them.
 const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off \
-                        -c statement_timeout=0 \
+                        -c statement_timeout=0 -c client_min_messages=notice \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
 
 /// The connection as requests see it.
@@ -252,20 +252,30 @@ impl Keeper {
                 }
                 Err(error) => return Err(errors::of_connecting(&error, &self.config)),
                 Ok(pumped) => {
-                    let found = self.check(&pumped.client).await?;
-                    // A URL says how to listen because of a pooler.
-                    let is_pooled = self.config.listen != Listen::Direct
-                        || found.as_deref() != Some(&format!("{mark:016x}"));
-                    let line = Line::on(pumped.client.clone(), &self.config.schema, is_pooled);
-                    let line = line.await.map_err(|error| self.unsent(&error))?;
-                    return Ok(Connected {
-                        pumped,
-                        line,
-                        is_pooled,
-                    });
+                    let is_with_callers = pumped.is_with_callers;
+                    tokio::select! {
+                        connected = self.try_out(pumped, mark) => return connected,
+                        // That runtime may not be polled.
+                        () = self.home.moved(), if is_with_callers => {}
+                    }
                 }
             }
         }
+    }
+
+    /// Checks what is at the other end, and prepares the requests. `mark` is what the connection was marked with.
+    async fn try_out(&self, pumped: Pumped, mark: u64) -> Result<Connected, StoreError> {
+        let found = self.check(&pumped.client).await?;
+        // A URL says how to listen because of a pooler.
+        let is_pooled = self.config.listen != Listen::Direct
+            || found.as_deref() != Some(&format!("{mark:016x}"));
+        let line = Line::on(pumped.client.clone(), &self.config.schema, is_pooled);
+        let line = line.await.map_err(|error| self.unsent(&error))?;
+        Ok(Connected {
+            pumped,
+            line,
+            is_pooled,
+        })
     }
 
     fn unsent(&self, error: &tokio_postgres::Error) -> StoreError {
@@ -286,9 +296,10 @@ impl Keeper {
     async fn watch_over(&self, connected: Connected) -> bool {
         let Pumped {
             client,
-            mut pump,
+            pump,
             is_with_callers,
         } = connected.pumped;
+        let mut pump = pump.into_used();
         if let Some(messages) = &self.messages {
             messages.come_on(client.clone(), connected.is_pooled);
         }
@@ -296,19 +307,34 @@ impl Keeper {
             line: Arc::new(connected.line),
             is_with_callers,
         });
+        let is_lost = tokio::select! {
+            () = self.until_lost(&mut pump, &client, is_with_callers) => true,
+            () = self.home.moved(), if is_with_callers => false,
+        };
+        if is_lost {
+            tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
+            // Requests on a silent connection end now, and not with it.
+            pump.end();
+        } else {
+            // Requests that are under way are answered before the old connection ends.
+            tokio::spawn(pump.run_out(self.config.response_limit));
+        }
+        is_lost
+    }
+
+    /// Waits until a connection breaks or does not answer.
+    async fn until_lost(&self, pump: &mut Pump, client: &Client, is_with_callers: bool) {
         let mut looked = Instant::now();
         loop {
             // A doubted connection is tried at once, and a quiet one from time to time.
             tokio::select! {
-                ended = &mut pump => {
+                ended = pump.ended() => {
                     if ended.is_err() && is_with_callers {
                         // Their runtime has ended.
                         self.home.move_to_store();
                     }
-                    break;
+                    return;
                 }
-                // Requests that are under way are answered before the old connection ends.
-                () = self.home.moved(), if is_with_callers => return false,
                 () = self.doubted.notified() => {}
                 () = tokio::time::sleep_until(looked + LOOK) => {}
             }
@@ -319,13 +345,9 @@ impl Keeper {
                 self.home.move_to_store();
             }
             if !matches!(answer, Ok(Ok(()))) {
-                break;
+                return;
             }
         }
-        tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
-        // Requests on a silent connection end now, and not with it.
-        pump.abort();
-        true
     }
 }
 

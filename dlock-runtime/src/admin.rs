@@ -32,6 +32,8 @@ mod inspector;
 mod make;
 #[cfg(feature = "redis")]
 mod merge;
+mod pace;
+mod pattern;
 
 use std::{
     collections::BTreeMap,
@@ -46,6 +48,8 @@ pub use self::{
 pub use self::{
     hand_offs::HandOffs,
     inspect::{Inspect, Inspecting},
+    pace::{Pace, Walk},
+    pattern::KeyPattern,
 };
 #[cfg(feature = "redis")]
 use crate::store::redis::LeaseIdentity;

@@ -75,6 +75,12 @@ impl Config {
             shown: shown.clone(),
         };
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if name.starts_with("ssl") {
+                let reason = format!(
+                    "no `{name}`: connections to ZooKeeper are not encrypted; use a tunnel, or a network that no other service reads"
+                );
+                return Err(refused(reason));
+            }
             let time = duration(&value).filter(|time| !time.is_zero());
             let time = time.ok_or_else(|| {
                 format!("invalid {name} `{value}`: write for example `40s` or `500ms`")
@@ -194,6 +200,10 @@ mod tests {
                 "unknown option `timeout`",
             ),
             ("zookeeper://a?session=3s", "too short for a lease"),
+            (
+                "zookeeper://u:secret@a?sslmode=require",
+                "are not encrypted",
+            ),
         ] {
             let error = parsed(url).unwrap_err();
             assert!(error.contains(reason), "{error}");

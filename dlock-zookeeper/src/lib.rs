@@ -11,26 +11,38 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A key is a node, and its owners are children of it, in the order of their creation: the first child holds the key. The
-//! children are ephemeral: they end with the session of their process. A fencing token is the number of the transaction
-//! that created the child (`czxid`), which increases across all changes of the leader.
+//! A key is a node, and its claims are children of it, in the order of their creation: the first children hold the key. The
+//! children are ephemeral: they end with the session of their process. A fencing token is made of the number of the
+//! transaction that created the child (`czxid`).
 //!
 //! - The lock of a crashed process is free when its session ends, not when its TTL ends. [`ZooKeeper`] has the option
 //!   `session`.
-//! - Locks are exclusive.
-//! - A restored backup turns the tokens back.
+//! - If the resource that the lock protects is in the same ZooKeeper, [`Check::check`] makes its transactions exact.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answers;
+mod base;
+mod check;
+mod claims;
 mod config;
+mod confirm;
+mod data;
 mod errors;
+mod fence;
+mod holder;
 mod names;
 mod proof;
+mod queue;
+mod requests;
 mod scheme;
 mod session;
+mod sinks;
 mod slots;
 mod store;
+mod waiting;
 mod worker;
 
+pub use check::{Check, CheckError, LeaseNode};
 pub use scheme::ZooKeeper;
 pub use store::ZooKeeperStore;
 

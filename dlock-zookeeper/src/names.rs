@@ -1,6 +1,6 @@
 //! Names of nodes: a directory for each key, and in it a child for each owner.
 
-use dlock_runtime::{LockKey, store::OwnerId};
+use dlock_runtime::{LockKey, LockMode, store::OwnerId};
 
 /// Writes a text as one part of a path. Different texts have different parts.
 pub(crate) fn escaped(text: &str) -> String {
@@ -28,43 +28,44 @@ pub(crate) fn directory(root: &str, key: &LockKey) -> String {
 }
 
 /// Returns the beginning of the name of an owner's child. The server appends a number.
-pub(crate) fn prefix(owner: OwnerId) -> String {
-    format!("{owner}-")
+pub(crate) fn prefix(owner: OwnerId, mode: LockMode) -> String {
+    match mode {
+        LockMode::Shared => format!("{owner}-shared-"),
+        LockMode::Permits(most) => format!("{owner}-permits={most}-"),
+        _ => format!("{owner}-exclusive-"),
+    }
 }
 
-/// The name of a child: its owner and its place.
+/// The name of a child: its owner, its mode and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Child {
+pub(crate) struct Entry {
     pub(crate) name: String,
+    pub(crate) owner: OwnerId,
+    pub(crate) mode: LockMode,
     pub(crate) place: i64,
 }
 
-impl Child {
+impl Entry {
     /// Reads a name. Other nodes in the directory are no places.
     pub(crate) fn read(name: &str) -> Option<Self> {
-        let (owner, place) = name.rsplit_once('-')?;
+        let (rest, place) = name.rsplit_once('-')?;
         // After 2^31 children, the numbers of the server are negative.
-        let (owner, sign) = match owner.strip_suffix('-') {
-            Some(owner) => (owner, -1),
-            None => (owner, 1),
+        let (rest, sign) = match rest.strip_suffix('-') {
+            Some(rest) => (rest, -1),
+            None => (rest, 1),
         };
-        owner.parse::<OwnerId>().ok()?;
+        let (owner, mode) = rest.split_once('-')?;
+        let most = || mode.strip_prefix("permits=")?.parse().ok();
         Some(Self {
             name: name.to_owned(),
+            owner: owner.parse().ok()?,
+            mode: match mode {
+                "shared" => LockMode::Shared,
+                _ => most().map_or(LockMode::Exclusive, LockMode::Permits),
+            },
             place: place.parse::<i64>().ok()? * sign,
         })
     }
-
-    pub(crate) fn is_of(&self, owner: OwnerId) -> bool {
-        self.name.starts_with(&prefix(owner))
-    }
-}
-
-/// Returns the children in the order of their places.
-pub(crate) fn in_order(names: &[String]) -> Vec<Child> {
-    let mut children: Vec<_> = names.iter().filter_map(|name| Child::read(name)).collect();
-    children.sort_by_key(|child| child.place);
-    children
 }
 
 #[cfg(test)]
@@ -92,20 +93,18 @@ mod tests {
     }
 
     #[test]
-    fn children_are_ordered_by_their_places_and_not_by_their_owners() {
-        let owner = |number: u64| {
-            format!(
-                "{}.{number}",
-                "7d444840-9dc0-11d1-b245-5ffdce74fad2".replace('-', "")
-            )
-        };
-        let names = [
-            format!("{}-0000000010", owner(1)),
-            format!("{}-0000000009", owner(2)),
-            format!("{}--000000001", owner(3)),
-            "something-else".to_owned(),
-        ];
-        let places: Vec<_> = in_order(&names).iter().map(|child| child.place).collect();
-        assert_eq!(places, [-1, 9, 10]);
+    fn a_name_has_an_owner_a_mode_and_a_place() {
+        let owner: OwnerId = "7d4448409dc011d1b2455ffdce74fad2.7".parse().unwrap();
+        for mode in [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(3)] {
+            for (number, place) in [("0000000010", 10), ("-000000001", -1)] {
+                let name = format!("{}{number}", prefix(owner, mode));
+                let entry = Entry::read(&name).unwrap();
+                let read = (entry.owner, entry.mode, entry.place);
+                assert_eq!(read, (owner, mode, place), "{name}");
+            }
+        }
+        for other in ["something-else", "a-shared-0000000001", "fence"] {
+            assert_eq!(Entry::read(other), None, "{other}");
+        }
     }
 }

@@ -7,9 +7,9 @@ use tokio::{
     sync::watch,
     time::{Instant, interval, sleep},
 };
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
-use crate::{config::Config, errors, proof::Proof, worker::Worker};
+use crate::{config::Config, errors, fence::Known, proof::Proof, worker::Worker};
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -21,12 +21,18 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) proof: Arc<Proof>,
     pub(crate) acls: Acls<'static>,
+    pub(crate) base: Arc<Known>,
 }
 
 impl Session {
     /// Returns `true` if both are the same session.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.client.session_id() == other.client.session_id()
+    }
+
+    /// Returns `true` if a server answers, as far as is known.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.state() == SessionState::SyncConnected
     }
 
     /// Returns `true` if the session has ended, as far as is known.
@@ -138,6 +144,7 @@ async fn connect(config: &Config) -> Result<Session, StoreError> {
         client,
         proof,
         acls,
+        base: Arc::default(),
     })
 }
 
@@ -148,7 +155,11 @@ async fn beat(config: &Config, session: &Session) {
     while !session.has_ended() {
         tokio::select! {
             _ = due.tick() => {}
-            _ = state.changed() => continue,
+            _ = state.changed() => {
+                // A server that was restarted may have other data.
+                session.base.forget();
+                continue;
+            }
         }
         let sent = Instant::now();
         match session.client.check_stat(&config.root).await {

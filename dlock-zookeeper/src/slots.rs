@@ -6,42 +6,57 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use dlock_runtime::{LockKey, store::OwnerId};
 use tokio::{
     sync::{Mutex as AsyncMutex, OwnedMutexGuard},
+    task::AbortHandle,
     time::{Instant, sleep_until},
 };
 use zookeeper_client::Error;
 
-use crate::session::Session;
+use crate::{answers::Answers, data::Held, fence::Base, session::Session};
 
 /// The pause after a deletion without an answer.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The child of one claim.
-#[derive(Default)]
 pub(crate) struct Slot {
     pub(crate) child: Option<Child>,
     /// The session in which a child may have been created, as the request got no answer.
     pub(crate) unknown: Option<Session>,
+    key: LockKey,
+    answers: Arc<Answers>,
 }
 
 pub(crate) struct Child {
     pub(crate) session: Session,
     pub(crate) directory: String,
     pub(crate) name: String,
+    pub(crate) base: Base,
+    /// The fence of this child alone.
     pub(crate) fence: u64,
-    /// Its owner is known to be the holder: no child is before it, and none can come there.
-    pub(crate) holds: bool,
-    pub(crate) is_watching: bool,
+    /// The words that were written when its owner was first known to hold the key. It does so until the child is deleted.
+    pub(crate) held: Option<Held>,
+    /// The task that watches for it while it waits.
+    pub(crate) watching: Option<Watching>,
     /// It has a timer.
     pub(crate) is_timed: bool,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
     pub(crate) ends: Instant,
-    /// The label and the function of the holder.
-    pub(crate) names: (String, String),
+    pub(crate) label: Option<String>,
+    pub(crate) function: Option<String>,
+}
+
+/// A task that ends with the child for which it watches: otherwise those of waiters that have left would pile up.
+pub(crate) struct Watching(pub(crate) AbortHandle);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Child {
@@ -90,7 +105,10 @@ impl Slot {
         let Some(child) = &self.child else {
             return Ok(false);
         };
-        let was_there = match child.session.client.delete(&child.path(), None).await {
+        let deleted = child.session.client.delete(&child.path(), None).await;
+        // Those behind it in this process may hold the key now.
+        self.answers.forget_all(&self.key);
+        let was_there = match deleted {
             Ok(()) => true,
             // All children have ended with their session, or end with it.
             Err(
@@ -101,42 +119,81 @@ impl Slot {
         self.child = None;
         Ok(was_there)
     }
+
+    fn is_empty(&self) -> bool {
+        self.child.is_none() && self.unknown.is_none()
+    }
 }
 
 pub(crate) type Locked = OwnedMutexGuard<Slot>;
-type Key = (String, OwnerId);
+type Key = (LockKey, OwnerId);
 
 /// The slots of all claims that have a child or a request.
-#[derive(Default)]
-pub(crate) struct Slots(Mutex<HashMap<Key, Arc<AsyncMutex<Slot>>>>);
+pub(crate) struct Slots {
+    map: Mutex<HashMap<Key, Entry>>,
+    answers: Arc<Answers>,
+}
+
+struct Entry {
+    slot: Arc<AsyncMutex<Slot>>,
+    /// The path of a child that holds its key, for readers that must not wait.
+    held: Option<String>,
+}
 
 impl Slots {
+    pub(crate) fn new(answers: Arc<Answers>) -> Self {
+        Self {
+            map: Mutex::default(),
+            answers,
+        }
+    }
+
+    /// Waits until no other request of the claim is under way.
     pub(crate) async fn lock(&self, key: &LockKey, owner: OwnerId) -> Locked {
-        let slot = self
-            .map()
-            .entry((key.to_string(), owner))
-            .or_default()
-            .clone();
+        let slot = {
+            let mut map = self.map();
+            let entry = map.entry((key.clone(), owner)).or_insert_with(|| Entry {
+                slot: Arc::new(AsyncMutex::new(Slot {
+                    child: None,
+                    unknown: None,
+                    key: key.clone(),
+                    answers: self.answers.clone(),
+                })),
+                held: None,
+            });
+            entry.slot.clone()
+        };
         slot.lock_owned().await
     }
 
     /// Forgets a slot that is empty and that no other request waits for.
     pub(crate) fn unlock(&self, key: &LockKey, owner: OwnerId, slot: Locked) {
-        let is_empty = slot.child.is_none() && slot.unknown.is_none();
+        let is_empty = slot.is_empty();
+        let child = slot.child.as_ref().filter(|it| it.held.is_some());
+        let held = child.map(Child::path);
+        if slot.child.is_none() {
+            self.answers.forget(key, owner);
+        }
         let mut map = self.map();
         drop(slot);
-        let key = (key.to_string(), owner);
-        if is_empty
-            && map
-                .get(&key)
-                .is_some_and(|slot| Arc::strong_count(slot) == 1)
-        {
-            map.remove(&key);
+        let id = (key.clone(), owner);
+        let Some(entry) = map.get_mut(&id) else {
+            return;
+        };
+        entry.held = held;
+        if is_empty && Arc::strong_count(&entry.slot) == 1 {
+            map.remove(&id);
         }
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<Key, Arc<AsyncMutex<Slot>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the path of a claim's child, if the claim was known to hold its key.
+    pub(crate) fn held(&self, key: &LockKey, owner: OwnerId) -> Option<String> {
+        self.map().get(&(key.clone(), owner))?.held.clone()
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
+        // Every change is complete before any code can panic.
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes the child of this name when its time is over.

@@ -33,6 +33,7 @@ pub struct EtcdOptions {
     make: EtcdMake,
     arguments: Vec<OsString>,
     is_tls: bool,
+    is_durable: bool,
 }
 
 impl EtcdOptions {
@@ -46,6 +47,13 @@ impl EtcdOptions {
     #[must_use]
     pub fn make(mut self, make: EtcdMake) -> Self {
         self.make = make;
+        self
+    }
+
+    /// Writes to the disk before each answer, as servers in use do.
+    #[must_use]
+    pub fn durable(mut self) -> Self {
+        self.is_durable = true;
         self
     }
 
@@ -83,6 +91,8 @@ pub struct EtcdServer {
     name: String,
     port: u16,
     peer_port: u16,
+    /// The port by which other members reach this one.
+    known_port: u16,
     options: EtcdOptions,
     /// All members, as `name=url`.
     members: String,
@@ -107,7 +117,8 @@ impl EtcdServer {
         for _ in 0..PORTS_TO_TRY {
             let (port, peer_port) = (port::free(), port::free());
             let members = format!("n0=http://127.0.0.1:{peer_port}");
-            let server = Self::launch(options.clone(), "n0", (port, peer_port), &members);
+            let ports = (port, peer_port, peer_port);
+            let server = Self::launch(options.clone(), "n0", ports, &members);
             if server.is_up().await {
                 return server;
             }
@@ -128,7 +139,7 @@ impl EtcdServer {
     fn launch(
         options: EtcdOptions,
         name: &str,
-        (port, peer_port): (u16, u16),
+        (port, peer_port, known_port): (u16, u16, u16),
         members: &str,
     ) -> Self {
         let directory = TempDir::with_prefix("dlock-etcd-").expect("a directory can be made");
@@ -137,6 +148,7 @@ impl EtcdServer {
             name: name.to_owned(),
             port,
             peer_port,
+            known_port,
             options,
             members: members.to_owned(),
             process: Mutex::default(),
@@ -155,6 +167,7 @@ impl EtcdServer {
         let scheme = if self.options.is_tls { "https" } else { "http" };
         let client = format!("{scheme}://127.0.0.1:{}", self.port);
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        let known = format!("http://127.0.0.1:{}", self.known_port);
         let mut command = Command::new(program::etcd(self.options.make));
         command.arg("--name").arg(&self.name);
         command.arg("--data-dir").arg(self.data());
@@ -168,7 +181,7 @@ impl EtcdServer {
             "--listen-peer-urls",
             &peer,
             "--initial-advertise-peer-urls",
-            &peer,
+            &known,
         ]);
         command.args([
             "--initial-cluster",
@@ -177,7 +190,8 @@ impl EtcdServer {
             &self.members,
         ]);
         command.args(["--logger", "zap", "--log-level", "warn"]);
-        if self.options.make == EtcdMake::Usual {
+        // 3.4 does not know it.
+        if self.options.make == EtcdMake::Usual && !self.options.is_durable {
             command.arg("--unsafe-no-fsync");
         }
         command.args(&self.options.arguments);

@@ -21,6 +21,7 @@ use group::OwnedGroup;
 
 use crate::clock::WallClock;
 use crate::disk::Disk;
+use crate::eventually::eventually;
 use crate::port;
 use crate::tls::{Authority, Identity};
 use crate::within::within;
@@ -296,6 +297,16 @@ impl PostgresServer {
         );
     }
 
+    /// Kills the server, and starts it again on the same port as a standby of `primary`, whose data it takes.
+    pub async fn restart_as_standby_of(&self, primary: &Self) {
+        self.kill();
+        let directory = self.directory.path();
+        launch::forget_data(directory);
+        launch::backup_of(primary.port, directory);
+        launch::configure(directory, &self.options.access, Some(primary.port));
+        self.restart().await;
+    }
+
     /// Stops all processes: connections stay open, nothing is answered.
     pub fn pause(&self) {
         self.processes().pause();
@@ -304,6 +315,19 @@ impl PostgresServer {
     /// Lets a paused server go on; it then works through what was sent meanwhile.
     pub fn resume(&self) {
         self.processes().resume();
+    }
+
+    /// Has a standby receive nothing more, and waits until it does not. It still answers.
+    pub async fn stop_following(&self) {
+        self.execute("ALTER SYSTEM SET primary_conninfo = ''").await;
+        self.execute("SELECT pg_reload_conf()").await;
+        let client = self.client(ADMIN).await;
+        eventually(START_DEADLINE, "it follows no server", async || {
+            let receivers = "SELECT 1 FROM pg_stat_wal_receiver";
+            let receivers = client.query(receivers, &[]).await;
+            receivers.expect("a standby answers").is_empty()
+        })
+        .await;
     }
 
     /// Makes a standby a server that writes, and waits until it does.

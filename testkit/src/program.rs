@@ -89,6 +89,13 @@ pub(crate) fn postgres_libraries() -> OsString {
     read.unwrap_or_default().trim().into()
 }
 
+/// The directory of the PostgreSQL that `cargo xtask test` gets, unless another one is named.
+pub(crate) fn our_postgres() -> Option<PathBuf> {
+    let list = tool_at("postgresql/libraries")?;
+    let is_ours = env::var_os("DLOCK_POSTGRES").is_none();
+    is_ours.then(|| list.parent().map(Path::to_path_buf))?
+}
+
 /// The version of etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EtcdMake {

@@ -137,7 +137,25 @@ impl Proxy {
         self.faults.set_trap(Trap::new(text, TrapAt::Request));
     }
 
-    /// `true` if a request that one of the `cut_before_…` methods waits for is still to come.
+    /// Forwards the next request that contains `text`, and from then on [holds the replies](Self::hold_replies).
+    ///
+    /// It differs from `hold_replies` in that everything before is answered.
+    pub fn hold_replies_from(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Replies));
+    }
+
+    /// [Freezes](Self::freeze) when a request that contains `text` comes, before it is forwarded: it arrives late, or never.
+    pub fn freeze_before_request(&self, text: &str) {
+        self.faults.set_trap(Trap::new(text, TrapAt::Frozen));
+    }
+
+    /// Freezes the connections of one client: those that begin with a text that contains `text`. With `None`, none.
+    pub fn isolate(&self, text: Option<&str>) {
+        self.faults.isolate(text);
+    }
+
+    /// `true` if a request that one of the `cut_before_…` methods, `hold_replies_from` or `freeze_before_request` waits for is
+    /// still to come.
     #[must_use]
     pub fn is_trap_set(&self) -> bool {
         self.faults.is_trap_set()

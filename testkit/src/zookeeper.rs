@@ -1,7 +1,7 @@
 //! A ZooKeeper ensemble of three servers, for tests.
 
 use std::fs::{self, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -33,9 +33,12 @@ pub struct ZooKeepers {
 
 struct Server {
     port: u16,
-    configuration: std::path::PathBuf,
+    configuration: PathBuf,
     process: Mutex<OwnedChild>,
 }
+
+/// The data of an ensemble at one moment.
+pub struct ZooKeeperBackup(TempDir);
 
 impl ZooKeepers {
     /// The `tickTime` of the servers.
@@ -145,9 +148,16 @@ impl ZooKeepers {
     ///
     /// Panics if there is none within two minutes.
     pub async fn leader(&self) -> usize {
+        self.leader_but(SERVERS).await
+    }
+
+    /// The number of the leader when this server is paused.
+    ///
+    /// Panics if there is none within two minutes.
+    pub async fn leader_but(&self, paused: usize) -> usize {
         let found = within(START_DEADLINE, async {
             loop {
-                for server in 0..SERVERS {
+                for server in (0..SERVERS).filter(|server| *server != paused) {
                     if self.mode(server).await.as_deref() == Some("leader") {
                         return server;
                     }
@@ -179,6 +189,47 @@ impl ZooKeepers {
         assert!(started.await.is_some(), "the server does not start again");
     }
 
+    /// Kills all servers and starts them again with their data.
+    pub async fn restart_all(&self) {
+        (0..SERVERS).for_each(|server| self.kill(server));
+        // None of them serves clients before a majority is there.
+        for server in &self.servers {
+            *server.process() = spawn(&server.configuration);
+        }
+        for server in 0..SERVERS {
+            self.restart(server).await;
+        }
+    }
+
+    /// Kills all servers and copies their data.
+    #[must_use]
+    pub fn save(&self) -> ZooKeeperBackup {
+        let copy =
+            TempDir::with_prefix("dlock-zookeeper-backup-").expect("a directory can be made");
+        reaper::removes(copy.path());
+        for (number, server) in self.servers.iter().enumerate() {
+            server.process().kill();
+            copy_all(&server.data(), &copy.path().join(number.to_string()));
+        }
+        ZooKeeperBackup(copy)
+    }
+
+    /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Self::restart_all) starts them.
+    pub fn restore(&self, backup: &ZooKeeperBackup) {
+        self.forget();
+        for (number, server) in self.servers.iter().enumerate() {
+            copy_all(&backup.0.path().join(number.to_string()), &server.data());
+        }
+    }
+
+    /// Kills all servers and removes their data.
+    pub fn forget(&self) {
+        for server in &self.servers {
+            server.process().kill();
+            fs::remove_dir_all(server.data()).expect("the data can be removed");
+        }
+    }
+
     /// Stops the process of a server: connections stay open, nothing is answered.
     pub fn pause(&self, server: usize) {
         self.servers[server].process().pause();
@@ -187,6 +238,16 @@ impl ZooKeepers {
     /// Lets a paused server go on.
     pub fn resume(&self, server: usize) {
         self.servers[server].process().resume();
+    }
+
+    /// The number of watches that a server keeps for its clients; `None` if it does not answer.
+    pub async fn watches(&self, server: usize) -> Option<usize> {
+        let said = timeout(ANSWER_LIMIT, ask(self.port(server), "mntr")).await;
+        let said = said.ok()?.ok()?;
+        let count = said
+            .lines()
+            .find_map(|line| line.strip_prefix("zk_watch_count"))?;
+        count.trim().parse().ok()
     }
 
     /// `leader` or `follower`, if the server answers and serves clients.
@@ -201,8 +262,24 @@ impl ZooKeepers {
 }
 
 impl Server {
+    fn place(&self) -> &Path {
+        self.configuration.parent().expect("it is in a directory")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.place().join("version-2")
+    }
+
     fn process(&self) -> MutexGuard<'_, OwnedChild> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory can be made");
+    for entry in fs::read_dir(from).expect("the data can be read") {
+        let entry = entry.expect("the data can be read");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("the data can be copied");
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use crate::root;
 
 /// How many rows each section has.
-const SECTIONS: [(char, usize); 11] = [
+const SECTIONS: [(char, usize); 12] = [
     ('A', 17),
     ('B', 24),
     ('C', 16),
@@ -17,9 +17,10 @@ const SECTIONS: [(char, usize); 11] = [
     ('F', 12),
     ('G', 20),
     ('H', 16),
-    ('I', 20),
-    ('J', 27),
-    ('K', 19),
+    ('I', 21),
+    ('J', 30),
+    ('K', 23),
+    ('L', 19),
 ];
 
 /// A reason is a sentence.

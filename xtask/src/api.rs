@@ -34,7 +34,7 @@ struct Library {
     name: &'static str,
 }
 
-const LIBRARIES: [Library; 5] = [
+const LIBRARIES: [Library; 6] = [
     Library {
         package: "dlock-rs",
         name: "dlock",
@@ -50,6 +50,10 @@ const LIBRARIES: [Library; 5] = [
     Library {
         package: "dlock-conformance",
         name: "dlock_conformance",
+    },
+    Library {
+        package: "dlock-etcd",
+        name: "dlock_etcd",
     },
     Library {
         package: "dlock-postgres",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::cargo::{self, Call};
-use crate::{postgres, server};
+use crate::{postgres, server, tools};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -88,6 +88,19 @@ pub(crate) enum Apart {
         json: Option<PathBuf>,
     },
 
+    /// Measures locks in etcd beside the same transactions by hand, and beside etcd's own lock
+    ///
+    /// A missed aim is no failure.
+    Etcd {
+        /// How many rounds each way is measured; medians count
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
+
+        /// A file for all that was measured
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
     /// Measures sections of threads beside those of tasks, by the attribute and by hand
     Blocking {
         /// How many rounds each way is measured; medians count
@@ -145,6 +158,12 @@ impl Apart {
                 if *peer {
                     words.push(format!("--peer={}", lease_peer()?.display()));
                 }
+                words.extend(json.iter().map(|path| format!("--json={}", path.display())));
+                return build_and_start(&words);
+            }
+            Self::Etcd { rounds, json } => {
+                tools::provide()?;
+                let mut words = vec!["etcd".to_owned(), format!("--rounds={rounds}")];
                 words.extend(json.iter().map(|path| format!("--json={}", path.display())));
                 return build_and_start(&words);
             }

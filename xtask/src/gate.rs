@@ -30,9 +30,10 @@ const BESIDE: [Step; 5] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
     "dlock",
     "dlock_conformance",
+    "dlock_etcd",
     "dlock_macros",
     "dlock_postgres",
     "dlock_runtime",

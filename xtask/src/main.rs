@@ -135,7 +135,8 @@ Examples:
   cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
   cargo xtask bench blocking                   sections of threads beside those of tasks
   cargo xtask bench modes                      shared locks and permits beside exclusive locks
-  cargo xtask bench postgres                   locks in PostgreSQL beside the same statements by hand"
+  cargo xtask bench postgres                   locks in PostgreSQL beside the same statements by hand
+  cargo xtask bench etcd                       locks in etcd beside the same by hand, and beside its own"
     )]
     Bench {
         #[command(subcommand)]

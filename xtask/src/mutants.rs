@@ -47,7 +47,13 @@ pub(crate) struct Mutants {
 }
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 4] = ["dlock-runtime", "dlock-cli", "dlock-postgres", "dlock-etcd"];
+const PACKAGES: [&str; 5] = [
+    "dlock-runtime",
+    "dlock-cli",
+    "dlock-postgres",
+    "dlock-etcd",
+    "dlock-zookeeper",
+];
 
 /// The result for a mistake.
 struct Verdict {
@@ -321,9 +327,11 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 9] = [
+    const WITH_RULES: [&str; 14] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
+        "dlock-etcd/src/followed.rs",
+        "dlock-etcd/src/places.rs",
         "dlock-etcd/src/queue.rs",
         "dlock-etcd/src/renew.rs",
         "dlock-etcd/src/requests.rs",
@@ -331,6 +339,9 @@ mod tests {
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
+        "dlock-zookeeper/src/fence.rs",
+        "dlock-zookeeper/src/queue.rs",
+        "dlock-zookeeper/src/requests.rs",
     ];
 
     #[test]

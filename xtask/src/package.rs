@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_packages_are_published() {
+    fn these_packages_are_published() {
         let packages = published().expect("cargo describes the workspace");
         let mut names: Vec<_> = packages.iter().map(|it| it.name.as_str()).collect();
         names.sort_unstable();
@@ -219,6 +219,7 @@ mod tests {
             [
                 "dlock-cli",
                 "dlock-conformance",
+                "dlock-etcd",
                 "dlock-macros",
                 "dlock-postgres",
                 "dlock-rs",
@@ -232,6 +233,7 @@ mod tests {
         for folder in [
             "dlock-cli",
             "dlock-conformance",
+            "dlock-etcd",
             "dlock-macros",
             "dlock-postgres",
             "dlock-runtime",

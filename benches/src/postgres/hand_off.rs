@@ -18,7 +18,7 @@ use crate::Failure;
 use crate::clock::micros;
 
 /// The pace of ways that are woken: a hold, and a rest within it, in µs.
-const QUICK: [u64; 2] = [5_000, 2_000];
+pub(crate) const QUICK: [u64; 2] = [5_000, 2_000];
 
 /// The pace of a way that asks again after up to 63 ms.
 const SLOW: [u64; 2] = [155_000, 150_000];
@@ -27,11 +27,11 @@ const SLOW: [u64; 2] = [155_000, 150_000];
 const SLOW_TURNS: u32 = 2;
 
 /// A way, its two processes, and what was measured of it.
-struct Pair {
+pub(crate) struct Pair {
     processes: [Process; 2],
     turns: u32,
     pace: [u64; 2],
-    rounds: Rounds,
+    pub(crate) rounds: Rounds,
 }
 
 pub(super) async fn measure(
@@ -88,7 +88,7 @@ pub(super) async fn measure(
 }
 
 impl Pair {
-    async fn start(
+    pub(crate) async fn start(
         program: &Path,
         words: &[&str],
         turns: u32,
@@ -114,7 +114,7 @@ impl Pair {
     }
 
     /// The hand-offs of one round, in µs.
-    async fn round(&mut self) -> Result<Vec<f64>, Failure> {
+    pub(crate) async fn round(&mut self) -> Result<Vec<f64>, Failure> {
         let [hold, think] = self.pace;
         let order = format!("{} {hold} {think}\n", self.turns);
         for process in &mut self.processes {

@@ -9,7 +9,7 @@ use crate::Failure;
 use crate::table::{self, number};
 
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Report {
+pub(crate) struct Report {
     times: Vec<Time>,
     aims: Vec<Aim>,
     /// The faults that may never happen, however slow the machine is.
@@ -33,12 +33,12 @@ struct Aim {
 }
 
 impl Report {
-    pub(super) fn time(&mut self, what: impl Into<String>, rounds: &Rounds) {
+    pub(crate) fn time(&mut self, what: impl Into<String>, rounds: &Rounds) {
         let (what, us) = (what.into(), rounds.quartiles());
         self.times.push(Time { what, us });
     }
 
-    pub(super) fn ratio(
+    pub(crate) fn ratio(
         &mut self,
         what: impl Into<String>,
         measured: Quartiles,
@@ -53,7 +53,7 @@ impl Report {
     }
 
     /// A number that must be exactly this, or the program fails.
-    pub(super) fn exactly(&mut self, what: &str, measured: f64, expected: f64) {
+    pub(crate) fn exactly(&mut self, what: &str, measured: f64, expected: f64) {
         self.ratio(what, Quartiles::of(vec![measured]), Some(expected));
         if (measured - expected).abs() > f64::EPSILON {
             let (measured, expected) = (number(measured), number(expected));
@@ -62,7 +62,7 @@ impl Report {
         }
     }
 
-    pub(super) fn kept(&self) -> Result<(), Failure> {
+    pub(crate) fn kept(&self) -> Result<(), Failure> {
         if self.broken.is_empty() {
             return Ok(());
         }

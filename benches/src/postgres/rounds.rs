@@ -4,15 +4,15 @@ use serde::Serialize;
 
 /// The quarters of a list of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Quartiles {
-    pub(super) low: f64,
-    pub(super) median: f64,
-    pub(super) high: f64,
+pub(crate) struct Quartiles {
+    pub(crate) low: f64,
+    pub(crate) median: f64,
+    pub(crate) high: f64,
 }
 
 impl Quartiles {
     /// Those of `values`, of which there is one at least.
-    pub(super) fn of(mut values: Vec<f64>) -> Self {
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |part: usize| values[(values.len() - 1) * part / 4];
         Self {
@@ -25,19 +25,19 @@ impl Quartiles {
 
 /// The median time of each round of one way, in µs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rounds(Vec<f64>);
+pub(crate) struct Rounds(Vec<f64>);
 
 impl Rounds {
-    pub(super) fn add(&mut self, times: Vec<f64>) {
+    pub(crate) fn add(&mut self, times: Vec<f64>) {
         self.0.push(Quartiles::of(times).median);
     }
 
-    pub(super) fn quartiles(&self) -> Quartiles {
+    pub(crate) fn quartiles(&self) -> Quartiles {
         Quartiles::of(self.0.clone())
     }
 
     /// This way by another one, round by round.
-    pub(super) fn ratio(&self, other: &Self) -> Quartiles {
+    pub(crate) fn ratio(&self, other: &Self) -> Quartiles {
         let ratios = self.0.iter().zip(&other.0).map(|(own, other)| own / other);
         Quartiles::of(ratios.collect())
     }

@@ -45,7 +45,20 @@ enum Way {
 }
 
 pub(super) async fn run(way: &str, url: &str, number: u32) -> Result<(), Failure> {
-    let mut way = Way::connect(way, url, number).await?;
+    take_turns(Way::connect(way, url, number).await?).await
+}
+
+/// A way to pass a turn from one process to the other.
+pub(crate) trait TurnsByWay {
+    /// Waits for the turn.
+    async fn enter(&mut self) -> Result<(), Failure>;
+
+    /// Passes the turn on.
+    async fn leave(&mut self) -> Result<(), Failure>;
+}
+
+/// Takes turns as often as the input says.
+pub(crate) async fn take_turns(mut way: impl TurnsByWay) -> Result<(), Failure> {
     println!("READY");
     // There is nothing else to do meanwhile.
     for line in io::stdin().lock().lines() {
@@ -88,7 +101,9 @@ impl Way {
             _ => Err(format!("`{way}` is no way to take turns").into()),
         }
     }
+}
 
+impl TurnsByWay for Way {
     async fn enter(&mut self) -> Result<(), Failure> {
         match self {
             Self::Dlock(manager, held) => {

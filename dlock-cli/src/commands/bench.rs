@@ -16,6 +16,7 @@ use dlock::{
 
 use self::{measure::Measured, report::Report};
 use crate::{
+    connect::Product,
     exit::{Exit, Failure, note},
     global::Global,
     interrupt::interrupted,
@@ -81,8 +82,8 @@ async fn measure_all(
     [one, other]: &[LockManager; 2],
     prefix: &str,
 ) -> Result<Vec<Measured>, Failure> {
-    let is_quorum =
-        !global.is_postgres() && Deployment::of(&global.config())?.layout == Layout::Quorum;
+    let is_quorum = global.product() == Product::Redis
+        && Deployment::of(&global.config())?.layout == Layout::Quorum;
     let key = |name: &str| format!("{prefix}:{name}");
     Ok(vec![
         measure::pings(inspector, is_quorum, args.seconds).await?,

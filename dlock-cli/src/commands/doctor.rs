@@ -8,7 +8,6 @@ mod report;
 use std::{
     env,
     io::{IsTerminal, stdout},
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,16 +17,16 @@ use clap::{
 };
 use dlock::{
     ConnectError, MAX_TTL, MIN_TTL,
-    admin::{Deployment, Inspect, Inspector, Layout},
+    admin::{Deployment, Inspect},
 };
-use dlock_postgres::admin::PostgresInspector;
 
 use self::{
-    facts::{Facts, LockFacts, ServerFacts},
+    facts::{Facts, Layout, LockFacts, ServerFacts},
     finding::{Finding, Known},
     report::Page,
 };
 use crate::{
+    connect::Product,
     exit::{Exit, Failure},
     global::Global,
     output,
@@ -41,7 +40,7 @@ const WIDTH: usize = 110;
 ///
 /// The exit code is 0 if no finding is worse than a note. It is 1 if a finding is a risk,
 /// broken or unknown and was not accepted: checks that could not run count as failures.
-/// It is 69 if no server answers, or no majority of a quorum.
+/// It is 69 if no server answers, or no majority of a quorum or an ensemble.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
@@ -85,18 +84,21 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         servers: Vec::new(),
         locks: Err("no server could be read".to_owned()),
     };
-    if !global.is_postgres() {
+    if global.product() == Product::Etcd {
+        facts.layout = Layout::Ensemble;
+    }
+    if global.product() == Product::Redis {
         let deployment = Deployment::of(&global.config())?;
-        facts.layout = deployment.layout;
+        facts.layout = deployment.layout.into();
         facts.min_replicas = deployment.min_replicas;
         facts.sentinels = deployment.servers;
         facts.user = deployment.user.unwrap_or_else(user_of_environment);
     }
-    match connect(global).await? {
+    match global.examiner().await? {
         Ok(inspector) => {
             let reports = inspector.servers().await;
             facts.servers = reports.into_iter().map(ServerFacts::from).collect();
-            // The user of PostgreSQL is known to the server.
+            // The user of another store is in its URL, or known to the server.
             let told = facts.servers.iter().find_map(|it| it.told("user"));
             if let Some(user) = told.map(str::to_owned) {
                 facts.user = user;
@@ -114,17 +116,6 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         Err(error) => return Err(error.into()),
     }
     Ok(facts)
-}
-
-/// Connects to the store, also if it lacks what locks need.
-async fn connect(global: &Global) -> Result<Result<Arc<dyn Inspect>, ConnectError>, Failure> {
-    if !global.is_postgres() {
-        let inspector = Inspector::connect(global.config()).await;
-        return Ok(inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>));
-    }
-    let options = global.options()?;
-    let inspector = PostgresInspector::connect_unchecked(&global.url, &options).await;
-    Ok(inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>))
 }
 
 /// The user for a URL without a login.
@@ -152,6 +143,7 @@ fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {
     let all = facts.servers.len();
     let too_many = match facts.layout {
         Layout::Quorum => all - silent <= all / 2,
+        Layout::Ensemble => !facts.servers.iter().any(ServerFacts::has_majority),
         _ => silent == all,
     };
     if too_many {
@@ -257,6 +249,7 @@ mod tests {
             (Layout::Quorum, &[true, true, false], Exit::Unavailable),
             (Layout::Quorum, &[true, false], Exit::Unavailable),
             (Layout::Sentinel, &[true, false], Exit::Success),
+            (Layout::Ensemble, &[true, true, true], Exit::Unavailable),
             (Layout::Cluster, &[true, true], Exit::Unavailable),
         ] {
             assert_eq!(

@@ -8,6 +8,7 @@ use dlock_postgres::{
 use serde_json::json;
 
 use crate::{
+    connect::Product,
     exit::{Exit, Failure, note},
     global::Global,
     output,
@@ -62,7 +63,7 @@ pub(crate) async fn run(global: &Global, args: PostgresArgs) -> Result<Exit, Fai
         }
         return Ok(Exit::Success);
     }
-    if !global.is_postgres() {
+    if global.product() != Product::Postgres {
         let text = "the URL is not that of a PostgreSQL database. Set `--url postgres://user@host/database`, or add \
                     `--print`";
         return Err(Failure::new(Exit::Usage, text));
@@ -112,7 +113,9 @@ fn migration(global: &Global, args: &MigrateArgs) -> Result<Migration, Failure> 
             let schema = Schema::new(name.as_str());
             Migration::new(schema.map_err(|error| invalid("--schema", name, &error))?)
         }
-        None if global.is_postgres() => Migration::for_url(&global.url, &global.options()?)?,
+        None if global.product() == Product::Postgres => {
+            Migration::for_url(&global.url, &global.options()?)?
+        }
         None => {
             let schema = Schema::new(global.namespace.as_str());
             let of = |error| invalid("--namespace", &global.namespace, &error);

@@ -52,7 +52,7 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut signals = Signals::listen()?;
-    let builder = global.builder().application(args.application());
+    let builder = global.builder()?.application(args.application());
     let manager = tokio::select! {
         connected = builder.connect(&global.url) => connected?,
         signal = signals.next() => return Ok(signals::exit_of(signal)),

@@ -68,6 +68,25 @@ async fn locks_of_this_process_alone_guard_no_command() {
     );
 }
 
+#[cfg(not(feature = "etcd"))]
+#[tokio::test]
+async fn a_store_that_was_not_built_in_is_named_with_the_command_that_installs_it() {
+    let server = RedisServer::start().await;
+    for words in [
+        &["ls"][..],
+        &["doctor"],
+        &["run", "job", "true"],
+        &["bench"],
+    ] {
+        let mut command = dlock(&server, words);
+        let refused = call(command.env("DLOCK_URL", "ETCD://localhost"))
+            .await
+            .with(2);
+        let advice = "cargo install --path dlock-cli --locked --features etcd";
+        assert!(refused.stderr.contains(advice), "{}", refused.stderr);
+    }
+}
+
 #[tokio::test]
 async fn an_output_that_is_full_or_closed() {
     let server = RedisServer::start().await;

@@ -5,6 +5,8 @@ mod bench;
 mod budget;
 mod doctor;
 mod documented;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod layouts;
 mod postgres;
 mod reads;

@@ -8,9 +8,9 @@ use std::{
 
 use dlock::{FencingToken, LockManager};
 use dlock_testkit::{EtcdEnsemble, Proxy, within};
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{sync::watch, task::JoinSet};
 
-use crate::world::{TTL, connect};
+use crate::world::{DEADLINE, TTL, connect};
 
 const TASKS: usize = 8;
 const SECTIONS: usize = 6;
@@ -19,8 +19,13 @@ const KEYS: [&str; 2] = ["order:1", "order:2"];
 /// The last token of each key, and whether a section runs.
 type Seen = Arc<Mutex<HashMap<&'static str, (Option<FencingToken>, bool)>>>;
 
-/// Runs sections until enough have succeeded.
-async fn work(manager: LockManager, seen: Seen, number: usize) {
+/// Runs sections until enough have succeeded. `begun` counts those of all tasks.
+async fn work(
+    (manager, other): (LockManager, LockManager),
+    seen: Seen,
+    begun: Arc<watch::Sender<usize>>,
+    number: usize,
+) {
     let mut done = 0;
     while done < SECTIONS {
         let key = KEYS[(number + done) % KEYS.len()];
@@ -37,7 +42,11 @@ async fn work(manager: LockManager, seen: Seen, number: usize) {
                 );
                 (*last, *is_running) = (Some(token), true);
             }
-            sleep(Duration::from_millis(2)).await;
+            begun.send_modify(|count| *count += 1);
+            // The section lasts for a question of the other process, if that is answered.
+            if let Ok(found) = other.lock(key).try_acquire().await {
+                assert!(found.is_none() || lease.ensure_held().is_err(), "`{key}`");
+            }
             seen.lock().unwrap().get_mut(key).unwrap().1 = false;
         };
         match lock.run(body).await {
@@ -60,17 +69,19 @@ async fn sections_never_overlap_while_connections_break_and_a_leader_is_killed()
         .map(|it| format!("127.0.0.1:{}", it.port()))
         .collect();
     let url = format!("etcd://{}", hosts.join(","));
-    let seen = Seen::default();
+    let (seen, begun) = (Seen::default(), Arc::new(watch::Sender::new(0)));
     let mut tasks = JoinSet::new();
     let managers = [connect(&url).await, connect(&url).await];
     for number in 0..TASKS {
-        let manager = managers[number % managers.len()].clone();
-        tasks.spawn(work(manager, seen.clone(), number));
+        let both = [0, 1].map(|index: usize| managers[(number + index) % 2].clone());
+        tasks.spawn(work(both.into(), seen.clone(), begun.clone(), number));
     }
     let leader = ensemble.leader().await;
-    // The pace of the faults. They end before the work does, or after it.
+    let mut progress = begun.subscribe();
     for round in 0..6 {
-        sleep(Duration::from_millis(300)).await;
+        // Faults come while sections run.
+        let begun = progress.wait_for(|count| *count >= (round + 1) * TASKS / 2);
+        assert!(within(DEADLINE, begun).await.is_some(), "sections go on");
         proxies.iter().for_each(Proxy::cut);
         if round == 2 {
             ensemble.members()[leader].kill();

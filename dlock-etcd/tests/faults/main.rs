@@ -7,7 +7,9 @@
 mod connections;
 mod contention;
 mod ensemble;
+mod full;
 mod login;
+mod partition;
 mod processes;
 mod restore;
 mod world;

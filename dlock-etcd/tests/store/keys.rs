@@ -92,8 +92,17 @@ async fn a_manager_has_one_connection_whatever_it_holds() {
         guards.push(lock.acquire().await.unwrap());
     }
     assert_eq!(proxy.open_connections(), 1);
-    // Only renewals keep them for so long, more than one transaction has room for.
-    tokio::time::sleep(Duration::from_secs(10)).await;
+    // More renewals than one transaction has room for. A lease that was renewed has more time left than before.
+    let mut seen: Vec<_> = guards.iter().map(|it| (it.remaining(), false)).collect();
+    eventually(LONG, "every lease was renewed", async || {
+        for (guard, (last, is_renewed)) in guards.iter().zip(&mut seen) {
+            let left = guard.remaining();
+            *is_renewed |= left > *last;
+            *last = left;
+        }
+        seen.iter().all(|(_, is_renewed)| *is_renewed)
+    })
+    .await;
     assert_eq!(server.keys("many/order:").await.len(), 150);
     for guard in guards {
         guard.release().await.unwrap();

@@ -7,4 +7,5 @@
 mod compare;
 mod contract;
 mod keys;
+mod quiet;
 mod waiting;

@@ -1,24 +1,16 @@
 //! An operator's view of the locks in a schema.
 
-use std::{
-    fmt,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt;
 
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, ServerReport, Unlocked},
+    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, Pace, ServerReport, Unlocked},
     store::{OwnerId, StoreError, StoreErrorKind, StoreOptions},
 };
-use tokio::time::{Instant, sleep_until};
 
 use super::{
     link::{Link, field},
-    page::{self, Page},
+    page,
     pattern::Pattern,
     report, unlock,
 };
@@ -26,12 +18,6 @@ use crate::config::Config;
 
 /// The name of an inspector's connection. It is not that of a process with locks.
 const NAME: &str = "dlock operator";
-
-/// Per unit of the server's time, this many units of pause follow: 5 % are used.
-const PAUSES: u32 = 19;
-
-/// The longest pause. A page that takes longer than a twentieth of it was read by a server without time to spare.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The names that managers give to their connections, unless the URL has another `application_name`.
 const PROCESSES: &str = "SELECT count(DISTINCT a.application_name) FROM pg_stat_activity a
@@ -66,7 +52,7 @@ const ESTIMATE: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigin
 /// ```
 pub struct PostgresInspector {
     link: Link,
-    budget: Budget,
+    pace: Pace,
 }
 
 impl PostgresInspector {
@@ -116,14 +102,13 @@ impl PostgresInspector {
         }
         Ok(Self {
             link,
-            budget: Budget::default(),
+            pace: Pace::default(),
         })
     }
 
     async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
         let pattern = Pattern::of(pattern);
-        let _shown = Walking(&self.budget);
-        self.budget.show(Some(0.0));
+        let walk = self.pace.walk();
         let schema = self.link.config().schema.name();
         let rows = self
             .link
@@ -133,12 +118,12 @@ impl PostgresInspector {
         let (mut locks, mut after, mut done) = (Vec::new(), String::new(), 0);
         loop {
             let page = self
-                .budget
-                .spend(page::walk(&self.link, &after, &pattern))
+                .pace
+                .step(page::walk(&self.link, &after, &pattern))
                 .await?;
             locks.extend(page.locks);
             done += page.keys;
-            self.budget.show(Some(part(done, expected)));
+            walk.show(done, u64::try_from(expected).unwrap_or(0));
             match page.last {
                 Some(last) => after = last,
                 None => return Ok(locks),
@@ -153,7 +138,7 @@ impl PostgresInspector {
         let mut locks = Vec::new();
         for some in keys.chunks(usize::try_from(page::ROWS).unwrap_or(usize::MAX)) {
             let read = page::of_keys(&self.link, some);
-            locks.extend(self.budget.spend(read).await?.locks);
+            locks.extend(self.pace.step(read).await?.locks);
         }
         Ok(locks)
     }
@@ -188,7 +173,7 @@ impl Inspect for PostgresInspector {
         key: &'a LockKey,
     ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
         Box::pin(async move {
-            let mut page = page::of_keys(&self.link, &[key.as_str()]).await?;
+            let (mut page, _) = page::of_keys(&self.link, &[key.as_str()]).await?;
             Ok(page.locks.pop())
         })
     }
@@ -221,11 +206,11 @@ impl Inspect for PostgresInspector {
     }
 
     fn progress(&self) -> Option<f64> {
-        *self.budget.progress()
+        self.pace.progress()
     }
 
     fn lift_limit(&self) {
-        self.budget.is_lifted.store(true, Ordering::Relaxed);
+        self.pace.lift_limit();
     }
 }
 
@@ -234,104 +219,5 @@ impl fmt::Debug for PostgresInspector {
         f.debug_tuple("PostgresInspector")
             .field(self.link.config())
             .finish()
-    }
-}
-
-/// The limit on the server's time, for all listings together.
-#[derive(Default)]
-struct Budget {
-    is_lifted: AtomicBool,
-    /// The end of the pause after the last page.
-    free: tokio::sync::Mutex<Option<Instant>>,
-    progress: Mutex<Option<f64>>,
-}
-
-impl Budget {
-    /// Reads a page when it is time to.
-    async fn spend(
-        &self,
-        read: impl Future<Output = Result<Page, StoreError>>,
-    ) -> Result<Page, StoreError> {
-        if self.is_lifted.load(Ordering::Relaxed) {
-            return read.await;
-        }
-        let mut free = self.free.lock().await;
-        if let Some(free) = *free {
-            sleep_until(free).await;
-        }
-        let page = read.await?;
-        *free = Some(Instant::now() + (page.took * PAUSES).min(LONGEST_PAUSE));
-        Ok(page)
-    }
-
-    fn show(&self, progress: Option<f64>) {
-        *self.progress() = progress;
-    }
-
-    fn progress(&self) -> std::sync::MutexGuard<'_, Option<f64>> {
-        // It is one value: every change is complete.
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A listing that is under way. Dropped, also unfinished, it has no progress any more.
-struct Walking<'a>(&'a Budget);
-
-impl Drop for Walking<'_> {
-    fn drop(&mut self) {
-        self.0.show(None);
-    }
-}
-
-/// The completed part. The expected number may be too small, or 0 if the tables were never counted.
-#[allow(clippy::cast_precision_loss, reason = "it is shown in percent")]
-fn part(done: u64, expected: i64) -> f64 {
-    match u64::try_from(expected) {
-        Ok(expected) if expected > done => done as f64 / expected as f64,
-        _ if expected > 0 => 0.99,
-        _ => 0.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_walk_is_never_complete_before_its_end() {
-        for (done, expected, shown) in [
-            (0, 0, 0.0),
-            (500, 0, 0.0),
-            (500, 1000, 0.5),
-            (500, 400, 0.99),
-            (0, -1, 0.0),
-        ] {
-            let part = part(done, expected);
-            assert!((part - shown).abs() < 1e-9, "{done} of {expected}: {part}");
-        }
-    }
-
-    fn page(took: Duration) -> Page {
-        Page {
-            locks: Vec::new(),
-            last: None,
-            keys: 0,
-            took,
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_twentieth_of_the_time_is_used_unless_the_limit_is_lifted() {
-        let budget = Budget::default();
-        let began = Instant::now();
-        for after in [0, 190, 380, 2380] {
-            let took = Duration::from_millis(if after == 380 { 1000 } else { 10 });
-            budget.spend(async { Ok(page(took)) }).await.unwrap();
-            assert_eq!(began.elapsed(), Duration::from_millis(after));
-        }
-        budget.is_lifted.store(true, Ordering::Relaxed);
-        let read = budget.spend(async { Ok(page(Duration::ZERO)) });
-        read.await.unwrap();
-        assert_eq!(began.elapsed(), Duration::from_millis(2380));
     }
 }

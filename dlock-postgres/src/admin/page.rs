@@ -42,12 +42,14 @@ pub(super) struct Page {
     pub(super) last: Option<String>,
     /// The number of keys, also of those that do not match.
     pub(super) keys: u64,
-    /// The time that the server spent.
-    pub(super) took: Duration,
 }
 
-/// Reads the page of keys behind `after`.
-pub(super) async fn walk(link: &Link, after: &str, pattern: &Pattern) -> Result<Page, StoreError> {
+/// Reads the page of keys behind `after`. Returns it with the time that the server spent.
+pub(super) async fn walk(
+    link: &Link,
+    after: &str,
+    pattern: &Pattern,
+) -> Result<(Page, Duration), StoreError> {
     let statement = LOCKS.replace("{page}", WALK);
     let rows = link
         .ask(
@@ -64,7 +66,7 @@ pub(super) async fn walk(link: &Link, after: &str, pattern: &Pattern) -> Result<
 }
 
 /// Reads the locks of these keys.
-pub(super) async fn of_keys(link: &Link, keys: &[&str]) -> Result<Page, StoreError> {
+pub(super) async fn of_keys(link: &Link, keys: &[&str]) -> Result<(Page, Duration), StoreError> {
     let statement = LOCKS.replace("{page}", GIVEN);
     let rows = link
         .ask(
@@ -123,7 +125,7 @@ impl<'a> Line<'a> {
     }
 }
 
-fn read(rows: &[Row]) -> Result<Page, StoreError> {
+fn read(rows: &[Row]) -> Result<(Page, Duration), StoreError> {
     let lines = rows.iter().map(Line::of);
     let lines: Vec<_> = lines.collect::<Result<_, _>>()?;
     let end = lines.last().filter(|it| it.kind == 4);
@@ -153,15 +155,15 @@ fn read(rows: &[Row]) -> Result<Page, StoreError> {
         }
     }
     let keys = end.number();
-    Ok(Page {
+    let page = Page {
         locks,
         last: end
             .key
             .filter(|_| keys >= natural(Some(ROWS)))
             .map(str::to_owned),
         keys,
-        took: Duration::from_micros(natural(end.total)),
-    })
+    };
+    Ok((page, Duration::from_micros(natural(end.total))))
 }
 
 /// Adds a holder or a waiter to its lock.

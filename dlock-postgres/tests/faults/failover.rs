@@ -110,6 +110,42 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
     next.release().await.unwrap();
 }
 
+/// PostgreSQL reports a request that was cancelled there as carried out.
+#[tokio::test]
+async fn a_lease_that_an_operator_keeps_from_the_standby_begins_no_body() {
+    let options = PostgresOptions::new().set("synchronous_standby_names", "*");
+    let world = World::new(options).await;
+    let standby = standby(&world).await;
+    // A request is not given up for another reason.
+    let patient = builder().response_timeout(4 * DEADLINE).wait(4 * DEADLINE);
+    let manager = patient.connect(world.url()).await.unwrap();
+    standby.pause();
+    let acquiring = tokio::spawn(manager.lock("order:42").acquire());
+    let client = world.client().await;
+    let waiting = async |known: i32| {
+        let waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND pid <> $1";
+        let row = client.query_opt(waiting, &[&known]).await.unwrap();
+        row.map(|row| row.get::<_, i32>(0))
+    };
+    let mut first = None;
+    eventually(DEADLINE, "it waits for the standby", async || {
+        first = waiting(0).await;
+        first.is_some()
+    })
+    .await;
+    let first = first.unwrap();
+    let cancel = "SELECT pg_cancel_backend($1)";
+    client.query_one(cancel, &[&first]).await.unwrap();
+    eventually(DEADLINE, "it is repeated", async || {
+        acquiring.is_finished() || waiting(first).await.is_some()
+    })
+    .await;
+    assert!(!acquiring.is_finished(), "the standby has no lease");
+    standby.resume();
+    acquiring.await.unwrap().unwrap().release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn a_silent_host_does_not_hide_the_one_behind_it() {
     let world = World::new(PostgresOptions::new()).await;

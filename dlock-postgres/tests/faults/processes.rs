@@ -4,7 +4,7 @@ use std::{env, io::Read as _, net::TcpStream, process::Command, time::Duration};
 
 use dlock_postgres::Fence;
 use dlock_runtime::FencingToken;
-use dlock_testkit::{PostgresOptions, Worker, eventually};
+use dlock_testkit::{PostgresServer, Worker, eventually};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
 use crate::world::{DEADLINE, World, client, connect};
@@ -52,7 +52,7 @@ struct Child {
 }
 
 impl Child {
-    async fn start(world: &World, role: &str) -> Self {
+    async fn start(world: &World<&'static PostgresServer>, role: &str) -> Self {
         let gate = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "processes::process", "--nocapture"]);
@@ -76,7 +76,7 @@ impl Child {
 
 #[tokio::test]
 async fn the_lock_of_a_killed_process_is_free_after_its_ttl() {
-    let world = World::new(PostgresOptions::new()).await;
+    let world = World::shared().await;
     let child = Child::start(&world, "holds").await;
     let token = child.token().await;
     child.worker.kill();
@@ -90,7 +90,7 @@ async fn the_lock_of_a_killed_process_is_free_after_its_ttl() {
 
 #[tokio::test]
 async fn a_waiter_that_was_killed_is_passed_over() {
-    let world = World::new(PostgresOptions::new()).await;
+    let world = World::shared().await;
     let (one, other) = (world.manager().await, world.manager().await);
     let guard = one.lock("account:7").acquire().await.unwrap();
     let child = Child::start(&world, "holds").await;
@@ -112,7 +112,7 @@ async fn a_waiter_that_was_killed_is_passed_over() {
 
 #[tokio::test]
 async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_fence() {
-    let world = World::new(PostgresOptions::new()).await;
+    let world = World::shared().await;
     let child = Child::start(&world, "holds").await;
     let token = child.token().await;
     child.worker.pause();
@@ -130,7 +130,7 @@ async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_fence() {
 
 #[tokio::test]
 async fn a_process_that_is_paused_after_fence_keeps_the_key_until_its_commit() {
-    let world = World::new(PostgresOptions::new()).await;
+    let world = World::shared().await;
     let child = Child::start(&world, "fences").await;
     child.worker.line("fenced", DEADLINE).await;
     child.worker.pause();

@@ -44,10 +44,13 @@ impl<S: Borrow<PostgresServer>> World<S> {
     async fn made(server: S, database: String) -> Self {
         let world = Self { server, database };
         let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
-        world.execute(&migration).await;
         let table = "CREATE TABLE account (id int PRIMARY KEY, cents bigint); \
                      INSERT INTO account SELECT id, 100 FROM generate_series(1, 8) id";
-        world.execute(table).await;
+        for statements in [&migration, table] {
+            // The standby of a test comes later.
+            let alone = format!("SET synchronous_commit = local; {statements}");
+            world.execute(&alone).await;
+        }
         world
     }
 

@@ -1,4 +1,4 @@
-//! Requests about a lease that an open transaction has adopted, and about one that it is about to.
+//! Requests about a lease that an open transaction has adopted or fenced, and about one that it is about to adopt.
 
 use crate::{
     database::Database,
@@ -103,4 +103,36 @@ async fn requests_of_an_owner_do_not_wait_for_the_transaction_that_has_adopted_i
     assert!(is_true(&other, &acquire("a.1")).await, "a late request");
     let later = database.number("SELECT fence FROM dlock.holder").await;
     assert!(later > fence, "it is another lease");
+}
+
+#[tokio::test]
+async fn a_release_does_not_wait_for_the_transaction_that_has_fenced_the_lease() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    // A wait would fail by another error.
+    other
+        .batch_execute("SET lock_timeout = '10s'")
+        .await
+        .unwrap();
+    assert!(is_true(&other, &acquire("a.1")).await);
+    let fence = database.number("SELECT fence FROM dlock.holder").await;
+    let tx = one.transaction().await.unwrap();
+    let check = format!("SELECT dlock.fence('{{order:42}}', '{{a.1}}', '{{{fence}}}') IS NULL");
+    assert!(tx.query_one(&check, &[]).await.unwrap().get::<_, bool>(0));
+    for request in [
+        "release('order:42', 'a.1')".to_owned(),
+        format!("unlock('order:42', 'a.1', {fence})"),
+    ] {
+        let statement = format!("SELECT dlock.{request}");
+        let refused = other.query(&statement, &[]).await.unwrap_err();
+        let error = refused.as_db_error().unwrap();
+        assert_eq!(error.code().code(), "55P03", "{request}");
+        assert_ne!(
+            error.routine(),
+            Some("ProcessInterrupts"),
+            "it has waited: {request}"
+        );
+    }
+    tx.commit().await.unwrap();
+    assert!(is_true(&other, "SELECT dlock.release('order:42', 'a.1')").await);
 }

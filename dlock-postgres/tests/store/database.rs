@@ -39,6 +39,11 @@ impl Database {
         self.server.url_of("postgres", &self.name)
     }
 
+    /// The URL of another place at which the server is to be had.
+    pub(crate) fn url_at(&self, port: u16) -> String {
+        format!("postgres://postgres@127.0.0.1:{port}/{}", self.name)
+    }
+
     /// A connection of the application.
     pub(crate) async fn client(&self) -> Client {
         self.server.client(&self.name).await

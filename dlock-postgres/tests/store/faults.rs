@@ -6,7 +6,7 @@ use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
 use dlock_testkit::{Authority, PgBouncer, PostgresOptions, PostgresServer, eventually};
 
-use crate::database::DEADLINE;
+use crate::database::{DEADLINE, Database};
 
 fn builder() -> LockManagerBuilder {
     let builder = LockManager::builder().scheme("postgres", Postgres);
@@ -124,9 +124,10 @@ async fn a_lease_outlives_a_server_that_is_killed_and_comes_back() {
 
 #[tokio::test]
 async fn behind_a_pooler_waiters_poll_and_its_restart_loses_nothing() {
-    let server = server(PostgresOptions::new()).await;
-    let pooler = PgBouncer::start(&server).await;
-    let url = pooler.url_of("postgres", "postgres");
+    let database = Database::new().await;
+    let server = database.server;
+    let pooler = PgBouncer::start(server).await;
+    let url = pooler.url_of("postgres", &database.name);
     let (one, other) = (
         builder().connect(&url).await.unwrap(),
         builder().connect(&url).await.unwrap(),

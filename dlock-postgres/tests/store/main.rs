@@ -17,3 +17,4 @@ mod others;
 mod rows;
 mod runtimes;
 mod schema;
+mod unpolled;

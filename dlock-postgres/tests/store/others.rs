@@ -52,6 +52,26 @@ async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
 }
 
 #[tokio::test]
+async fn a_release_passes_over_a_waiter_that_has_died() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(acquire(&client, "one.1", 0).await);
+    assert!(!acquire(&client, "dead.1", 0).await);
+    assert!(!acquire(&client, "waiter.1", 0).await);
+    // The machine may stand still for longer than a waiter lives.
+    for (owner, alive) in [("dead.1", "0"), ("waiter.1", "1 hour")] {
+        let set = format!(
+            "UPDATE dlock.waiter SET alive = clock_timestamp() + interval '{alive}' WHERE owner = '{owner}'"
+        );
+        assert_eq!(client.execute(&set, &[]).await.unwrap(), 1);
+    }
+    assert!(release(&client, "one.1").await);
+    assert_eq!(holders(&client).await, "waiter.1");
+    let waiters = "SELECT count(*) FROM dlock.waiter";
+    assert_eq!(database.number(waiters).await, 0);
+}
+
+#[tokio::test]
 async fn a_release_waits_for_a_renewal_that_is_under_way() {
     let database = Database::new().await;
     let (client, mut renewing) = (database.client().await, database.client().await);

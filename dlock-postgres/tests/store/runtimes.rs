@@ -9,9 +9,9 @@ use tokio::runtime::{Builder, Runtime};
 use crate::database::{DEADLINE, Database};
 
 /// A connection that is not served is noticed only after this time.
-const LONG: Duration = Duration::from_secs(600);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-fn one_thread() -> Runtime {
+pub(crate) fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 

@@ -19,7 +19,8 @@ pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// acquires a lock, and only [`unlock`](Self::unlock) changes anything.
 ///
 /// **Cost.** A listing must not delay the clients of the store: read in small steps, and pause between them. The
-/// inspectors of dlock use at most 5 % of a server's time. [`lift_limit`](Self::lift_limit) removes the pauses.
+/// inspectors of dlock use at most 5 % of a server's time, which [`Pace`](super::Pace) sees to.
+/// [`lift_limit`](Self::lift_limit) removes the pauses.
 ///
 /// **Unknown values.** A value that a store cannot tell is `None` or absent: labels, processes and their number, fields of
 /// [`ServerReport`]. [`hand_offs`](Self::hand_offs) may be [`Unsupported`](StoreErrorKind::Unsupported).

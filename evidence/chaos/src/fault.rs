@@ -22,6 +22,10 @@ pub(crate) enum Topology {
     Postgres,
     /// The same behind a pooler.
     PostgresPooled,
+    /// A PostgreSQL server with a synchronous standby, which takes its place.
+    PostgresStandby,
+    /// The same behind a pooler, which goes over to the new primary server.
+    PostgresStandbyPooled,
 }
 
 impl fmt::Display for Topology {
@@ -34,13 +38,25 @@ impl fmt::Display for Topology {
             Self::Quorum => "quorum of five",
             Self::Postgres => "PostgreSQL",
             Self::PostgresPooled => "PostgreSQL behind PgBouncer",
+            Self::PostgresStandby => "PostgreSQL with a synchronous standby",
+            Self::PostgresStandbyPooled => "PostgreSQL with a synchronous standby behind PgBouncer",
         })
     }
 }
 
 impl Topology {
     pub(crate) fn is_postgres(self) -> bool {
-        matches!(self, Self::Postgres | Self::PostgresPooled)
+        matches!(self, Self::Postgres | Self::PostgresPooled) || self.has_standby()
+    }
+
+    /// Whether it is PostgreSQL with a standby.
+    pub(crate) fn has_standby(self) -> bool {
+        matches!(self, Self::PostgresStandby | Self::PostgresStandbyPooled)
+    }
+
+    /// Whether it is PostgreSQL behind a pooler.
+    pub(crate) fn is_pooled(self) -> bool {
+        matches!(self, Self::PostgresPooled | Self::PostgresStandbyPooled)
     }
 }
 
@@ -81,6 +97,10 @@ pub(crate) enum Kind {
     BackendsTerminated,
     StatementsCancelled,
     TablesLocked,
+    StandbyKilled,
+    StandbyStopped,
+    PrimaryKilled,
+    PrimaryReplaced,
 }
 
 impl fmt::Display for Kind {
@@ -120,6 +140,10 @@ impl fmt::Display for Kind {
             Self::BackendsTerminated => "backends terminated",
             Self::StatementsCancelled => "statements cancelled",
             Self::TablesLocked => "the table of leases locked",
+            Self::StandbyKilled => "the standby killed",
+            Self::StandbyStopped => "the standby stopped",
+            Self::PrimaryKilled => "the primary killed, its standby promoted",
+            Self::PrimaryReplaced => "the same, but it still serves for a while",
         })
     }
 }
@@ -188,7 +212,10 @@ impl Kind {
                 kinds.extend(replicated);
                 kinds.push(K::SlotMoved);
             }
-            Topology::Postgres | Topology::PostgresPooled => {
+            Topology::Postgres
+            | Topology::PostgresPooled
+            | Topology::PostgresStandby
+            | Topology::PostgresStandbyPooled => {
                 kinds.extend(NETWORK);
                 kinds.extend([
                     K::ServerStopped,
@@ -197,8 +224,16 @@ impl Kind {
                     K::StatementsCancelled,
                     K::TablesLocked,
                 ]);
-                if topology == Topology::PostgresPooled {
+                if topology.is_pooled() {
                     kinds.push(K::PoolerKilled);
+                }
+                if topology.has_standby() {
+                    kinds.extend([
+                        K::StandbyKilled,
+                        K::StandbyStopped,
+                        K::PrimaryKilled,
+                        K::PrimaryReplaced,
+                    ]);
                 }
             }
         }

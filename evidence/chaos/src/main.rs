@@ -117,6 +117,8 @@ impl Arguments {
             Topology::Quorum,
             Topology::Postgres,
             Topology::PostgresPooled,
+            Topology::PostgresStandby,
+            Topology::PostgresStandbyPooled,
         ];
         let chosen = if self.topology.is_empty() {
             &all[..]
@@ -131,6 +133,12 @@ impl Arguments {
             if topology.is_postgres() && self.cheat.is_some_and(Cheat::is_in_redis) {
                 eprintln!(
                     "error: {topology}: this cheat is about Redis; choose another one or another topology"
+                );
+                return ExitCode::FAILURE;
+            }
+            if self.cheat == Some(Cheat::AsynchronousStandby) && !topology.has_standby() {
+                eprintln!(
+                    "error: {topology}: this cheat is about a standby of PostgreSQL; choose such a topology"
                 );
                 return ExitCode::FAILURE;
             }

@@ -106,6 +106,10 @@ impl<'a> Nemesis<'a> {
             | K::BackendsTerminated
             | K::StatementsCancelled
             | K::TablesLocked
+            | K::StandbyKilled
+            | K::StandbyStopped
+            | K::PrimaryKilled
+            | K::PrimaryReplaced
             | K::ServersOut
             | K::ServerEmptied
             | K::ReplicaKilled

@@ -45,7 +45,7 @@ pub(crate) struct Round {
 impl Round {
     pub(crate) async fn run(&self) -> Report {
         let directory = &self.directory;
-        let world = World::start(self.topology).await;
+        let world = World::start(self.topology, self.cheat).await;
         let mut random = Random::new(self.seed);
         let seed = random.next();
         let store = match self.topology {

@@ -58,6 +58,8 @@ pub(crate) enum Cheat {
     /// The locks are real, but what they protect does not look at tokens; in a database, transactions do not check
     /// their leases.
     NoFence,
+    /// The locks are real, but the standby receives commits after they are confirmed: a failover loses leases.
+    AsynchronousStandby,
     /// The locks are real, but some processes panic after a while, where no task waits for it.
     Panic,
 }
@@ -65,7 +67,10 @@ pub(crate) enum Cheat {
 impl Cheat {
     /// Whether it takes those locks that are promised to hold.
     pub(crate) fn takes_locks(self) -> bool {
-        matches!(self, Self::NoFence | Self::Panic | Self::OnePermitMore)
+        matches!(
+            self,
+            Self::NoFence | Self::Panic | Self::OnePermitMore | Self::AsynchronousStandby
+        )
     }
 
     /// Whether it takes locks by hand.
@@ -138,7 +143,9 @@ async fn play(settings: Settings) {
     let process = settings.process;
     for task in 0..settings.tasks {
         let who = [process, task];
-        let books = database.map(|url| Arc::new(Books::new(url, is_fenced, manager.clone())));
+        let books = database
+            .as_deref()
+            .map(|url| Arc::new(Books::new(url, is_fenced, manager.clone())));
         let caller = Caller::new((notes.clone(), log.clone(), books), who, settings.store);
         let place = u64::from(process) << 32 | u64::from(task);
         let mut random = Random::new(settings.seed ^ place);
@@ -173,7 +180,13 @@ async fn play(settings: Settings) {
                     Some(Cheat::Panic) if process > 1 && task == 0 && calls == 3 => {
                         cheats::panic_unseen().await;
                     }
-                    None | Some(Cheat::ReadersWithoutLock | Cheat::NoFence | Cheat::Panic) => {
+                    None
+                    | Some(
+                        Cheat::ReadersWithoutLock
+                        | Cheat::NoFence
+                        | Cheat::AsynchronousStandby
+                        | Cheat::Panic,
+                    ) => {
                         if let Err(error) = shapes::any(&caller, &mut random).await {
                             notes_failure(&caller, &error);
                         }
@@ -197,9 +210,15 @@ async fn play(settings: Settings) {
 }
 
 /// The URL for the crowd's own transactions, if the locks are in a database.
-fn database(url: &str) -> Option<&str> {
-    let is_postgres = url.starts_with("postgres://");
-    is_postgres.then(|| url.split('?').next().unwrap_or(url))
+fn database(url: &str) -> Option<String> {
+    if !url.starts_with("postgres://") {
+        return None;
+    }
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    // That is an option of dlock's alone.
+    let options = options.split('&').filter(|it| !it.starts_with("listen="));
+    let options = options.collect::<Vec<_>>().join("&");
+    Some(format!("{place}?{options}"))
 }
 
 fn notes_failure(caller: &Caller, error: &dlock::LockError) {

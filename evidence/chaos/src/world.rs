@@ -7,8 +7,12 @@ use redis::{RedisError, Value};
 use tokio::time::{Instant, timeout};
 
 use crate::{
-    books::Books, crowd::PROCESSES, fault::Topology, postgres::Database, random::Random,
-    worker::KEYS,
+    books::Books,
+    crowd::PROCESSES,
+    fault::Topology,
+    postgres::Database,
+    random::Random,
+    worker::{Cheat, KEYS},
 };
 
 const QUORUM: usize = 5;
@@ -43,7 +47,7 @@ pub(crate) struct Charge {
 }
 
 impl World {
-    pub(crate) async fn start(topology: Topology) -> Self {
+    pub(crate) async fn start(topology: Topology, cheat: Option<Cheat>) -> Self {
         let servers = match topology {
             Topology::Single => Servers::Independent(vec![RedisServer::start().await]),
             Topology::Quorum => {
@@ -52,8 +56,12 @@ impl World {
             }
             Topology::Sentinel | Topology::Replicas => Servers::Sentinels(Sentinels::start().await),
             Topology::Cluster => Servers::Cluster(Cluster::start(3, 1).await),
-            Topology::Postgres => Servers::Postgres(Box::new(Database::start(false).await)),
-            Topology::PostgresPooled => Servers::Postgres(Box::new(Database::start(true).await)),
+            Topology::Postgres
+            | Topology::PostgresPooled
+            | Topology::PostgresStandby
+            | Topology::PostgresStandbyPooled => {
+                Servers::Postgres(Box::new(Database::start(topology, cheat).await))
+            }
         };
         let proxies = match &servers {
             Servers::Independent(servers) => {
@@ -62,8 +70,8 @@ impl World {
                 (0..PROCESSES).map(of).collect()
             }
             Servers::Postgres(database) => {
-                let port = database.port();
-                (0..PROCESSES).map(|_| vec![Proxy::start(port)]).collect()
+                let of = |_| database.ports().into_iter().map(Proxy::start).collect();
+                (0..PROCESSES).map(of).collect()
             }
             Servers::Sentinels(_) | Servers::Cluster(_) => Vec::new(),
         };
@@ -86,7 +94,7 @@ impl World {
             Servers::Cluster(cluster) => same(cluster.url()),
             Servers::Postgres(database) => {
                 let its = self.proxies.iter().enumerate();
-                its.map(|(process, its)| database.url(process, &its[0]))
+                its.map(|(process, its)| database.url(process, its))
                     .collect()
             }
         }
@@ -129,7 +137,8 @@ impl World {
     /// Waits until nothing is left to be mended.
     pub(crate) async fn until_well(&self) {
         match &self.servers {
-            Servers::Independent(_) | Servers::Postgres(_) => {}
+            Servers::Independent(_) => {}
+            Servers::Postgres(database) => database.until_replicated(WELL).await,
             Servers::Sentinels(all) => {
                 let others = all.servers().len() - 1;
                 let end = Instant::now() + WELL;
@@ -174,7 +183,7 @@ impl World {
     /// The writes of the crowd beside its locks, where these are in a database.
     pub(crate) async fn books(&self) -> Option<Books> {
         match &self.servers {
-            Servers::Postgres(database) => Some(Books::read(&database.server).await),
+            Servers::Postgres(database) => Some(Books::read(database.primary()).await),
             _ => None,
         }
     }

@@ -1,9 +1,11 @@
 //! Requests to etcd by its JSON interface, so that a test does not see it through dlock.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -33,6 +35,16 @@ pub(super) async fn post(
     let status = answer.split(' ').nth(1)?.parse().ok()?;
     let (_, body) = answer.split_once("\r\n\r\n")?;
     Some((status, body.to_owned()))
+}
+
+/// Gets a page in plain text.
+async fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    Some(answer)
 }
 
 impl EtcdServer {
@@ -106,21 +118,57 @@ impl EtcdServer {
         self.call("kv/put", &put).await;
     }
 
-    /// Writes until the database is full.
+    /// Writes many keys with their values, in transactions of 100.
+    pub async fn put_all(&self, pairs: &[(String, String)]) {
+        for some in pairs.chunks(100) {
+            let puts: Vec<_> = some
+                .iter()
+                .map(|(key, value)| {
+                    let (key, value) = (encode(key.as_bytes()), encode(value.as_bytes()));
+                    json!({"request_put": {"key": key, "value": value}})
+                })
+                .collect();
+            self.call("kv/txn", &json!({ "success": puts })).await;
+        }
+    }
+
+    /// Writes until the database is full, and beyond: the server looks at its size before a write, and that of some writes
+    /// comes late.
     pub async fn fill(&self) {
-        let value = encode(&vec![b'x'; 512 * 1024]);
+        const AT_ONCE: usize = 48;
+        let value = encode(&vec![b'x'; 64 * 1024]);
+        let put = async |number: usize| {
+            let key = encode(format!("fill/{number}").as_bytes());
+            let put = json!({"key": key, "value": value}).to_string();
+            match post(self.port(), "kv/put", &put, None).await {
+                Some((200, _)) => true,
+                Some((_, text)) if text.contains("database space exceeded") => false,
+                other => panic!("a write: {other:?}"),
+            }
+        };
         let filled = within(LIMIT, async {
-            for number in 0.. {
-                let key = encode(format!("fill/{number}").as_bytes());
-                let put = json!({"key": key, "value": value}).to_string();
-                match post(self.port(), "kv/put", &put, None).await {
-                    Some((200, _)) => {}
-                    Some((_, text)) if text.contains("database space exceeded") => return,
-                    other => panic!("a write: {other:?}"),
+            for round in 0.. {
+                let numbers = round * AT_ONCE..(round + 1) * AT_ONCE;
+                let written = join_all(numbers.map(&put)).await;
+                if written.into_iter().any(|is_written| !is_written) {
+                    return;
                 }
             }
         });
         assert!(filled.await.is_some(), "the database does not become full");
+    }
+
+    /// Deletes what [`fill`](Self::fill) has written, and ends the alarm.
+    pub async fn make_room(&self) {
+        self.delete("fill/").await;
+        self.compact().await;
+        self.call("maintenance/defragment", &json!({})).await;
+        let raised = self.call("maintenance/alarm", &json!({})).await;
+        for alarm in raised["alarms"].as_array().into_iter().flatten() {
+            let mut off = alarm.clone();
+            off["action"] = "DEACTIVATE".into();
+            self.call("maintenance/alarm", &off).await;
+        }
     }
 
     /// Deletes the keys that begin with this text.
@@ -159,6 +207,44 @@ impl EtcdServer {
         let put = json!({"key": encode(key.as_bytes()), "value": encode(value.as_bytes())});
         let txn = json!({"compare": compare, "success": [{"request_put": put}]});
         self.call("kv/txn", &txn).await["succeeded"].as_bool() == Some(true)
+    }
+
+    /// The messages that clients have sent to this server since its start, by the names of their requests.
+    pub async fn messages(&self) -> BTreeMap<String, u64> {
+        const METRIC: &str = "grpc_server_msg_received_total{";
+        let text = within(LIMIT, get(self.port(), "/metrics")).await.flatten();
+        let text = text.expect("the server shows its metrics");
+        let lines = text.lines().filter_map(|line| {
+            let (labels, count) = line.strip_prefix(METRIC)?.split_once("} ")?;
+            let (_, after) = labels.split_once("grpc_method=\"")?;
+            let (method, _) = after.split_once('"')?;
+            // Large numbers are written like 1.5e+06.
+            let count: f64 = count.parse().ok()?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a count"
+            )]
+            let count = count as u64;
+            (count > 0).then(|| (method.to_owned(), count))
+        });
+        lines.collect()
+    }
+
+    /// The number of watches that the server has now.
+    pub async fn watches(&self) -> usize {
+        let text = within(LIMIT, get(self.port(), "/metrics")).await.flatten();
+        let text = text.expect("the server shows its metrics");
+        let mut lines = text.lines();
+        let count = lines.find_map(|line| line.strip_prefix("etcd_debugging_mvcc_watcher_total "));
+        let count = count.and_then(|count| count.parse().ok());
+        count.expect("the server counts its watches")
+    }
+
+    /// The id of this member.
+    pub(super) async fn id(&self) -> u64 {
+        let (id, _) = self.leader().await.expect("the member answers");
+        id.parse().expect("an id is a number")
     }
 
     /// The id of this member and that of its leader.

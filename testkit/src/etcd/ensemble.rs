@@ -4,12 +4,16 @@ use futures_util::future::join_all;
 
 use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE};
 use crate::eventually::after_a_while;
-use crate::port;
+use crate::{Proxy, port};
 
 const MEMBERS: usize = 3;
 
 /// Three servers of one ensemble.
-pub struct EtcdEnsemble(Vec<EtcdServer>);
+pub struct EtcdEnsemble {
+    members: Vec<EtcdServer>,
+    /// The networks before the members, if they can be separated from each other.
+    between: Vec<Proxy>,
+}
 
 impl EtcdEnsemble {
     /// Starts three servers and waits until each of them reaches a majority.
@@ -19,12 +23,31 @@ impl EtcdEnsemble {
 
     /// Starts three servers with options.
     pub async fn start_with(options: EtcdOptions) -> Self {
+        Self::launch(options, false).await
+    }
+
+    /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
+    pub async fn start_apart() -> Self {
+        Self::launch(EtcdOptions::new(), true).await
+    }
+
+    async fn launch(options: EtcdOptions, is_apart: bool) -> Self {
         for _ in 0..PORTS_TO_TRY {
             let ports = [(); MEMBERS].map(|()| (port::free(), port::free()));
+            let to_proxy = |(_, peer): &(u16, u16)| Proxy::start(*peer);
+            let between: Vec<_> = ports.iter().filter(|_| is_apart).map(to_proxy).collect();
+            let ports: Vec<_> = ports
+                .into_iter()
+                .enumerate()
+                .map(|(index, (port, peer))| {
+                    let known = between.get(index).map_or(peer, Proxy::port);
+                    (port, peer, known)
+                })
+                .collect();
             let members: Vec<_> = ports
                 .iter()
                 .enumerate()
-                .map(|(index, (_, peer))| format!("n{index}=http://127.0.0.1:{peer}"))
+                .map(|(index, (_, _, known))| format!("n{index}=http://127.0.0.1:{known}"))
                 .collect();
             let members = members.join(",");
             let servers: Vec<_> = ports
@@ -36,7 +59,10 @@ impl EtcdEnsemble {
                 .collect();
             let up = join_all(servers.iter().map(EtcdServer::is_up)).await;
             if up.into_iter().all(|is_up| is_up) {
-                return Self(servers);
+                return Self {
+                    members: servers,
+                    between,
+                };
             }
         }
         panic!("the servers do not start: other processes take their ports");
@@ -45,13 +71,35 @@ impl EtcdEnsemble {
     /// The servers.
     #[must_use]
     pub fn members(&self) -> &[EtcdServer] {
-        &self.0
+        &self.members
+    }
+
+    /// Separates a member from the others, in both directions. Clients still reach it.
+    pub async fn isolate(&self, index: usize) {
+        let id = self.members[index].id().await;
+        // A member says so at the beginning of each connection by which it sends or receives messages.
+        let from = format!("X-Server-From: {id:x}\r\n");
+        for (number, proxy) in self.between.iter().enumerate() {
+            if number == index {
+                proxy.freeze();
+            } else {
+                proxy.isolate(Some(&from));
+            }
+        }
+    }
+
+    /// Ends the separation. What was held back arrives now.
+    pub fn rejoin(&self) {
+        for proxy in &self.between {
+            proxy.isolate(None);
+            proxy.thaw();
+        }
     }
 
     /// The URL with all servers.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.0.iter().map(EtcdServer::port))
+        url(self.members.iter().map(EtcdServer::port))
     }
 
     /// The index of the leader, as a majority sees it.
@@ -59,7 +107,7 @@ impl EtcdEnsemble {
         let mut found = None;
         after_a_while(START_DEADLINE, "a majority names one leader", async || {
             let mut seen = Vec::new();
-            for server in &self.0 {
+            for server in &self.members {
                 seen.push(
                     crate::within(std::time::Duration::from_secs(1), server.leader())
                         .await
@@ -83,15 +131,15 @@ impl EtcdEnsemble {
 
     /// Kills all servers at once.
     pub fn kill(&self) {
-        self.0.iter().for_each(EtcdServer::kill);
+        self.members.iter().for_each(EtcdServer::kill);
     }
 
     /// Starts all servers again with their data.
     pub async fn restart(&self) {
-        for server in &self.0 {
+        for server in &self.members {
             server.start_again().await;
         }
-        let up = join_all(self.0.iter().map(EtcdServer::is_up)).await;
+        let up = join_all(self.members.iter().map(EtcdServer::is_up)).await;
         assert!(
             up.into_iter().all(|is_up| is_up),
             "the servers do not start again"

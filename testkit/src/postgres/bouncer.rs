@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
@@ -30,7 +31,8 @@ struct Settings {
 /// Dropping it kills it.
 pub struct PgBouncer {
     port: u16,
-    server: u16,
+    /// The port of the server.
+    server: AtomicU16,
     settings: Settings,
     process: Mutex<OwnedGroup>,
     directory: TempDir,
@@ -67,7 +69,7 @@ impl PgBouncer {
             );
             let started = Self {
                 port,
-                server: server.port(),
+                server: server.port().into(),
                 settings,
                 process: Mutex::new(process),
                 directory,
@@ -136,12 +138,7 @@ impl PgBouncer {
         let started = within(START_DEADLINE, async {
             loop {
                 launch::forget_log(self.directory.path());
-                let configuration = configuration(
-                    (self.port, self.server),
-                    self.settings,
-                    self.directory.path(),
-                );
-                *self.process() = launch::pgbouncer(self.directory.path(), &configuration);
+                *self.process() = launch::pgbouncer(self.directory.path(), &self.configuration());
                 if self.is_up().await {
                     return;
                 }
@@ -149,6 +146,19 @@ impl PgBouncer {
             }
         });
         assert!(started.await.is_some(), "PgBouncer does not start again");
+    }
+
+    /// Has the pooler forward to another server from now on: it reads its configuration again, and its clients stay
+    /// connected.
+    pub fn forward_to(&self, server: &PostgresServer) {
+        self.server.store(server.port(), Ordering::Relaxed);
+        launch::configure_pgbouncer(self.directory.path(), &self.configuration());
+        self.process().hang_up();
+    }
+
+    fn configuration(&self) -> String {
+        let ports = (self.port, self.server.load(Ordering::Relaxed));
+        configuration(ports, self.settings, self.directory.path())
     }
 
     fn process(&self) -> MutexGuard<'_, OwnedGroup> {
@@ -168,7 +178,9 @@ fn configuration((port, server): (u16, u16), settings: Settings, directory: &Pat
         .expect("the directory can be written to");
     let users = users.display();
     format!(
+        // What is not listed keeps the server that it was first used with.
         "[databases]\n\
+         {ADMIN} = host=127.0.0.1 port={server}\n\
          * = host=127.0.0.1 port={server}\n\
          [pgbouncer]\n\
          listen_addr = 127.0.0.1\n\

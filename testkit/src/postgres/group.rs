@@ -31,6 +31,11 @@ impl OwnedGroup {
         self.parent.exited().is_some()
     }
 
+    /// Has the process read its configuration again.
+    pub(crate) fn hang_up(&self) {
+        signal(self.parent.id(), Signal::HUP);
+    }
+
     pub(crate) fn pause(&mut self) {
         // From here on there are no new children.
         self.parent.pause();

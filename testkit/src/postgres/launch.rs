@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,31 +79,64 @@ fn run(command: &mut Command) {
     );
 }
 
+/// How the data of a new server is made: with short files for its log, which are copied with it.
+const INITDB: [&str; 10] = [
+    "--no-sync",
+    "--no-instructions",
+    "--wal-segsize=1",
+    "-A",
+    "trust",
+    "-E",
+    "UTF8",
+    "--locale=C",
+    "-U",
+    ADMIN,
+];
+
 /// Fills a directory with the data of a new server.
 pub(crate) fn copy_of_template(directory: &Path) {
-    static TEMPLATE: OnceLock<TempDir> = OnceLock::new();
-    let template = TEMPLATE.get_or_init(|| {
-        let template = self::directory();
-        let mut initdb = program("initdb");
-        initdb.args([
-            "--no-sync",
-            "--no-instructions",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--locale=C",
-        ]);
-        run(initdb
-            .args(["-U", ADMIN, "-D"])
-            .arg(template.path().join("data")));
-        template
-    });
+    static OWN: OnceLock<TempDir> = OnceLock::new();
+    static SHARED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let data = if let Some(data) = SHARED.get_or_init(shared_template) {
+        data.clone()
+    } else {
+        let own = OWN.get_or_init(|| {
+            let own = self::directory();
+            initialize(own.path());
+            own
+        });
+        own.path().join("data")
+    };
     let mut copy = Command::new("cp");
     run(copy
         .args(["-R", "-p"])
-        .arg(template.path().join("data"))
-        .arg(directory));
+        .arg(data)
+        .arg(directory.join("data")));
+}
+
+/// The data of a new server beside the programs, which outlives this process: making it takes as long as a test. `None`
+/// if nothing can be written there.
+fn shared_template() -> Option<PathBuf> {
+    let beside = program::our_postgres()?;
+    let mut hasher = DefaultHasher::new();
+    (INITDB, geteuid().as_raw()).hash(&mut hasher);
+    let data = beside.join(format!("data-{:016x}", hasher.finish()));
+    if !data.is_dir() {
+        let made = TempDir::with_prefix_in("making-data-", &beside).ok()?;
+        reaper::removes(made.path());
+        give(made.path());
+        initialize(made.path());
+        // Another process may have been faster.
+        if let Err(error) = fs::rename(made.path().join("data"), &data) {
+            assert!(data.is_dir(), "{}: {error}", data.display());
+        }
+    }
+    Some(data)
+}
+
+fn initialize(directory: &Path) {
+    let mut initdb = program("initdb");
+    run(initdb.args(INITDB).arg("-D").arg(directory.join("data")));
 }
 
 /// Fills a directory with the data of a running server.
@@ -164,8 +198,7 @@ pub(crate) fn postgres(
 
 /// Starts PgBouncer with this configuration.
 pub(crate) fn pgbouncer(directory: &Path, configuration: &str) -> OwnedGroup {
-    let file = directory.join("pgbouncer.ini");
-    fs::write(&file, configuration).expect("the directory can be written to");
+    let file = configure_pgbouncer(directory, configuration);
     let log = OpenOptions::new()
         .create(true)
         .append(true)
@@ -176,6 +209,13 @@ pub(crate) fn pgbouncer(directory: &Path, configuration: &str) -> OwnedGroup {
         .stdout(Stdio::null())
         .stderr(log.expect("a log can be written"));
     OwnedGroup::spawn(&mut command)
+}
+
+/// Writes the configuration of PgBouncer, which reads it at its start and when it is told to.
+pub(crate) fn configure_pgbouncer(directory: &Path, configuration: &str) -> PathBuf {
+    let file = directory.join("pgbouncer.ini");
+    fs::write(&file, configuration).expect("the directory can be written to");
+    file
 }
 
 fn log_file(directory: &Path) -> PathBuf {
@@ -189,6 +229,12 @@ pub(crate) fn log(directory: &Path) -> String {
 /// Empties the log, in which the end of an earlier process would be taken for that of the next.
 pub(crate) fn forget_log(directory: &Path) {
     fs::remove_file(log_file(directory)).ok();
+}
+
+/// Removes the data of a server that was killed.
+pub(crate) fn forget_data(directory: &Path) {
+    let removed = fs::remove_dir_all(directory.join("data"));
+    removed.expect("the directory is ours, and nothing writes to it");
 }
 
 /// Copies a file for the user of the server, which nobody else may read.

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::prepared::Prepared;
 
 /// The traffic that the proxy lets through.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Open,
     RepliesHeld,
@@ -36,7 +36,7 @@ impl Flow {
     }
 }
 
-/// A request to wait for, and the moment at which its connection is cut.
+/// A request to wait for, and the moment at which its connection is cut, or its reply held back.
 pub(super) struct Trap {
     text: Vec<u8>,
     at: TrapAt,
@@ -46,6 +46,10 @@ pub(super) struct Trap {
 pub(super) enum TrapAt {
     Request,
     Reply,
+    /// From the reply on, all replies are held back.
+    Replies,
+    /// Nothing is cut: from this request on, nothing is forwarded.
+    Frozen,
 }
 
 impl Trap {
@@ -57,8 +61,42 @@ impl Trap {
     }
 
     fn matches(&self, bytes: &[u8]) -> bool {
-        // `windows` knows no width of zero, and an empty text is in every request.
-        self.text.is_empty() || bytes.windows(self.text.len()).any(|part| part == self.text)
+        has(bytes, &self.text)
+    }
+}
+
+fn has(bytes: &[u8], text: &[u8]) -> bool {
+    // `windows` knows no width of zero, and an empty text is in every request.
+    text.is_empty() || bytes.windows(text.len()).any(|part| part == text)
+}
+
+/// A client is known by what it says at the beginning of a connection.
+const BEGINNING: usize = 1024;
+
+/// The beginning of what the client of one connection has said.
+#[derive(Default)]
+struct Beginning(Mutex<Vec<u8>>);
+
+impl Beginning {
+    fn hear(&self, bytes: &[u8]) {
+        let mut heard = lock(&self.0);
+        let rest = BEGINNING.saturating_sub(heard.len());
+        heard.extend_from_slice(&bytes[..rest.min(bytes.len())]);
+    }
+}
+
+/// What the proxy forwards.
+#[derive(Clone)]
+struct Rules {
+    flow: Flow,
+    /// Connections whose clients begin with a text that has this in it are frozen.
+    isolated: Option<Vec<u8>>,
+}
+
+impl Rules {
+    fn let_through(&self, direction: Direction, beginning: &Beginning) -> bool {
+        let is_isolated = |text: &Vec<u8>| has(&lock(&beginning.0), text);
+        self.flow.lets(direction) && !self.isolated.as_ref().is_some_and(is_isolated)
     }
 }
 
@@ -96,7 +134,7 @@ impl Rename {
 
 /// The state that the test sets and every connection looks at.
 pub(super) struct Faults {
-    flow: watch::Sender<Flow>,
+    rules: watch::Sender<Rules>,
     trap: Mutex<Option<Trap>>,
     rename: Mutex<Option<Rename>>,
     open: AtomicUsize,
@@ -108,7 +146,10 @@ pub(super) struct Faults {
 impl Faults {
     pub(super) fn new() -> Self {
         Self {
-            flow: watch::Sender::new(Flow::Open),
+            rules: watch::Sender::new(Rules {
+                flow: Flow::Open,
+                isolated: None,
+            }),
             trap: Mutex::new(None),
             rename: Mutex::new(None),
             open: AtomicUsize::new(0),
@@ -119,7 +160,13 @@ impl Faults {
 
     pub(super) fn set_flow(&self, flow: Flow) {
         let _passing = lock(&self.passing);
-        self.flow.send_replace(flow);
+        self.rules.send_modify(|rules| rules.flow = flow);
+    }
+
+    pub(super) fn isolate(&self, text: Option<&str>) {
+        let _passing = lock(&self.passing);
+        let isolated = text.map(|text| text.as_bytes().to_vec());
+        self.rules.send_modify(|rules| rules.isolated = isolated);
     }
 
     pub(super) fn set_trap(&self, trap: Trap) {
@@ -144,22 +191,32 @@ impl Faults {
 
     /// Takes the trap if these bytes are what it waits for.
     fn spring(&self, request: &[u8]) -> Option<TrapAt> {
-        let trap = lock(&self.trap).take_if(|trap| trap.matches(request))?;
+        let mut set = lock(&self.trap);
+        let trap = set.take_if(|trap| trap.matches(request))?;
+        if trap.at == TrapAt::Replies {
+            // Before a test sees that the trap is gone: it may thaw at once.
+            self.set_flow(Flow::RepliesHeld);
+        }
         Some(trap.at)
     }
 
-    async fn until_open(&self, direction: Direction) {
-        self.flow
+    async fn until_open(&self, direction: Direction, beginning: &Beginning) {
+        self.rules
             .subscribe()
-            .wait_for(|flow| flow.lets(direction))
+            .wait_for(|rules| rules.let_through(direction, beginning))
             .await
             .expect("the sender lives in self");
     }
 
     /// Writes what fits, unless the flow was stopped in the meantime.
-    fn pass(&self, direction: Direction, to: &OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
+    fn pass(
+        &self,
+        (direction, beginning): (Direction, &Beginning),
+        to: &OwnedWriteHalf,
+        bytes: &[u8],
+    ) -> io::Result<usize> {
         let _passing = lock(&self.passing);
-        if self.flow.borrow().lets(direction) {
+        if self.rules.borrow().let_through(direction, beginning) {
             to.try_write(bytes)
         } else {
             Err(io::ErrorKind::WouldBlock.into())
@@ -170,7 +227,8 @@ impl Faults {
 /// Forwards between a client and the server until one of them ends the connection.
 pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Faults>) {
     let _counted = Counted::new(&faults);
-    faults.until_open(Direction::Request).await;
+    let beginning = Beginning::default();
+    faults.until_open(Direction::Request, &beginning).await;
     // Without a server the client's socket is dropped here, and closed.
     let Ok(server) = TcpStream::connect(upstream).await else {
         return;
@@ -186,11 +244,17 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
         pump(
             from_client,
             to_server,
-            Direction::Request,
+            (Direction::Request, &beginning),
             &faults,
             &cut_owed
         ),
-        pump(from_server, to_client, Direction::Reply, &faults, &cut_owed),
+        pump(
+            from_server,
+            to_client,
+            (Direction::Reply, &beginning),
+            &faults,
+            &cut_owed
+        ),
     );
     // An error ends both directions; the kind of error does not matter.
     pumps.ok();
@@ -199,7 +263,7 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    direction: Direction,
+    (direction, beginning): (Direction, &Beginning),
     faults: &Faults,
     cut_owed: &AtomicBool,
 ) -> io::Result<()> {
@@ -208,8 +272,11 @@ async fn pump(
     let mut prepared = Prepared::default();
     loop {
         let read = from.read(&mut buffer).await;
+        if direction == Direction::Request {
+            beginning.hear(read.as_ref().map_or(&[], |length| &buffer[..*length]));
+        }
         // A black hole does not pass on an end or an error either.
-        faults.until_open(direction).await;
+        faults.until_open(direction, beginning).await;
         let bytes = &buffer[..read?];
         if bytes.is_empty() {
             return to.shutdown().await;
@@ -219,7 +286,8 @@ async fn pump(
                 Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
                 // Before the request is forwarded: its reply may come at once.
                 Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
-                None => {}
+                Some(TrapAt::Frozen) => faults.set_flow(Flow::Frozen),
+                Some(TrapAt::Replies) | None => {}
             },
             Direction::Reply if cut_owed.load(Ordering::Acquire) => {
                 return Err(io::ErrorKind::ConnectionReset.into());
@@ -234,9 +302,9 @@ async fn pump(
         });
         let mut bytes = renamed.as_deref().unwrap_or(bytes);
         while !bytes.is_empty() {
-            faults.until_open(direction).await;
+            faults.until_open(direction, beginning).await;
             to.writable().await?;
-            match faults.pass(direction, &to, bytes) {
+            match faults.pass((direction, beginning), &to, bytes) {
                 Ok(length) => bytes = &bytes[length..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
@@ -289,6 +357,27 @@ mod tests {
             assert_eq!(passed, renamed.concat(), "{at}");
             assert!(came.is_empty());
         }
+    }
+
+    #[test]
+    fn a_client_is_isolated_by_what_it_says_first() {
+        let mut rules = Rules {
+            flow: Flow::Open,
+            isolated: Some(b"From: 7".to_vec()),
+        };
+        let (one, other) = (Beginning::default(), Beginning::default());
+        one.hear(b"GET /\r\nFr");
+        assert!(rules.let_through(Direction::Request, &one));
+        one.hear(b"om: 7\r\n");
+        other.hear(b"GET /\r\nFrom: 8\r\n");
+        other.hear(&[b'x'; BEGINNING]);
+        other.hear(b"From: 7");
+        for direction in [Direction::Request, Direction::Reply] {
+            assert!(!rules.let_through(direction, &one));
+            assert!(rules.let_through(direction, &other), "it says so too late");
+        }
+        rules.isolated = None;
+        assert!(rules.let_through(Direction::Reply, &one));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod blocking;
 mod cluster;
 mod confirm;
 mod etcd;
+mod etcd_admin;
 mod guard;
 mod modes;
 mod options;
@@ -19,6 +20,7 @@ mod scripts;
 mod several;
 mod state;
 mod turns;
+mod zookeeper;
 
 use super::mutant::Mutant;
 
@@ -40,6 +42,8 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         modes::ALL,
         postgres::ALL,
         etcd::ALL,
+        etcd_admin::ALL,
+        zookeeper::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

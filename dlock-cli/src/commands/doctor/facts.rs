@@ -4,8 +4,31 @@ use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
 use dlock::{
     StoreError, StoreErrorKind,
-    admin::{ClockReading, Layout, Overview, ServerReport},
+    admin::{self, ClockReading, Overview, ServerReport},
 };
+
+/// How the servers work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// One server, also of another product than Redis.
+    Single,
+    Sentinel,
+    Cluster,
+    Quorum,
+    /// Members that decide together, of etcd.
+    Ensemble,
+}
+
+impl From<admin::Layout> for Layout {
+    fn from(layout: admin::Layout) -> Self {
+        match layout {
+            admin::Layout::Sentinel => Self::Sentinel,
+            admin::Layout::Cluster => Self::Cluster,
+            admin::Layout::Quorum => Self::Quorum,
+            _ => Self::Single,
+        }
+    }
+}
 
 /// The name of a layout, as reports show it.
 pub(crate) fn name(layout: Layout) -> &'static str {
@@ -13,7 +36,8 @@ pub(crate) fn name(layout: Layout) -> &'static str {
         Layout::Sentinel => "Sentinel",
         Layout::Cluster => "cluster",
         Layout::Quorum => "quorum",
-        _ => "one server",
+        Layout::Ensemble => "ensemble",
+        Layout::Single => "one server",
     }
 }
 
@@ -132,6 +156,16 @@ impl ServerFacts {
     /// Returns `true` if it is a server of PostgreSQL.
     pub(crate) fn is_postgres(&self) -> bool {
         self.is("product", "PostgreSQL")
+    }
+
+    /// Returns `true` if it is a member of etcd.
+    pub(crate) fn is_etcd(&self) -> bool {
+        self.is("product", "etcd")
+    }
+
+    /// Returns `true` if a member of an ensemble is among a majority, or refuses the login.
+    pub(crate) fn has_majority(&self) -> bool {
+        !self.is_silent && !self.is("has_leader", "false")
     }
 
     /// Returns the value of `name` in `INFO`.

@@ -2,6 +2,8 @@
 
 mod basics;
 mod clocks;
+mod ensemble;
+mod etcd;
 mod latency;
 mod layout;
 mod load;
@@ -22,6 +24,7 @@ use super::{
 /// Returns the findings about all servers together, and then those of each server in order.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = layout::judge(facts);
+    findings.extend(ensemble::judge(facts));
     findings.extend(clocks::judge(facts));
     findings.extend(locks::judge(facts));
     for server in &facts.servers {
@@ -34,6 +37,9 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     if let Some(failure) = &server.failure {
         return vec![basics::unreachable(failure)];
+    }
+    if server.is_etcd() {
+        return etcd::judge(facts, server);
     }
     if server.is_postgres() {
         return postgres::judge(facts, server);

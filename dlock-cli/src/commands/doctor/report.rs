@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::commands::doctor::facts::Layout;
 use anstyle::{AnsiColor, Style};
-use dlock::admin::Layout;
 use serde_json::{Value, json};
 use textwrap::{Options, WordSplitter};
 

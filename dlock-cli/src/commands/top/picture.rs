@@ -124,8 +124,10 @@ fn version(report: &ServerReport) -> Option<String> {
     let valkey = told("valkey_version").map(|it| format!("Valkey {it}"));
     let redis = || told("redis_version").map(|it| format!("Redis {it}"));
     let postgres = || told("server_version").map(|it| format!("PostgreSQL {it}"));
+    let etcd = || told("etcd_version").map(|it| format!("etcd {it}"));
     valkey
         .or_else(redis)
+        .or_else(etcd)
         .or_else(|| told("product").and_then(|_| postgres()))
 }
 

@@ -8,20 +8,22 @@ use dlock::{
     store::StoreOptions,
 };
 use dlock_postgres::{Fence as _, admin::PostgresInspector, lock_in};
-use dlock_testkit::eventually;
+use dlock_testkit::{PgBouncer, eventually};
 use serde_json::Value;
-use tokio_postgres::Transaction;
+use tokio_postgres::{IsolationLevel, Transaction};
 
-use super::{Database, json};
-use crate::LIMIT;
+use super::{Database, at, json};
+use crate::{LIMIT, call, until_answered};
 
 async fn inspector(database: &Database) -> PostgresInspector {
+    inspector_at(&database.url()).await
+}
+
+async fn inspector_at(url: &str) -> PostgresInspector {
     let mut options = StoreOptions::default();
     options.response_timeout = LIMIT;
     options.connect_timeout = LIMIT;
-    PostgresInspector::connect(&database.url(), &options)
-        .await
-        .unwrap()
+    PostgresInspector::connect(url, &options).await.unwrap()
 }
 
 #[tokio::test]
@@ -163,6 +165,51 @@ async fn a_lock_that_ends_with_a_transaction_is_refused_without_waiting_for_it()
         .release()
         .await
         .unwrap();
+}
+
+/// Behind a pooler, the level is that of the database. With the snapshot of its first statement, the release would not see
+/// a waiter that has come since.
+#[tokio::test]
+async fn a_waiter_of_the_last_moment_gets_the_lock_whatever_the_level_of_the_database() {
+    let database = Database::new().await;
+    let level = "SET default_transaction_isolation = 'repeatable read'";
+    let set = format!("ALTER DATABASE {} {level}", database.name);
+    database.execute(&set).await;
+    let pooler = PgBouncer::start(database.server).await;
+    let url = pooler.url_of("postgres", &database.name);
+    let key = LockKey::new("job").unwrap();
+    let manager = database.manager("one").await;
+    let guard = manager.lock("job").ttl(4 * LIMIT).acquire().await.unwrap();
+    let inspector = inspector_at(&url).await;
+    let seen = inspector.lock(&key).await.unwrap().unwrap();
+
+    let mut client = database.client().await;
+    let tx = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::ReadCommitted);
+    let tx = tx.start().await.unwrap();
+    // The mutex of the key.
+    let lock = "SELECT FROM dlock.lock WHERE key = 'job' FOR NO KEY UPDATE";
+    tx.execute(lock, &[]).await.unwrap();
+    let unlocking = tokio::spawn(async move { inspector.unlock(&seen, None).await });
+    let waits = "SELECT count(*) FROM pg_stat_activity \
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    eventually(LIMIT, "the release waits", async || {
+        database.number(waits).await == 1
+    })
+    .await;
+    let late = "SELECT is_granted FROM dlock.acquire('job', 'late.1', 300000, 0, true, '', '')";
+    assert!(!tx.query_one(late, &[]).await.unwrap().get::<_, bool>(0));
+    tx.commit().await.unwrap();
+    assert_eq!(unlocking.await.unwrap().unwrap(), Unlocked::HandedOn);
+    guard.lost().await;
+    let late = "SELECT count(*) FROM dlock.holder WHERE owner = 'late.1'";
+    assert_eq!(database.number(late).await, 1);
+
+    let words = ["unlock", "-y", "job"];
+    let ended = until_answered(async || call(&mut at(&url, &words)).await).await;
+    let said = ended.with(0).stdout;
+    assert!(said.contains("Released `job`: it is free."), "{said}");
 }
 
 /// Prepares a transaction, which then is in no session any more.

@@ -1,11 +1,11 @@
-//! A PostgreSQL server, its pooler and its connections, broken.
+//! A PostgreSQL server, its standby, its pooler and its connections, broken.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::{LOOK, Nemesis};
-use crate::{fault::Kind, postgres::Database};
+use crate::{fault::Kind, postgres::Database, worker::TTL};
 
 /// The backends of the crowd and of the pooler.
 const OTHERS: &str =
@@ -17,16 +17,16 @@ impl Nemesis<'_> {
         match kind {
             Kind::ServerStopped => {
                 let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
-                database.server.pause();
+                database.primary().pause();
                 self.keep().await;
-                database.server.resume();
+                database.primary().resume();
                 were_there
             }
             Kind::ServerKilled => {
                 let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
-                database.server.kill();
+                database.primary().kill();
                 sleep(self.random.millis(700)).await;
-                database.server.restart().await;
+                database.primary().restart().await;
                 were_there
             }
             Kind::PoolerKilled => {
@@ -61,13 +61,65 @@ impl Nemesis<'_> {
                 }
                 cancelled > 0
             }
+            Kind::StandbyKilled | Kind::StandbyStopped => self.break_standby(kind, database).await,
+            Kind::PrimaryKilled => {
+                let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
+                let old = database.primary();
+                if database.is_asynchronous {
+                    // Until all leases are younger than what the standby has.
+                    database.standby().stop_following().await;
+                    sleep(TTL).await;
+                    old.kill();
+                } else {
+                    old.kill();
+                    sleep(self.random.millis(700)).await;
+                }
+                database.promote().await;
+                old.restart_as_standby_of(database.primary()).await;
+                were_there
+            }
+            Kind::PrimaryReplaced => {
+                let were_there = database.number(&format!("SELECT count(*) {OTHERS}")).await > 0;
+                let old = database.primary();
+                old.pause();
+                sleep(self.random.millis(700)).await;
+                database.promote().await;
+                // No standby confirms its commits any more.
+                old.resume();
+                self.keep().await;
+                old.restart_as_standby_of(database.primary()).await;
+                were_there
+            }
             _ => self.lock_tables(database).await,
         }
     }
 
+    /// As long as the standby is away, no commit is confirmed.
+    async fn break_standby(&mut self, kind: Kind, database: &Database) -> bool {
+        let standby = database.standby();
+        if kind == Kind::StandbyKilled {
+            standby.kill();
+        } else {
+            standby.pause();
+        }
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let end = Instant::now() + self.some_time();
+        let mut have_waited = false;
+        while Instant::now() < end {
+            have_waited |= database.number(waits).await > 0;
+            sleep(Duration::from_millis(50)).await;
+        }
+        if kind == Kind::StandbyKilled {
+            standby.restart().await;
+        } else {
+            standby.resume();
+        }
+        have_waited
+    }
+
     /// As long as an operator's change of a table, nobody reads the leases.
     async fn lock_tables(&mut self, database: &Database) -> bool {
-        let client = database.server.client("postgres").await;
+        let client = database.primary().client("postgres").await;
         let lock =
             "SET lock_timeout = '5s'; BEGIN; LOCK TABLE dlock.holder IN ACCESS EXCLUSIVE MODE";
         // A transaction that relies on a lease may be that of a process that was stopped.

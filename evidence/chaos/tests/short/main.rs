@@ -88,7 +88,8 @@ async fn all() -> &'static [Report] {
     static RUN: OnceCell<Vec<Report>> = OnceCell::const_new();
     let reports = RUN.get_or_init(async || {
         let directory = directory();
-        let words = ["--minutes", "0", "--crowds", "2", "--seed", "20260101"];
+        let mut words = vec!["--minutes", "0", "--crowds", "2", "--seed", "20260101"];
+        words.extend(TOPOLOGIES.iter().flat_map(|it| ["--topology", it]));
         let reports = run(&directory, &words).await;
         if reports.iter().any(|report| !report.wrong.is_empty()) {
             println!("kept: {}", directory.keep().display());
@@ -97,6 +98,17 @@ async fn all() -> &'static [Report] {
     });
     reports.await
 }
+
+/// All but those of PostgreSQL with a standby, which has a test of its own: making the next standby takes seconds.
+const TOPOLOGIES: [&str; 7] = [
+    "single",
+    "sentinel",
+    "replicas",
+    "cluster",
+    "quorum",
+    "postgres",
+    "postgres-pooled",
+];
 
 impl Report {
     fn assert_well_over_redis(&self, kinds: &[&str], forgetful: &[&str]) {
@@ -239,6 +251,26 @@ async fn postgresql_keeps_its_promises_whatever_is_broken() {
 #[tokio::test]
 async fn postgresql_behind_a_pooler_keeps_its_promises_whatever_is_broken() {
     assert_postgres(&of("PostgresPooled").await, &["PoolerKilled"]);
+}
+
+/// The hardest of the faults that only a standby has. All of them take longer than a test may.
+#[tokio::test]
+async fn a_synchronous_standby_takes_over_with_every_lease() {
+    let words = [
+        "--minutes",
+        "0",
+        "--topology",
+        "postgres-standby",
+        "--kind",
+        "primary-replaced",
+    ];
+    let report = run(&directory(), &words).await.remove(0);
+    assert_eq!(report.wrong, [""; 0]);
+    assert_eq!((report.overlaps, report.violations), (0, 0));
+    let tally = &report.faults["PrimaryReplaced"];
+    assert!(tally.count >= 1 && tally.forgetful == 0);
+    assert_eq!(report.exclusive, report.sections);
+    assert!(report.posted > 0);
 }
 
 #[tokio::test]

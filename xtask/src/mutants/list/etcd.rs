@@ -10,7 +10,12 @@ const CALLS: &str = "dlock-etcd/src/calls.rs";
 const CONN: &str = "dlock-etcd/src/conn.rs";
 const RELEASE: &str = "dlock-etcd/src/release.rs";
 const CLAIMS: &str = "dlock-etcd/src/claims.rs";
-const FOLLOW: &str = "dlock-etcd/src/follow.rs";
+const FOLLOWED: &str = "dlock-etcd/src/followed.rs";
+const PLACES: &str = "dlock-etcd/src/places.rs";
+const BEAT: &str = "dlock-etcd/src/beat.rs";
+const WAIT: &str = "dlock-etcd/src/wait.rs";
+const HOLDER: &str = "dlock-etcd/src/holder.rs";
+const SESSION: &str = "dlock-etcd/src/session.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
@@ -26,7 +31,7 @@ const FAULTS: Target = Target {
     test: Some("faults"),
 };
 
-const UNIT: Target = Target {
+pub(super) const UNIT: Target = Target {
     package: "dlock-etcd",
     test: None,
 };
@@ -39,6 +44,32 @@ const ONE_TERM: &[Look] = &[Test(
 )];
 
 const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
+
+const TOLD: &[Look] = &[Test(
+    STORE,
+    "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
+)];
+
+const SILENT: &[Look] = &[Test(
+    STORE,
+    "quiet::a_waiter_that_is_silent_loses_its_place_although_others_wait",
+)];
+
+const LATE_PLACE: &[Look] = &[Test(
+    STORE,
+    "quiet::a_place_that_is_requested_late_is_not_created_although_others_wait",
+)];
+
+const FULL: &[Look] = &[
+    Test(
+        FAULTS,
+        "full::a_full_database_of_the_oldest_version_keeps_locks_that_are_held",
+    ),
+    Test(
+        FAULTS,
+        "full::a_full_database_refuses_new_locks_and_keeps_those_that_are_held",
+    ),
+];
 
 pub(super) const ALL: &[Mutant] = &[
     // The queue
@@ -183,7 +214,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-late-request",
         "A release leaves the lease of a request without an answer",
         RELEASE,
-        "«conn.revoke(lease.id).await?»; claim.settled(lease);",
+        "«conn.revoke(lease.id).await?»; } claim.settled(lease);",
         "()",
         &[Test(
             FAULTS,
@@ -195,35 +226,177 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-told-too-early",
         "A waiter is told although it does not hold the key",
-        FOLLOW,
-        "|| «!self.queue.holds(&name)» {",
+        FOLLOWED,
+        "|| «!self.queue.holds(&name)» { continue;",
         "false",
-        &[Test(
-            STORE,
-            "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
-        )],
+        TOLD,
     ),
     Mutant::new(
         "etcd-not-told",
         "A waiter is not told that it holds the key",
-        FOLLOW,
-        "«*told == own.create» ||",
+        FOLLOWED,
+        "«waiter.told == own.create» ||",
         "true",
+        TOLD,
+    ),
+    Mutant::new(
+        "etcd-old-event",
+        "An event is applied to a queue that was read after it",
+        FOLLOWED,
+        ".filter(|kv| «kv.mod_revision > known») else {",
+        "kv.mod_revision > 0",
         &[Test(
-            STORE,
-            "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
+            UNIT,
+            "followed::tests::an_event_that_is_older_than_a_read_is_left_out",
+        )],
+    )
+    .breaks("A change is applied once and in order"),
+    Mutant::new(
+        "etcd-behind",
+        "A waiter is answered without a change of its own process",
+        FOLLOWED,
+        "if «self.revision < self.needed» {",
+        "false",
+        &[Test(
+            UNIT,
+            "followed::tests::a_change_of_this_process_is_waited_for",
         )],
     ),
     Mutant::new(
-        "etcd-watch-goes-on",
-        "A watch that ended begins again without a new read",
-        FOLLOW,
-        "«is_known = false»;",
-        "()",
+        "etcd-grant-lasts",
+        "A grant that is not accepted seems to last as the lease of waiters does",
+        HOLDER,
+        "let is_accepted = «!matches!(stage, Some(Stage::Waits { .. }))»;",
+        "{ drop(stage); true }",
+        &[Test(
+            UNIT,
+            "holder::tests::a_grant_that_is_not_accepted_ends_soon",
+        )],
+    ),
+    // The places of waiters
+    Mutant::new(
+        "etcd-uncovered",
+        "A request is answered although the lease may end before a grant is no longer trusted",
+        PLACES,
+        "since.elapsed(asked) + «GRANT_TTL» + Drift::USUAL.of(LASTS) <= LASTS",
+        "Duration::ZERO",
+        &[Test(
+            UNIT,
+            "places::tests::a_request_is_covered_for_as_long_as_a_grant_is_trusted",
+        )],
+    )
+    .breaks("a request is answered from a beat only if the lease lasts for these 3 s and the drift"),
+    Mutant::new(
+        "etcd-old-beat",
+        "A request is answered from a beat of any time",
+        WAIT,
+        "if «is_covered(seen, asked) && self.places.covers(lease, asked)» => {",
+        "true",
         &[Test(
             STORE,
-            "waiting::a_watch_that_falls_behind_a_compaction_begins_again",
+            "quiet::a_waiter_is_not_answered_when_its_lease_may_have_ended",
         )],
+    )
+    .breaks("Otherwise the request waits for the next beat"),
+    Mutant::new(
+        "etcd-silent-stays",
+        "The place of a waiter that asks no more is kept alive with the others",
+        BEAT,
+        "if «is_silent == Some(true)» && !holds(&claim) {",
+        "false",
+        SILENT,
+    ),
+    Mutant::new(
+        "etcd-silent-at-once",
+        "A place is deleted while a grant of it would be trusted",
+        FOLLOWED,
+        "asked.elapsed(now) > «limit»",
+        "Duration::ZERO",
+        SILENT,
+    )
+    .breaks(
+        "A place is deleted for silence only when its last request is longer ago than a grant is trusted",
+    ),
+    Mutant::new(
+        "etcd-no-gate",
+        "The request for a place does not compare the gate",
+        WAIT,
+        "«ops::is_created_at(&gate_name, gate.create)», ],",
+        "ops::is_created_at(&names.own, 0)",
+        LATE_PLACE,
+    )
+    .breaks("Such a request therefore compares the *gate*"),
+    Mutant::new(
+        "etcd-gate-stays",
+        "A release leaves the gate although a request for a place got no answer",
+        RELEASE,
+        "failure: «closed().collect()»,",
+        "Vec::new()",
+        LATE_PLACE,
+    )
+    .breaks("A release whose claim has a request without an answer deletes the gate"),
+    Mutant::new(
+        "etcd-shared-revoked",
+        "A release ends the lease of all waiters",
+        RELEASE,
+        "if «lease.is_shared» { self.places.close(lease.id);",
+        "false",
+        LATE_PLACE,
+    ),
+    Mutant::new(
+        "etcd-shared-given",
+        "The lease of all waiters becomes that of a claim",
+        LEASES,
+        "|| «lease.is_shared» {",
+        "false",
+        &[Test(
+            UNIT,
+            "leases::tests::a_lease_is_used_again_in_the_first_half_of_its_ttl",
+        )],
+    ),
+    Mutant::new(
+        "etcd-beat-reads-nothing",
+        "A beat does not look at the queues",
+        BEAT,
+        "«self.follow .with(key, |followed| followed.read(queue, revision, asked))»;",
+        "None::<()>",
+        &[Test(
+            UNIT,
+            "beat::tests::a_grant_that_no_watch_reports_is_found_by_the_next_beat",
+        )],
+    ),
+    // A full database
+    Mutant::new(
+        "etcd-full-read",
+        "A full database of an old version refuses renewals",
+        CALLS,
+        "Err(failure) if «failure.is_full» => self.read_each(request).await,",
+        "false",
+        FULL,
+    ),
+    Mutant::new(
+        "etcd-full-release",
+        "A full database of an old version refuses releases",
+        RELEASE,
+        "Err(failure) if «failure.is_full» => {",
+        "false",
+        FULL,
+    ),
+    Mutant::new(
+        "etcd-full-connection",
+        "Without room for the base there is no connection",
+        SESSION,
+        "Err(failure) if «failure.is_full» => {}",
+        "false",
+        FULL,
+    ),
+    Mutant::new(
+        "etcd-full-grant",
+        "A waiter begins its body although it can get no lease of its own",
+        FOLLOWED,
+        "if fence == own.own_fence() && «!is_full» => fence,",
+        "true",
+        FULL,
     ),
     // Connections and versions
     Mutant::new(

@@ -1,7 +1,7 @@
 //! Mistakes in the locks of PostgreSQL: in the functions of the schema, and in the store that calls them.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::{RUNTIME, Target};
+use super::super::look::{RUNTIME, TYPED, Target};
 use super::super::mutant::Mutant;
 
 const SCHEMA: &str = "dlock-postgres/src/schema.sql";
@@ -12,6 +12,7 @@ const HINTS: &str = "dlock-postgres/src/hints.rs";
 const CALLS: &str = "dlock-postgres/src/calls.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
+const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 
@@ -166,7 +167,10 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "h.owner = _owner FOR UPDATE «NOWAIT»; DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner RETURNING",
         "",
-        &[Test(STORE, "fence::a_release_is_carried_out_after_the_transaction")],
+        &[Test(
+            STORE,
+            "adopted::a_release_does_not_wait_for_the_transaction_that_has_fenced_the_lease",
+        )],
     )
     .breaks("so no process waits for a user's transaction"),
     Mutant::new(
@@ -264,7 +268,7 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "WHERE w.key = _key AND «w.alive > _now» AND w.owner IS DISTINCT FROM _leaver",
         "true",
-        CONTRACT,
+        &[Test(STORE, "others::a_release_passes_over_a_waiter_that_has_died")],
     ),
     Mutant::new(
         "pg-shared-beside-exclusive",
@@ -389,6 +393,72 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             STORE,
             "runtimes::a_runtime_without_sockets_has_no_connection",
+        )],
+    ),
+    Mutant::new(
+        "pg-check-waits-for-an-idle-runtime",
+        "A connection that is being checked stays on a runtime that is not polled",
+        SESSION,
+        "() = self.home.moved(), if «is_with_callers» => {}",
+        "false",
+        &[Test(
+            STORE,
+            "unpolled::a_connection_that_is_being_checked_is_made_again_elsewhere",
+        )],
+    ),
+    Mutant::new(
+        "pg-try-waits-for-an-idle-runtime",
+        "A connection that is being tried stays on a runtime that is not polled",
+        SESSION,
+        "() = self.home.moved(), if «is_with_callers» => false,",
+        "false",
+        &[Test(
+            STORE,
+            "unpolled::a_connection_that_is_being_tried_is_made_again_elsewhere",
+        )],
+    ),
+    Mutant::new(
+        "pg-listens-to-the-last-connection",
+        "A request for messages that the last connection has not answered delays those on the next one",
+        HINTS,
+        "connected = connections.recv() => match connected { Some(connected) => «newest = Some(connected)»,",
+        "{ newest = Some(connected); std::future::pending::<()>().await }",
+        &[Test(
+            STORE,
+            "unpolled::messages_come_on_the_next_connection_though_the_last_one_has_not_answered",
+        )],
+    ),
+    Mutant::new(
+        "pg-given-up-connection-stays",
+        "A connection that was given up ends only when its runtime is polled",
+        PUMP,
+        "«if let Some(work) = self.work.upgrade() { let ended = locked(&work).take(); drop(ended); }»",
+        "",
+        &[Test(
+            STORE,
+            "unpolled::a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled",
+        )],
+    ),
+    Mutant::new(
+        "pg-unreplicated-grant-believed",
+        "A lease is believed although somebody has cancelled its wait for the standby",
+        ERRORS,
+        "«notice.routine() == Some(\"SyncRepWaitForLSN\")»",
+        "notice.routine().is_none()",
+        &[Test(
+            FAULTS,
+            "failover::a_lease_that_an_operator_keeps_from_the_standby_begins_no_body",
+        )],
+    ),
+    Mutant::new(
+        "pg-unlock-at-any-level",
+        "A forced release has the isolation level of the database",
+        UNLOCK,
+        "within(config, client.batch_execute(«BEGIN»)).await?;",
+        "\"BEGIN READ WRITE\"",
+        &[Test(
+            TYPED,
+            "postgres::unlock::a_waiter_of_the_last_moment_gets_the_lock_whatever_the_level_of_the_database",
         )],
     ),
     Mutant::new(

@@ -1,6 +1,6 @@
 //! Checks whether a server can be used at all: connection, version, role, and the permissions of the user.
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, Missing, ServerFacts},

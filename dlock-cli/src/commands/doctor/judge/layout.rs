@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 use url::{Host, Url};
 
 use super::super::{
@@ -16,7 +16,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         Layout::Quorum => quorum(facts),
         Layout::Sentinel => sentinel(facts),
         Layout::Cluster => cluster(facts),
-        _ => Vec::new(),
+        Layout::Ensemble | Layout::Single => Vec::new(),
     }
 }
 
@@ -159,7 +159,7 @@ fn with_replicas(facts: &Facts, topic: Topic) -> Vec<Finding> {
 }
 
 /// Checks that the servers run on separate machines.
-fn hosts(facts: &Facts, topic: Topic) -> Vec<Finding> {
+pub(super) fn hosts(facts: &Facts, topic: Topic) -> Vec<Finding> {
     let hosts: Vec<_> = facts.servers.iter().map(|it| host(&it.server)).collect();
     let different: BTreeSet<_> = hosts.iter().collect();
     if hosts.len() < 2 || different.len() == hosts.len() {

@@ -1,6 +1,6 @@
 //! Checks the replicas of a server, and which leases a failover can lose.
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, Replica, ServerFacts},

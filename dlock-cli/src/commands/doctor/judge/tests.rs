@@ -1,13 +1,14 @@
 //! Tests of the findings for each state of servers.
 
 mod durability;
+mod etcd;
 mod one_server;
 mod postgres;
 mod several;
 
 use std::time::Duration;
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, LockFacts, Reading, ServerFacts},

@@ -1,6 +1,6 @@
 //! Findings about the loss of locks on one server: eviction, restarts, power failures.
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::{check, facts, server, single, worst};
 use crate::commands::doctor::finding::{Severity, Topic};

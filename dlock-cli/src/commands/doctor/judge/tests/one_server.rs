@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::{check, facts, server, single};
 use crate::commands::doctor::{

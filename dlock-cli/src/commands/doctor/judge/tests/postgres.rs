@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use crate::commands::doctor::{
     facts::{Facts, LockFacts, ServerFacts},

@@ -1,6 +1,6 @@
 //! Findings about servers together: their replicas, their machines, their clocks.
 
-use dlock::admin::Layout;
+use crate::commands::doctor::facts::Layout;
 
 use super::{check, clock, facts, server, single};
 use crate::commands::doctor::{

@@ -1,74 +1,11 @@
-//! Servers that are killed, paused and cut off: no two hold a key, tokens grow, and locks come back.
+//! Connections that break or fall silent.
 
 use std::time::Duration;
 
 use dlock::{LockError, LockManager};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
-use dlock_zookeeper::ZooKeeper;
 
-const LIMIT: Duration = Duration::from_secs(180);
-/// On a busy machine, the servers need half a minute to choose a leader.
-const SESSION: Duration = Duration::from_secs(110);
-const TTL: Duration = Duration::from_secs(90);
-
-async fn manager(url: &str, ttl: Duration) -> LockManager {
-    let builder = LockManager::builder()
-        .scheme("zookeeper", ZooKeeper)
-        .ttl(ttl);
-    builder.connect(url).await.expect("the servers answer")
-}
-
-#[tokio::test]
-async fn a_killed_leader_loses_no_lock() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
-    let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
-    let first = one.lock("order:42").acquire().await.unwrap();
-    let leader = servers.leader().await;
-    servers.kill(leader);
-    servers.leader().await;
-    eventually(LIMIT, "an answer to the other process", async || {
-        let answer = other.lock("order:42").try_acquire().await;
-        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
-        answer.is_ok()
-    })
-    .await;
-    assert!(!first.is_lost());
-    let token = first.fencing_token();
-    // The servers have kept it: otherwise the release would report a loss.
-    first.release().await.unwrap();
-    let second = other.lock("order:42").wait(LIMIT).acquire().await.unwrap();
-    assert!(second.fencing_token() > token);
-    second.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_after_the_restart() {
-    let servers = ZooKeepers::start().await;
-    let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));
-    let url = servers.url(session);
-    let (one, other) = tokio::join!(manager(&url, ttl), manager(&url, ttl));
-    let first = one.lock("order:42").acquire().await.unwrap();
-    let token = first.fencing_token();
-    servers.kill(0);
-    servers.kill(1);
-    eventually(LIMIT, "the lease is lost", async || first.is_lost()).await;
-    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
-    assert!(other.lock("order:42").try_acquire().await.is_err());
-    tokio::join!(servers.restart(0), servers.restart(1));
-    eventually(
-        LIMIT,
-        "the other process holds the key",
-        async || match other.lock("order:42").try_acquire().await {
-            Ok(Some(second)) => {
-                assert!(second.fencing_token() > token);
-                second.release().await.is_ok()
-            }
-            _ => false,
-        },
-    )
-    .await;
-}
+use crate::world::{LIMIT, SESSION, TTL, manager};
 
 /// A manager that reaches each server by a proxy of its own.
 async fn behind_proxies(

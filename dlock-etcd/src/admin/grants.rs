@@ -1,0 +1,156 @@
+//! Grants of locks to waiters, by a watch of all claims.
+//!
+//! A deletion does not say who holds the key next, so the queues are kept in memory: all claims are read once, at one
+//! revision, and then followed from there. Changes of one revision are compared together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dlock_runtime::{
+    admin::{HandOff, HandOffs, Pace},
+    store::{StoreError, StoreErrorKind},
+};
+use tokio::sync::mpsc;
+
+use super::{link::Link, page};
+use crate::{
+    keys,
+    proto::{Event, EventType, WatchCreateRequest, WatchResponse},
+    queue::Queue,
+};
+
+/// The grants that wait for a slow reader. etcd keeps the rest meanwhile.
+const WAITING: usize = 1024;
+
+/// The claims are read again so many times if etcd has forgotten the revision that is followed.
+const TRIES: usize = 3;
+
+pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, StoreError> {
+    let (queues, revision) = queues(link, pace).await?;
+    let (from, to) = page::beginning_with(link.namespace(), "");
+    let connected = link.connected().await?;
+    let create = WatchCreateRequest {
+        key: from,
+        range_end: to,
+        start_revision: revision + 1,
+    };
+    let opened = connected.conn.watch(create);
+    let mut answers = link.within(&connected, opened).await?;
+    let (tell, mut heard) = mpsc::channel(WAITING);
+    let mut followed = Followed {
+        namespace: link.namespace().to_owned(),
+        queues,
+    };
+    tokio::spawn(async move {
+        // The connection stays open as long as this task.
+        let _connected = connected;
+        loop {
+            let answer = tokio::select! {
+                answer = answers.next() => answer,
+                () = tell.closed() => return,
+            };
+            let Ok(Some(answer)) = answer else { return };
+            if answer.canceled {
+                return;
+            }
+            for grant in followed.grants(&answer) {
+                if tell.send(grant).await.is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    Ok(HandOffs::new(move |context| heard.poll_recv(context)))
+}
+
+/// Reads all claims at one revision.
+async fn queues(link: &Link, pace: &Pace) -> Result<(BTreeMap<String, Queue>, i64), StoreError> {
+    let (begin, to) = page::beginning_with(link.namespace(), "");
+    for _ in 0..TRIES {
+        let (mut queues, mut from, mut revision) = (BTreeMap::new(), begin.clone(), 0);
+        loop {
+            let asked = async {
+                let read = page::page(link, &from, &to, revision).await?;
+                let cost = read.cost();
+                Ok((read, cost))
+            };
+            let read = match pace.step::<_, StoreError>(asked).await {
+                Err(error) if page::is_compacted(&error) => break,
+                read => read?,
+            };
+            revision = read.revision;
+            for claims in read.claims {
+                queues.insert(claims.key, Queue::read(&claims.kvs));
+            }
+            match read.next {
+                Some(next) => from = next,
+                None => return Ok((queues, revision)),
+            }
+        }
+    }
+    let text = "etcd has compacted each revision that was read";
+    Err(StoreError::new(StoreErrorKind::Disconnected, text))
+}
+
+/// The queues of all keys.
+struct Followed {
+    namespace: String,
+    queues: BTreeMap<String, Queue>,
+}
+
+impl Followed {
+    fn grants(&mut self, answer: &WatchResponse) -> Vec<HandOff> {
+        let revision = |event: &Event| event.kv.as_ref().map(|kv| kv.mod_revision);
+        let together = answer
+            .events
+            .chunk_by(|one, next| revision(one) == revision(next));
+        together.flat_map(|events| self.apply(events)).collect()
+    }
+
+    /// Applies the changes of one revision.
+    fn apply(&mut self, events: &[Event]) -> Vec<HandOff> {
+        let mut grants = Vec::new();
+        let mut changed: BTreeMap<String, Vec<&Event>> = BTreeMap::new();
+        for event in events {
+            let name = event.kv.as_ref().map(|kv| &*kv.key);
+            if let Some(key) = name.and_then(|name| keys::key_in(&self.namespace, name)) {
+                changed.entry(key).or_default().push(event);
+            }
+        }
+        for (key, events) in changed {
+            let queue = self.queues.entry(key.clone()).or_default();
+            let waiting: BTreeSet<_> = names(queue.waiters());
+            for event in &events {
+                queue.apply(event);
+            }
+            // A claim that is created at the front has not waited.
+            if events.iter().any(|it| it.kind == EventType::Delete as i32) {
+                grants.extend(granted(&key, queue, &waiting));
+            }
+            if queue.is_empty() {
+                self.queues.remove(&key);
+            }
+        }
+        grants
+    }
+}
+
+fn names<'a>(
+    claims: impl Iterator<Item = (&'a [u8], &'a crate::queue::Entry)>,
+) -> BTreeSet<Vec<u8>> {
+    claims.map(|(name, _)| name.to_vec()).collect()
+}
+
+/// The holders that have waited before.
+fn granted<'a>(
+    key: &'a str,
+    queue: &'a Queue,
+    waiting: &'a BTreeSet<Vec<u8>>,
+) -> impl Iterator<Item = HandOff> + 'a {
+    let holders = queue.named_holders();
+    holders
+        .filter(|(name, _)| waiting.contains(*name))
+        .filter_map(move |(name, entry)| {
+            let fence = queue.epoch(name)?.fence();
+            Some(HandOff::new(key, entry.owner?, fence))
+        })
+}

@@ -1,0 +1,148 @@
+//! A connection for operators, made when it is needed and again when it has broken. It writes nothing by itself.
+
+use std::sync::Arc;
+
+use dlock_runtime::store::{StoreError, StoreErrorKind};
+use tokio::{
+    sync::{Mutex, Notify, watch},
+    time::timeout,
+};
+
+use crate::{
+    config::{Config, Member},
+    conn::Conn,
+    errors,
+    proto::Answer,
+    version,
+};
+
+/// A connection, and the value that keeps it open.
+pub(super) struct Connected {
+    pub(super) conn: Conn,
+    _given_up: watch::Sender<()>,
+}
+
+/// The connection of an inspector.
+pub(super) struct Link {
+    config: Arc<Config>,
+    connected: Mutex<Option<Arc<Connected>>>,
+}
+
+impl Link {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config: Arc::new(config),
+            connected: Mutex::default(),
+        }
+    }
+
+    pub(super) fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        &self.config.namespace
+    }
+
+    /// Returns the connection, after making it if there is none: to the first member that answers and has a leader. Each
+    /// member has the time limit of the configuration.
+    pub(super) async fn connected(&self) -> Result<Arc<Connected>, StoreError> {
+        let mut slot = self.connected.lock().await;
+        if let Some(known) = &*slot {
+            return Ok(known.clone());
+        }
+        let limit = self.config.connect_limit;
+        let mut failures = Vec::new();
+        for member in &self.config.members {
+            let opened = timeout(limit, open(&self.config, member)).await;
+            match opened.unwrap_or_else(|_| Err(StoreError::timed_out(limit).unsent())) {
+                Ok(connected) => return Ok(slot.insert(Arc::new(connected)).clone()),
+                Err(error) => failures.push((&*member.place, error)),
+            }
+        }
+        Err(errors::of_members(&failures))
+    }
+
+    /// Sends a request that only reads. If the connection has broken, the request is sent over a new one.
+    pub(super) async fn ask<Q, A>(&self, path: &'static str, request: &Q) -> Result<A, StoreError>
+    where
+        Q: prost::Message + Default + Clone + 'static,
+        A: prost::Message + Default + Answer + 'static,
+    {
+        // A request makes a large future, and is part of those of all commands.
+        let first = Box::pin(self.ask_once(path, request)).await;
+        let is_broken = |error: &StoreError| error.kind() == StoreErrorKind::Disconnected;
+        let answer = match first {
+            Err(error) if is_broken(&error) => Box::pin(self.ask_once(path, request)).await,
+            other => other,
+        };
+        answer.map_err(|error| self.of_reading(error))
+    }
+
+    async fn ask_once<Q, A>(&self, path: &'static str, request: &Q) -> Result<A, StoreError>
+    where
+        Q: prost::Message + Default + Clone + 'static,
+        A: prost::Message + Default + Answer + 'static,
+    {
+        let connected = self.connected().await?;
+        let asked = connected.conn.call(path, request.clone());
+        self.within(&connected, asked).await
+    }
+
+    /// Waits for an answer as long as the configuration allows. A connection that has failed is not used again.
+    pub(super) async fn within<T, E: Into<StoreError>>(
+        &self,
+        connected: &Arc<Connected>,
+        asked: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.config.response_limit;
+        let answer = match timeout(limit, asked).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(StoreError::timed_out(limit)),
+        };
+        if let Err(error) = &answer {
+            use StoreErrorKind::{Disconnected, TimedOut};
+            let mut slot = self.connected.lock().await;
+            let is_same = slot.as_ref().is_some_and(|it| Arc::ptr_eq(it, connected));
+            if is_same && matches!(error.kind(), Disconnected | TimedOut) {
+                *slot = None;
+            }
+        }
+        answer
+    }
+
+    /// The advice for a user who may not read. That of the store is for users who lock.
+    fn of_reading(&self, error: StoreError) -> StoreError {
+        if error.kind() != StoreErrorKind::Denied {
+            return error;
+        }
+        let text = format!(
+            "permission denied; grant it with: {}",
+            rule(self.namespace(), "read")
+        );
+        StoreError::new(StoreErrorKind::Denied, text)
+            .with_advice()
+            .without_effect()
+    }
+}
+
+/// Connects to one member.
+pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {
+    let (given_up, ended) = watch::channel(());
+    let (conn, welcome) =
+        Conn::open(config.clone(), member, Arc::<Notify>::default(), ended).await?;
+    version::check(&welcome.version, &member.place)?;
+    Ok(Connected {
+        conn,
+        _given_up: given_up,
+    })
+}
+
+/// The command that grants a permission on the keys of a namespace.
+pub(super) fn rule(namespace: &str, permission: &str) -> String {
+    let prefix = crate::keys::prefix(namespace, "");
+    format!(
+        "etcdctl role grant-permission ROLE {permission} {} --prefix",
+        String::from_utf8_lossy(&prefix)
+    )
+}

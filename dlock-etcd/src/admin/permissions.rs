@@ -1,0 +1,81 @@
+//! Finds the permissions that a user lacks, by requests that change nothing.
+
+use dlock_runtime::{
+    admin::Denied,
+    store::{StoreError, StoreErrorKind},
+};
+
+use super::{
+    link::rule,
+    messages::{PageRequest, PageResponse, RANGE},
+    page,
+};
+use crate::{
+    conn::{Conn, Failure},
+    keys, ops,
+    proto::{Compare, CompareResult, CompareTarget, CompareWith, TxnRequest},
+};
+
+/// The permissions of the user for the keys of the namespace.
+pub(super) struct Permissions {
+    pub(super) reads: bool,
+    pub(super) denied: Vec<Denied>,
+}
+
+/// Tries what locks and operators need.
+pub(super) async fn permissions(conn: &Conn) -> Result<Permissions, StoreError> {
+    let namespace = &conn.config.namespace;
+    let (key, range_end) = page::beginning_with(namespace, "");
+    let first = PageRequest {
+        key,
+        range_end,
+        limit: 1,
+        revision: 0,
+    };
+    let reads = is_allowed(conn.call::<_, PageResponse>(RANGE, first).await)?;
+    let writes = is_allowed(conn.txn(write_nothing(namespace)).await)?;
+    let mut denied = Vec::new();
+    if !writes {
+        let rule = rule(namespace, "readwrite");
+        denied.push(Denied::new(rule, "acquiring and releasing locks", true));
+    }
+    if !reads {
+        denied.push(Denied::new(
+            rule(namespace, "read"),
+            "looking at locks",
+            false,
+        ));
+    }
+    Ok(Permissions { reads, denied })
+}
+
+fn is_allowed<T>(answer: Result<T, Failure>) -> Result<bool, StoreError> {
+    match answer.map_err(StoreError::from) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == StoreErrorKind::Denied => Ok(false),
+        // A full database refuses before it looks at the user.
+        Err(error) if error.kind() == StoreErrorKind::OutOfMemory => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// A transaction that etcd refuses to a user who may not write at both ends of the namespace, and that has no effect: no
+/// revision is less than 0.
+fn write_nothing(namespace: &str) -> TxnRequest {
+    let names = [
+        keys::base(namespace),
+        keys::prefix(namespace, "\u{10ffff}doctor"),
+    ];
+    let never = Compare {
+        result: CompareResult::Less as i32,
+        target: CompareTarget::Create as i32,
+        key: names[0].clone(),
+        with: Some(CompareWith::CreateRevision(0)),
+        range_end: Vec::new(),
+    };
+    TxnRequest {
+        compare: vec![never],
+        success: names.map(|name| ops::put(&name, Vec::new(), 0)).into(),
+        failure: Vec::new(),
+    }
+}

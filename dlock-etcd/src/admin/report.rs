@@ -1,0 +1,182 @@
+//! Reads the state of each member: version, leader, alarms, database, permissions, and round trips.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use dlock_runtime::{admin::ServerReport, store::StoreError};
+use futures_util::future::join_all;
+use tokio::time::timeout;
+use tonic::{Request, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
+use tonic_prost::ProstCodec;
+
+use super::{
+    link,
+    messages::{
+        MemberListRequest, MemberListResponse, MemberStatus, MemberStatusRequest, PageRequest,
+        PageResponse, RANGE,
+    },
+    metrics, permissions,
+};
+use crate::{
+    config::{Config, Member},
+    conn::{self, Conn},
+    errors, keys, version,
+};
+
+const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+const MEMBER_LIST: &str = "/etcdserverpb.Cluster/MemberList";
+
+/// The number of round trips that are measured.
+const SAMPLES: usize = 20;
+
+/// Reports on each member of the URL.
+pub(super) async fn report(config: &Arc<Config>) -> Vec<ServerReport> {
+    join_all(
+        config
+            .members
+            .iter()
+            .map(|member| of_member(config, member)),
+    )
+    .await
+}
+
+async fn of_member(config: &Arc<Config>, member: &Member) -> ServerReport {
+    let mut report = ServerReport::new(format!("etcd://{}", member.place));
+    if let Err(failure) = fill(config, member, &mut report).await {
+        report.failure = Some(failure);
+    }
+    report
+}
+
+/// Fails only if the member cannot be asked at all.
+async fn fill(
+    config: &Arc<Config>,
+    member: &Member,
+    report: &mut ServerReport,
+) -> Result<(), StoreError> {
+    let channel = within(config.connect_limit, conn::connect(member)).await?;
+    let status = within(config.response_limit, status(config, channel)).await?;
+    tell_status(&mut report.info, &status);
+    let user = config.login.as_ref().map_or("", |login| &login.user);
+    tell(&mut report.info, "user", &user);
+    let mut quota = u64::try_from(status.db_size_quota).unwrap_or(0);
+    if quota == 0 && !config.is_tls {
+        quota = metrics::quota(&member.place, config.response_limit)
+            .await
+            .unwrap_or(0);
+    }
+    if quota > 0 {
+        tell(&mut report.info, "db_size_quota", &quota);
+    }
+    if status.leader == 0 || version::is_refused(&status.version) {
+        // Nothing that needs a majority is answered, or nothing that is understood.
+        return Ok(());
+    }
+    let connected = within(config.connect_limit, link::open(config, member)).await?;
+    let conn = &connected.conn;
+    // Later versions may want a permission for it.
+    let listed = conn.call::<_, MemberListResponse>(MEMBER_LIST, MemberListRequest {});
+    if let Ok(Ok(listed)) = timeout(config.response_limit, listed).await {
+        let ids = |learners: bool| {
+            let some = listed.members.iter().filter(|it| it.is_learner == learners);
+            let ids = some.map(|it| format!("{:x}", it.id));
+            ids.collect::<Vec<_>>().join(",")
+        };
+        tell(&mut report.info, "members", &ids(false));
+        tell(&mut report.info, "learners", &ids(true));
+    }
+    if status.is_learner {
+        // It answers nothing else.
+        return Ok(());
+    }
+    let tried = permissions::permissions(conn);
+    let found = within(config.response_limit, tried).await?;
+    tell(&mut report.info, "reads_locks", &found.reads);
+    report.denied = found.denied;
+    if found.reads {
+        measure(config, conn, report).await?;
+    }
+    Ok(())
+}
+
+/// Asks for the state of a member. It answers without a leader and without a login.
+async fn status(config: &Config, channel: Channel) -> Result<MemberStatus, StoreError> {
+    let mut grpc = Grpc::new(channel);
+    let codec = ProstCodec::<MemberStatusRequest, MemberStatus>::default();
+    let path = PathAndQuery::from_static(STATUS);
+    let asked = async {
+        conn::ready(&mut grpc).await?;
+        grpc.unary(Request::new(MemberStatusRequest {}), path, codec)
+            .await
+    };
+    let answer = asked.await;
+    answer
+        .map(tonic::Response::into_inner)
+        .map_err(|status| errors::of_status(&status, config))
+}
+
+fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
+    tell(info, "product", &"etcd");
+    tell(info, "etcd_version", &status.version);
+    if version::is_refused(&status.version) {
+        tell(info, "is_too_old", &true);
+    }
+    if let Some(fixed) = version::fixed_in(&status.version) {
+        tell(info, "leases_fixed_in", &fixed);
+    }
+    let header = status.header.unwrap_or_default();
+    tell(info, "cluster_id", &format!("{:x}", header.cluster_id));
+    tell(info, "member_id", &format!("{:x}", header.member_id));
+    tell(info, "revision", &header.revision);
+    tell(info, "has_leader", &(status.leader != 0));
+    tell(info, "is_leader", &(status.leader == header.member_id));
+    tell(info, "is_learner", &status.is_learner);
+    tell(info, "db_size", &status.db_size);
+    tell(info, "db_size_in_use", &status.db_size_in_use);
+    // An alarm is `memberID:10501334649042878790 alarm:NOSPACE `.
+    let alarms = ["NOSPACE", "CORRUPT"].into_iter().filter(|alarm| {
+        let mut words = status
+            .errors
+            .iter()
+            .flat_map(|text| text.split_whitespace());
+        words.any(|word| word.strip_prefix("alarm:") == Some(alarm))
+    });
+    tell(info, "alarms", &alarms.collect::<Vec<_>>().join(","));
+}
+
+/// Measures the round trips of reads that need a majority.
+async fn measure(
+    config: &Config,
+    conn: &Conn,
+    report: &mut ServerReport,
+) -> Result<(), StoreError> {
+    for _ in 0..SAMPLES {
+        let sent = Instant::now();
+        let first = PageRequest {
+            key: keys::base(&config.namespace),
+            range_end: Vec::new(),
+            limit: 1,
+            revision: 0,
+        };
+        let asked = conn.call::<_, PageResponse>(RANGE, first);
+        let asked = async { asked.await.map_err(StoreError::from) };
+        within(config.response_limit, asked).await?;
+        report.round_trips.push(sent.elapsed());
+    }
+    Ok(())
+}
+
+async fn within<T>(
+    limit: Duration,
+    asked: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let answer = timeout(limit, asked).await;
+    answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+}
+
+fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
+    info.insert(name.to_owned(), value.to_string());
+}

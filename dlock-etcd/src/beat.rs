@@ -1,0 +1,246 @@
+//! The beat: the requests that keep the places of all waiters of a process. `places.rs` has the rules.
+
+use std::{collections::HashSet, time::Duration};
+
+use dlock_runtime::{
+    LockKey,
+    store::{OwnerId, StoreError},
+    testing::{Clock, SystemClock},
+};
+use futures_util::future::join_all;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::{
+    base,
+    claims::Claim,
+    conn::Conn,
+    followed::Followed,
+    keys, ops,
+    places::{Beat, Gate, WAITING},
+    proto::{Answer, TxnRequest},
+    queue::Queue,
+    requests::Core,
+};
+
+/// The time from one beat to the next.
+const PERIOD: Duration = Duration::from_millis(1500);
+
+/// A place is deleted when its waiter has not asked for so long. The contract has 3 s.
+const SILENT: Duration = Duration::from_secs(4);
+
+/// The pause after a beat that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Reads in one transaction. The default limit of etcd is 128.
+const MOST: usize = 100;
+
+impl Core {
+    /// Sends beats while there are waiters.
+    pub(crate) async fn keep_places(&self) {
+        let mut last = Instant::now();
+        loop {
+            let is_idle = self.follow.each(|_, _| ()).is_empty();
+            tokio::select! {
+                () = self.places.kicked() => {}
+                () = sleep_until(last + PERIOD), if !is_idle => {}
+                () = self.follow.begins(), if is_idle => continue,
+            }
+            last = Instant::now();
+            let is_kept = self.beat().await;
+            self.end_silent().await;
+            if !is_kept {
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn beat(&self) -> bool {
+        let limit = self.config.response_limit;
+        let late = |_| Err(StoreError::timed_out(limit));
+        let kept = timeout(limit, self.keep_alive()).await.unwrap_or_else(late);
+        let opened = if kept.is_ok() && self.places.wants_gate() {
+            timeout(limit, self.open()).await.unwrap_or_else(late)
+        } else {
+            Ok(())
+        };
+        let is_kept = kept.is_ok() && opened.is_ok();
+        self.places.ended(Beat { kept, opened });
+        is_kept
+    }
+
+    /// Keeps the leases alive, and reads the queues.
+    async fn keep_alive(&self) -> Result<(), StoreError> {
+        let mut used = HashSet::new();
+        let keys = self.follow.each(|key, followed| {
+            used.extend(followed.leases());
+            key.clone()
+        });
+        let leases = self.places.to_keep(used);
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let conn = self.session.conn().await?;
+        let asked = SystemClock.now();
+        let namespace = &self.config.namespace;
+        let mut reads = keys.chunks(MOST).map(|chunk| {
+            let ranges = chunk.iter().map(|key| keys::range(namespace, key.as_str()));
+            ops::read(ranges.map(|all| ops::get_all(&all)).collect())
+        });
+        let first = reads.next();
+        let first = first.unwrap_or_else(|| ops::read(vec![base::read_op(namespace)]));
+        let (exist, answer) = conn.confirm_read(&leases, &first).await?;
+        for (lease, exists) in leases.iter().zip(exist) {
+            if exists {
+                self.places.kept(*lease, asked);
+            } else {
+                self.places.close(*lease);
+            }
+        }
+        let others = join_all(reads.map(async |read| conn.read(&read).await)).await;
+        let mut chunks = keys.chunks(MOST);
+        for answer in std::iter::once(Ok(answer)).chain(others) {
+            let answer = answer?;
+            for (index, key) in chunks.next().unwrap_or_default().iter().enumerate() {
+                let (kvs, revision) = ops::read_of(&answer, index)?;
+                let queue = Queue::read(kvs);
+                self.follow
+                    .with(key, |followed| followed.read(queue, revision, asked));
+                self.follow.tell(key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a lease for waiters to come, and its gate.
+    async fn open(&self) -> Result<(), StoreError> {
+        let conn = self.session.conn().await?;
+        let since = SystemClock.now();
+        let lease = conn.grant(WAITING).await?;
+        let name = keys::gate(&self.config.namespace, lease);
+        let txn = TxnRequest {
+            compare: vec![ops::is_created_at(&name, 0)],
+            success: vec![ops::put(&name, Vec::new(), lease)],
+            failure: Vec::new(),
+        };
+        // Without an answer, the lease is not used, and ends by itself.
+        let answer = conn.txn(txn).await?;
+        if answer.succeeded {
+            let create = answer.header().revision;
+            self.places.opened(Gate { lease, create }, since);
+        }
+        Ok(())
+    }
+
+    /// Deletes the places of waiters that ask no more.
+    async fn end_silent(&self) {
+        let now = SystemClock.now();
+        let silent = self.follow.each(|key, followed| {
+            let owners: Vec<_> = followed.silent(now, SILENT).collect();
+            owners
+                .into_iter()
+                .map(|owner| (key.clone(), owner))
+                .collect::<Vec<_>>()
+        });
+        let silent: Vec<_> = silent.into_iter().flatten().collect();
+        if silent.is_empty() {
+            return;
+        }
+        let Ok(conn) = self.session.conn().await else {
+            return;
+        };
+        let ended = silent
+            .iter()
+            .map(|(key, owner)| self.end_if_silent(&conn, key, *owner));
+        timeout(self.config.response_limit, join_all(ended))
+            .await
+            .ok();
+    }
+
+    async fn end_if_silent(&self, conn: &Conn, key: &LockKey, owner: OwnerId) {
+        let is_silent = |followed: &Followed| {
+            let mut silent = followed.silent(SystemClock.now(), SILENT);
+            silent.any(|it| it == owner)
+        };
+        if self.claims.is_unknown(key, owner) {
+            // A new request of the claim may have come just now.
+            self.follow.leave_if(key, owner, is_silent);
+            return;
+        }
+        let Some(mut claim) = self.claims.try_enter(key, owner) else {
+            return;
+        };
+        // The waiter may have asked again, or got a lease of its own, before the claim was locked.
+        let is_silent = self.follow.with(key, |followed| is_silent(followed));
+        let holds = |claim: &Claim| claim.place.as_ref().is_some_and(|it| it.held.is_some());
+        if is_silent == Some(true) && !holds(&claim) {
+            let names = self.names(key.as_str(), owner);
+            // Without an answer, the next beat tries again.
+            self.end(conn, &mut claim, &names, (key, owner)).await.ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use dlock_runtime::{
+        store::{
+            AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore,
+            Queue as Queueing, ReleaseRequest, StoreOptions,
+        },
+        testing::SystemRandom,
+    };
+    use dlock_testkit::{EtcdServer, within};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::EtcdStore;
+
+    const LONG: Duration = Duration::from_secs(60);
+    const TTL: Duration = Duration::from_secs(120);
+
+    struct Heard(mpsc::UnboundedSender<u64>);
+
+    impl HintReceiver for Heard {
+        fn hint(&self, hint: &Hint<'_>) -> bool {
+            self.0.send(hint.fence).is_ok()
+        }
+
+        fn look_again(&self) -> bool {
+            true
+        }
+    }
+
+    /// The watch has ended without a word, as one whose events the server has lost.
+    #[tokio::test]
+    async fn a_grant_that_no_watch_reports_is_found_by_the_next_beat() {
+        let server = EtcdServer::start().await;
+        let open = || EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+        let (holder, waiter) = (open(), open());
+        let client = ClientId::new(&SystemRandom);
+        let (send, mut heard) = mpsc::unbounded_channel();
+        let hooks = waiter.properties().hooks.unwrap();
+        hooks.attach(client, HintSink::new(Arc::new(Heard(send))));
+        let key = LockKey::new("order:42").unwrap();
+        let (held, waits) = (
+            OwnerId::new(ClientId::new(&SystemRandom), 1),
+            OwnerId::new(client, 1),
+        );
+        let granted = holder.acquire(AcquireRequest::new(&key, held, TTL)).await;
+        assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
+        let request = AcquireRequest::new(&key, waits, TTL).queue(Queueing::ForLease);
+        let answer = waiter.acquire(request).await;
+        assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+        let stopped = waiter.core.follow.with(&key, |it| it.task.abort());
+        assert!(stopped.is_some());
+        holder
+            .release(ReleaseRequest::new(&key, held))
+            .await
+            .unwrap();
+        let fence = within(LONG, heard.recv()).await.flatten();
+        assert!(fence > Some(0), "{fence:?}");
+        let answer = waiter.acquire(request).await;
+        assert_eq!(answer, Ok(AcquireOutcome::granted(fence.unwrap())));
+    }
+}

@@ -1,0 +1,454 @@
+//! One key that claims of this process wait for: its queue, as far as it is known, and the waiters.
+//!
+//! # Rules
+//!
+//! - **Safety.** A change is applied once and in order: an event that is older than the last read is left out. An old event
+//!   could remove a key that has been created again, and a claim behind it would seem to hold.
+//! - The queue is the one at a revision. It does not count as known while a change of this process is missing, so a request
+//!   finds what an earlier request of the same process has done.
+
+use std::{collections::HashMap, time::Duration};
+
+use dlock_runtime::{
+    LockMode,
+    store::{Holder, OwnerId},
+    testing::Moment,
+};
+use tokio::{sync::watch, task::AbortHandle};
+
+use crate::{
+    claims::Place,
+    holder, keys,
+    proto::{EventType, WatchResponse},
+    queue::{Epoch, Queue},
+};
+
+/// A rest that is not known is asked for this often.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// One key, and those that wait for it.
+pub(crate) struct Followed {
+    waiters: HashMap<OwnerId, Waiter>,
+    queue: Queue,
+    /// That of the queue.
+    revision: i64,
+    /// That of the last change by this process.
+    needed: i64,
+    /// The moment before the last read of the queue.
+    seen: Moment,
+    /// The rests of the holders' leases, each at its moment. They only inform.
+    rests: HashMap<i64, (Moment, Duration)>,
+    /// The number of its task. A task that is about to end must not change the queue of its successor.
+    pub(crate) number: u64,
+    pub(crate) task: AbortHandle,
+    changed: watch::Sender<()>,
+}
+
+/// A claim that waits.
+struct Waiter {
+    /// The lease of its key.
+    lease: i64,
+    /// The create revision of its last hint.
+    told: i64,
+    /// Its last request; `None` if it is leaving.
+    asked: Option<Moment>,
+}
+
+/// A hint for a waiter.
+pub(crate) struct News {
+    pub(crate) owner: OwnerId,
+    pub(crate) fence: u64,
+}
+
+/// The queue as a waiter sees it.
+pub(crate) enum View {
+    /// The claim holds, or its key is not as it was: etcd has to be asked.
+    Changed,
+    /// The claim waits, as far as a read at this moment and later events say.
+    Waits { holder: Holder, seen: Moment },
+    /// A change of this process is missing.
+    IsBehind,
+}
+
+impl Followed {
+    pub(crate) fn new(
+        (queue, revision): (Queue, i64),
+        seen: Moment,
+        (number, task): (u64, AbortHandle),
+    ) -> Self {
+        Self {
+            waiters: HashMap::new(),
+            queue,
+            revision,
+            needed: 0,
+            seen,
+            rests: HashMap::new(),
+            number,
+            task,
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    pub(crate) fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Notes a request of a waiter whose key has, or is about to have, this lease.
+    pub(crate) fn ask(&mut self, owner: OwnerId, lease: i64, asked: Moment) {
+        let waiter = self.waiters.entry(owner).or_insert(Waiter {
+            lease,
+            told: 0,
+            asked: None,
+        });
+        waiter.lease = lease;
+        waiter.asked = Some(asked);
+    }
+
+    /// Tells the waiter nothing more. Its key is still to be deleted.
+    pub(crate) fn quit(&mut self, owner: OwnerId) {
+        if let Some(waiter) = self.waiters.get_mut(&owner) {
+            waiter.asked = None;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, owner: OwnerId) {
+        self.waiters.remove(&owner);
+    }
+
+    pub(crate) fn leases(&self) -> impl Iterator<Item = i64> {
+        self.waiters.values().map(|waiter| waiter.lease)
+    }
+
+    /// The waiters that have not asked for so long, or are leaving.
+    pub(crate) fn silent(&self, now: Moment, limit: Duration) -> impl Iterator<Item = OwnerId> {
+        let is_silent = move |waiter: &Waiter| {
+            let asked = waiter.asked;
+            asked.is_none_or(|asked| asked.elapsed(now) > limit)
+        };
+        let silent = self.waiters.iter().filter(move |(_, it)| is_silent(it));
+        silent.map(|(owner, _)| *owner)
+    }
+
+    /// Notes that this process has changed the queue at a revision.
+    pub(crate) fn wrote(&mut self, revision: i64) {
+        self.needed = self.needed.max(revision);
+    }
+
+    /// Takes the queue as it was read at a revision, by a request that was sent after `seen`.
+    pub(crate) fn read(&mut self, queue: Queue, revision: i64, seen: Moment) {
+        if revision >= self.revision {
+            self.queue = queue;
+            self.revision = revision;
+            self.seen = self.seen.later(seen);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Takes the queue from which a watch begins again. After a restore, revisions are smaller than before.
+    pub(crate) fn begin_again(&mut self, queue: Queue, revision: i64, seen: Moment) {
+        self.queue = queue;
+        self.revision = revision;
+        self.needed = 0;
+        self.seen = self.seen.later(seen);
+        self.changed.send_replace(());
+    }
+
+    pub(crate) fn apply(&mut self, answer: &WatchResponse) {
+        let known = self.revision;
+        for event in &answer.events {
+            // The header may have a later revision than the last event, with more events to come.
+            let Some(kv) = event.kv.as_ref().filter(|kv| kv.mod_revision > known) else {
+                continue;
+            };
+            self.queue.apply(event);
+            self.revision = self.revision.max(kv.mod_revision);
+            // A waiter whose key is gone has left, or makes another key with its next request.
+            let is_gone = event.kind == EventType::Delete as i32;
+            if let Some(owner) = keys::owner_in(&kv.key).filter(|_| is_gone) {
+                self.waiters.remove(&owner);
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    /// The hints for those that hold the key, once for each place in the queue. While the database is full, they ask: it
+    /// refuses the lease that a holder needs.
+    pub(crate) fn news(&mut self, namespace: &str, key: &str, is_full: bool) -> Vec<News> {
+        let mut news = Vec::new();
+        for (owner, waiter) in &mut self.waiters {
+            let name = keys::claim(namespace, key, *owner);
+            let Some(own) = self.queue.get(&name) else {
+                continue;
+            };
+            let is_leaving = waiter.asked.is_none();
+            if is_leaving || waiter.told == own.create || !self.queue.holds(&name) {
+                continue;
+            }
+            waiter.told = own.create;
+            // One that joins others asks, since it has to write their epoch.
+            let fence = match self.queue.epoch(&name) {
+                Some(Epoch::Own(fence)) if fence == own.own_fence() && !is_full => fence,
+                _ => 0,
+            };
+            news.push(News {
+                owner: *owner,
+                fence,
+            });
+        }
+        news
+    }
+
+    /// The queue as the claim with this name and place sees it at `now`.
+    pub(crate) fn view(&self, name: &[u8], place: &Place, mode: LockMode, now: Moment) -> View {
+        if self.revision < self.needed {
+            return View::IsBehind;
+        }
+        let own = self.queue.get(name);
+        let is_same =
+            own.is_some_and(|own| own.create == place.create && own.lease == place.lease.id);
+        if !is_same || self.queue.holds(name) {
+            return View::Changed;
+        }
+        let rest = |lease| {
+            let (at, rest) = self.rests.get(&lease)?;
+            let rest = rest.saturating_sub(at.elapsed(now));
+            (!rest.is_zero()).then_some(rest)
+        };
+        let holder = holder::describe(&self.queue, rest, Some(name), mode);
+        let seen = self.seen;
+        View::Waits { holder, seen }
+    }
+
+    /// The leases of holders whose rest is to be asked for. Until the answer is there, or for a second, no other caller asks.
+    pub(crate) fn unknown_rests(&mut self, now: Moment) -> Vec<i64> {
+        let mut leases = holder::leases(&self.queue);
+        self.rests.retain(|lease, _| leases.contains(lease));
+        leases.retain(|lease| {
+            self.rests.get(lease).is_none_or(|(at, rest)| {
+                let age = at.elapsed(now);
+                age > ASK_AGAIN && age >= *rest
+            })
+        });
+        for lease in &leases {
+            self.rests.insert(*lease, (now, Duration::ZERO));
+        }
+        leases
+    }
+
+    pub(crate) fn note_rests(&mut self, rests: &[(i64, Duration)], asked: Moment) {
+        for (lease, rest) in rests {
+            self.rests.insert(*lease, (asked, *rest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::{
+        store::ClientId,
+        testing::{Clock, SystemClock, SystemRandom},
+    };
+
+    use super::*;
+    use crate::{
+        keys::Value,
+        leases::Lease,
+        proto::{Event, KeyValue},
+    };
+
+    const NAMESPACE: &str = "n";
+    const KEY: &str = "order:42";
+    const SHARED: i64 = 7;
+
+    fn owners() -> [OwnerId; 2] {
+        let client = ClientId::new(&SystemRandom);
+        [OwnerId::new(client, 1), OwnerId::new(client, 2)]
+    }
+
+    fn claim(owner: OwnerId, create: i64) -> KeyValue {
+        let value = Value {
+            base: 100,
+            mode: LockMode::Exclusive,
+            epoch: None,
+            label: None,
+            function: None,
+            stage: keys::Stage::waits_now(None),
+        };
+        KeyValue {
+            key: keys::claim(NAMESPACE, KEY, owner),
+            create_revision: create,
+            mod_revision: create,
+            value: value.to_bytes(),
+            lease: SHARED,
+        }
+    }
+
+    fn put(kv: KeyValue) -> Event {
+        Event {
+            kind: EventType::Put as i32,
+            kv: Some(kv),
+        }
+    }
+
+    fn deleted(owner: OwnerId, revision: i64) -> Event {
+        let kv = KeyValue {
+            key: keys::claim(NAMESPACE, KEY, owner),
+            mod_revision: revision,
+            ..KeyValue::default()
+        };
+        Event {
+            kind: EventType::Delete as i32,
+            kv: Some(kv),
+        }
+    }
+
+    fn events(events: Vec<Event>) -> WatchResponse {
+        WatchResponse {
+            events,
+            ..WatchResponse::default()
+        }
+    }
+
+    /// The claims of two owners, the second of which waits.
+    fn followed([first, second]: [OwnerId; 2]) -> Followed {
+        let queue = Queue::read(&[claim(first, 4), claim(second, 5)]);
+        let task = tokio::spawn(async {}).abort_handle();
+        let now = SystemClock.now();
+        let mut followed = Followed::new((queue, 5), now, (0, task));
+        followed.ask(second, SHARED, now);
+        followed
+    }
+
+    fn place(create: i64) -> Place {
+        let lease = Lease {
+            id: SHARED,
+            seconds: 5,
+            is_shared: true,
+        };
+        Place {
+            create,
+            base: 100,
+            mode: LockMode::Exclusive,
+            lease,
+            held: None,
+            label: None,
+            function: None,
+            since: tokio::time::Instant::now(),
+        }
+    }
+
+    fn view(followed: &Followed, owner: OwnerId, create: i64) -> View {
+        let name = keys::claim(NAMESPACE, KEY, owner);
+        let now = SystemClock.now();
+        followed.view(&name, &place(create), LockMode::Exclusive, now)
+    }
+
+    fn told(followed: &mut Followed) -> Vec<(OwnerId, u64)> {
+        let news = followed.news(NAMESPACE, KEY, false);
+        news.into_iter().map(|it| (it.owner, it.fence)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_waiter_is_told_once_and_asks_while_the_database_is_full() {
+        let [first, second] = owners();
+        let mut all = followed([first, second]);
+        assert!(told(&mut all).is_empty());
+        assert!(
+            matches!(view(&all, second, 5), View::Waits { holder, .. } if holder.position == Some(0))
+        );
+        all.apply(&events(vec![deleted(first, 6)]));
+        assert_eq!(told(&mut all), [(second, 105)]);
+        assert!(told(&mut all).is_empty());
+        assert!(matches!(view(&all, second, 5), View::Changed), "it holds");
+
+        let mut all = followed([first, second]);
+        all.apply(&events(vec![deleted(first, 6)]));
+        assert_eq!(all.news(NAMESPACE, KEY, true)[0].fence, 0);
+
+        let mut all = followed([first, second]);
+        all.quit(second);
+        all.apply(&events(vec![deleted(first, 6)]));
+        assert!(told(&mut all).is_empty(), "it is leaving");
+    }
+
+    #[tokio::test]
+    async fn an_event_that_is_older_than_a_read_is_left_out() {
+        let [first, second] = owners();
+        let mut all = followed([first, second]);
+        let now = SystemClock.now();
+        // The first has left and come back, behind the second; then the second was created again, behind the first.
+        let queue = Queue::read(&[claim(first, 7), claim(second, 9)]);
+        all.read(queue, 9, now);
+        all.apply(&events(vec![
+            deleted(first, 6),
+            put(claim(first, 7)),
+            deleted(second, 8),
+            put(claim(second, 9)),
+        ]));
+        assert!(told(&mut all).is_empty());
+        assert!(matches!(view(&all, second, 9), View::Waits { .. }));
+        assert!(
+            matches!(view(&all, second, 5), View::Changed),
+            "another key"
+        );
+        // Nor does an old read undo an event.
+        all.apply(&events(vec![deleted(first, 10)]));
+        all.read(Queue::read(&[claim(first, 7), claim(second, 9)]), 9, now);
+        assert_eq!(told(&mut all), [(second, 109)]);
+        // A restored snapshot has smaller revisions.
+        all.begin_again(Queue::read(&[claim(first, 3)]), 3, now);
+        assert_eq!(all.revision(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_change_of_this_process_is_waited_for() {
+        let [first, second] = owners();
+        let mut all = followed([first, second]);
+        all.wrote(6);
+        assert!(matches!(view(&all, second, 5), View::IsBehind));
+        all.apply(&events(vec![deleted(first, 6)]));
+        assert!(matches!(view(&all, second, 5), View::Changed));
+        // The key of the second is gone, so it waits no more.
+        all.apply(&events(vec![deleted(second, 7)]));
+        assert!(all.is_empty());
+    }
+
+    #[tokio::test]
+    async fn rests_are_asked_for_by_one_and_run_out() {
+        let [first, second] = owners();
+        let mut all = followed([first, second]);
+        let now = SystemClock.now();
+        let later = |seconds| now.plus(Duration::from_secs(seconds));
+        assert_eq!(all.unknown_rests(now), [SHARED]);
+        assert_eq!(all.unknown_rests(now), [0; 0], "another caller asks");
+        all.note_rests(&[(SHARED, Duration::from_secs(9))], now);
+        assert_eq!(all.unknown_rests(later(8)), [0; 0]);
+        assert_eq!(all.unknown_rests(later(10)), [SHARED]);
+    }
+
+    #[tokio::test]
+    async fn a_waiter_is_silent_when_it_has_not_asked_for_long() {
+        let [first, second] = owners();
+        let mut all = followed([first, second]);
+        let now = SystemClock.now();
+        let limit = Duration::from_secs(4);
+        let silent = |all: &Followed, seconds| {
+            let now = now.plus(Duration::from_secs(seconds));
+            all.silent(now, limit).collect::<Vec<_>>()
+        };
+        assert_eq!(silent(&all, 3), []);
+        assert_eq!(silent(&all, 5), [second]);
+        all.ask(second, SHARED, now.plus(Duration::from_secs(3)));
+        assert_eq!(silent(&all, 5), []);
+        all.quit(second);
+        assert_eq!(silent(&all, 0), [second]);
+    }
+}

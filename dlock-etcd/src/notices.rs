@@ -1,0 +1,149 @@
+//! Listens for operators who have ended a lease of this process by force: its holder then renews at once, and finds out.
+//!
+//! A message is a key that lasts for a minute, so a process that connects again reads those that it has missed. A message
+//! that is lost costs the time until the next renewal. Any client that may write the keys of dlock can send one: it has a
+//! lease renewed early, and changes nothing else.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use dlock_runtime::store::{ClientId, Hint, HintSink, StoreError};
+use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::sleep};
+
+use crate::{
+    config::Config,
+    keys, ops,
+    proto::{Answer, EventType, KeyValue, WatchCreateRequest},
+    session::Session,
+    worker::Worker,
+};
+
+/// The pause before the watch begins again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The listeners of a store, one for each manager.
+pub(crate) struct Notices {
+    config: Arc<Config>,
+    session: Session,
+    handle: Handle,
+    stopped: watch::Receiver<()>,
+    tasks: Mutex<HashMap<ClientId, AbortHandle>>,
+}
+
+impl Notices {
+    pub(crate) fn new(worker: &Worker, config: Arc<Config>, session: Session) -> Self {
+        Self {
+            config,
+            session,
+            handle: worker.handle().clone(),
+            stopped: worker.stopped(),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Begins to listen for a manager.
+    pub(crate) fn attach(&self, client: ClientId, sink: HintSink) {
+        let listener = Listener {
+            range: keys::notices(&self.config.namespace, client),
+            session: self.session.clone(),
+            sink,
+        };
+        let mut stopped = self.stopped.clone();
+        let task = self.handle.spawn(async move {
+            tokio::select! {
+                () = listener.listen() => {}
+                _ = stopped.changed() => {}
+            }
+        });
+        self.replace(client, Some(task.abort_handle()));
+    }
+
+    pub(crate) fn detach(&self, client: ClientId) {
+        self.replace(client, None);
+    }
+
+    fn replace(&self, client: ClientId, task: Option<AbortHandle>) {
+        // Every change is complete before any code can panic.
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match task {
+            Some(task) => tasks.insert(client, task),
+            None => tasks.remove(&client),
+        };
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+}
+
+/// The task of one manager.
+struct Listener {
+    range: (Vec<u8>, Vec<u8>),
+    session: Session,
+    sink: HintSink,
+}
+
+impl Listener {
+    /// Passes messages on until the manager has ended.
+    async fn listen(&self) {
+        loop {
+            match self.follow().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(target: "dlock::store", %error, "cannot listen for operators; it is tried again");
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Returns `true` if the manager has ended, and `false` if the watch has.
+    async fn follow(&self) -> Result<bool, StoreError> {
+        let conn = self.session.conn().await?;
+        let answer = conn
+            .txn(ops::read(vec![ops::get_all(&self.range)]))
+            .await
+            .map_err(StoreError::from)?;
+        if !ops::keys_of(&answer, 0)?.iter().all(|kv| self.tell(kv)) {
+            return Ok(true);
+        }
+        let create = WatchCreateRequest {
+            key: self.range.0.clone(),
+            range_end: self.range.1.clone(),
+            start_revision: answer.header().revision + 1,
+        };
+        let mut answers = conn.watch(create).await?;
+        loop {
+            let answer = tokio::select! {
+                answer = answers.next() => answer,
+                () = conn.is_given_up() => return Ok(false),
+            };
+            let Ok(Some(answer)) = answer else {
+                return Ok(false);
+            };
+            if answer.canceled {
+                return Ok(false);
+            }
+            let written = answer.events.iter().filter_map(|event| {
+                let kv = event.kv.as_ref()?;
+                (event.kind == EventType::Put as i32).then_some(kv)
+            });
+            if !written.into_iter().all(|kv| self.tell(kv)) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Returns `false` if the manager has ended.
+    fn tell(&self, kv: &KeyValue) -> bool {
+        let owner = keys::owner_in(&kv.key);
+        let key = std::str::from_utf8(&kv.value).ok();
+        match (owner, key) {
+            (Some(owner), Some(key)) => self.sink.hint(&Hint::new(key, owner, 0)),
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A database that is full.
+
+use std::time::Duration;
+
+use dlock::{LockError, StoreErrorKind};
+use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
+
+use crate::world::{DEADLINE, TTL, connect, is_released, works};
+
+/// Long enough for the test to see renewals of it, and short enough to end without them.
+const BRIEF: Duration = Duration::from_secs(6);
+
+/// The smallest quota that the members start with: some pages are in use from the start.
+const QUOTA: &str = "--quota-backend-bytes=1048576";
+
+async fn is_kept_and_released(make: EtcdMake) {
+    let options = EtcdOptions::new().make(make).argument(QUOTA);
+    let server = EtcdServer::start_with(options).await;
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    let (one, other) = (connect(&url).await, connect(&server.url()).await);
+    let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    let claims = async |count| server.keys("dlock/order:42/").await.len() == count;
+    eventually(DEADLINE, "the other waits", async || claims(2).await).await;
+    server.fill().await;
+    let end = tokio::time::Instant::now() + 2 * BRIEF;
+    // A new connection cannot raise the base of fences, and renews all the same.
+    proxy.cut();
+
+    let error = other
+        .lock("order:44")
+        .wait(Duration::from_millis(500))
+        .acquire()
+        .await
+        .unwrap_err();
+    let LockError::Unavailable { reason, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::OutOfMemory, "{error}");
+    assert!(
+        error.to_string().contains("etcdctl alarm disarm"),
+        "{error}"
+    );
+
+    // Only renewals keep the brief lease for so long, and only beats the place.
+    eventually(DEADLINE, "two TTLs have passed", async || {
+        guard.ensure_held().unwrap();
+        kept.ensure_held().unwrap();
+        tokio::time::Instant::now() > end
+    })
+    .await;
+    assert!(claims(2).await, "the holder and the waiter");
+    is_released(guard).await;
+    eventually(
+        DEADLINE,
+        "its key is gone long before its TTL",
+        async || claims(1).await,
+    )
+    .await;
+    kept.ensure_held().unwrap();
+    // The waiter is the first now. It begins no body, as it cannot get a lease of its own. A grant by a message alone would
+    // have been lost by then.
+    let end = tokio::time::Instant::now() + Duration::from_secs(4);
+    eventually(DEADLINE, "the time of a grant has passed", async || {
+        assert!(!waiting.is_finished());
+        tokio::time::Instant::now() > end
+    })
+    .await;
+
+    server.make_room().await;
+    let guard = waiting.await.unwrap().unwrap();
+    is_released(guard).await;
+    is_released(kept).await;
+    works(&one, "order:44").await;
+    assert_eq!(server.keys("dlock/order:").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
+    is_kept_and_released(EtcdMake::Usual).await;
+}
+
+#[tokio::test]
+async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
+    is_kept_and_released(EtcdMake::Old).await;
+}

@@ -1,0 +1,308 @@
+//! Waiters that send no requests, and places that do not outlast them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use dlock::LockManager;
+use dlock_etcd::{Etcd, EtcdStore};
+use dlock_runtime::{
+    LockKey,
+    store::{
+        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        Released, StoreOptions,
+    },
+    testing::SystemRandom,
+};
+use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+
+const LONG: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_secs(120);
+const WAITERS: usize = 100;
+
+/// The claims, without the gate of the waiters.
+const CLAIMS: &str = "dlock/";
+const GATES: &str = "dlock//gate/";
+
+async fn manager(url: &str) -> LockManager {
+    let builder = LockManager::builder().scheme("etcd", Etcd);
+    builder.connect(url).await.unwrap()
+}
+
+fn store(url: &str) -> EtcdStore {
+    let mut options = StoreOptions::default();
+    // A silent connection is replaced before leases of waiters end.
+    options.response_timeout = Duration::from_millis(1500);
+    EtcdStore::open(url, &options).unwrap()
+}
+
+fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+fn key(text: &str) -> LockKey {
+    LockKey::new(text).unwrap()
+}
+
+async fn ask(store: &EtcdStore, key: &LockKey, owner: OwnerId) -> Option<AcquireOutcome> {
+    let request = AcquireRequest::new(key, owner, TTL).queue(Queue::ForLease);
+    store.acquire(request).await.ok()
+}
+
+async fn hold(store: &EtcdStore, key: &LockKey) -> OwnerId {
+    let owner = owner();
+    let answer = ask(store, key, owner).await;
+    assert!(
+        matches!(answer, Some(AcquireOutcome::Granted { .. })),
+        "{answer:?}"
+    );
+    owner
+}
+
+/// The claims on a key.
+async fn claims(server: &EtcdServer, key: &str) -> usize {
+    server.keys(&format!("{CLAIMS}{key}/")).await.len()
+}
+
+fn grown(
+    before: &BTreeMap<String, u64>,
+    after: &BTreeMap<String, u64>,
+    but: &[&str],
+) -> (u64, BTreeMap<String, u64>) {
+    let more = after.iter().map(|(name, count)| {
+        let known = before.get(name).copied().unwrap_or(0);
+        (name.clone(), count - known)
+    });
+    let more: BTreeMap<_, _> = more
+        .filter(|(name, count)| *count > 0 && !but.contains(&&**name))
+        .collect();
+    (more.values().sum(), more)
+}
+
+#[tokio::test]
+async fn a_hundred_waiters_send_no_requests_of_their_own() {
+    let server = EtcdServer::start().await;
+    let (holder, waiters) = (manager(&server.url()).await, manager(&server.url()).await);
+    let mut held = Vec::new();
+    for number in 0..WAITERS {
+        let lock = holder.lock(format!("order:{number}")).ttl(TTL);
+        held.push(lock.acquire().await.unwrap());
+    }
+    let mut waiting = JoinSet::new();
+    for number in 0..WAITERS {
+        let lock = waiters.lock(format!("order:{number}")).ttl(TTL).wait(LONG);
+        waiting.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+    }
+    eventually(LONG, "all wait", async || {
+        // Each has asked once for how long the holder's lease still lasts.
+        let asked = server.messages().await.get("LeaseTimeToLive").copied();
+        server.keys("dlock/order:").await.len() == 2 * WAITERS && asked == Some(100)
+    })
+    .await;
+    // A waiter asks at least each 1.25 s, and a beat keeps one lease alive each 1.5 s.
+    let beats = |messages: &BTreeMap<String, u64>| messages.get("LeaseKeepAlive").copied();
+    let before = server.messages().await;
+    let mut after = before.clone();
+    eventually(LONG, "four beats", async || {
+        after = server.messages().await;
+        beats(&after) >= beats(&before).map_or(Some(4), |count| Some(count + 4))
+    })
+    .await;
+    // Both managers look from time to time whether their connection is alive.
+    let (count, more) = grown(&before, &after, &["Range"]);
+    let kept = more["LeaseKeepAlive"];
+    assert!(
+        (2 * kept - 1..=2 * kept + 1).contains(&count),
+        "a beat is a keep-alive and a read, for all waiters together: {more:?}"
+    );
+    for guard in held {
+        guard.release().await.unwrap();
+    }
+    let all = within(LONG, async {
+        while let Some(ended) = waiting.join_next().await {
+            ended.unwrap();
+        }
+    });
+    assert!(all.await.is_some(), "not all were granted");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let (holder, waiters) = (
+        store(&server.url()),
+        store(&format!("etcd://127.0.0.1:{}", proxy.port())),
+    );
+    let [one, other] = ["order:1", "order:2"].map(key);
+    for key in [&one, &other] {
+        hold(&holder, key).await;
+    }
+    let (leaving, staying) = (owner(), owner());
+    for (key, owner) in [(&one, leaving), (&other, staying)] {
+        assert!(ask(&waiters, key, owner).await.is_some());
+    }
+    eventually(LONG, "each key is watched", async || {
+        server.watches().await == 2
+    })
+    .await;
+    waiters
+        .release(ReleaseRequest::new(&one, leaving))
+        .await
+        .unwrap();
+    eventually(LONG, "a watch has ended", async || {
+        server.watches().await == 1
+    })
+    .await;
+    // A connection that is silent is replaced, and then closed although it had a watch.
+    proxy.hold_replies();
+    eventually(LONG, "there is another connection", async || {
+        timeout(Duration::from_millis(50), ask(&waiters, &other, staying))
+            .await
+            .ok();
+        proxy.accepted_connections() > 1
+    })
+    .await;
+    proxy.thaw();
+    eventually(LONG, "there is one connection", async || {
+        proxy.open_connections() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_silent_loses_its_place_although_others_wait() {
+    let server = EtcdServer::start().await;
+    let (holder, waiters) = (store(&server.url()), store(&server.url()));
+    let [one, other] = ["order:1", "order:2"].map(key);
+    for key in [&one, &other] {
+        hold(&holder, key).await;
+    }
+    let (silent, living) = (owner(), owner());
+    assert!(ask(&waiters, &other, living).await.is_some());
+    let asked = Instant::now();
+    let answer = ask(&waiters, &one, silent).await;
+    assert!(
+        matches!(answer, Some(AcquireOutcome::Busy(_))),
+        "{answer:?}"
+    );
+    eventually(LONG, "its place is gone", async || {
+        ask(&waiters, &other, living).await;
+        claims(&server, "order:1").await == 1
+    })
+    .await;
+    assert!(asked.elapsed() >= ALIVE, "{:?}", asked.elapsed());
+    assert_eq!(claims(&server, "order:2").await, 2, "the other still waits");
+    // It comes back, behind those that have come meanwhile.
+    let answer = ask(&waiters, &one, silent).await;
+    assert!(
+        matches!(answer, Some(AcquireOutcome::Busy(_))),
+        "{answer:?}"
+    );
+}
+
+/// A request that is answered promises that a grant can be trusted for some time. Without a beat, nothing is known of that.
+#[tokio::test]
+async fn a_waiter_is_not_answered_when_its_lease_may_have_ended() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let mut options = StoreOptions::default();
+    // The connection outlasts the test.
+    options.response_timeout = 2 * LONG;
+    let waiters = EtcdStore::open(&format!("etcd://127.0.0.1:{}", proxy.port()), &options);
+    let (holder, waiters) = (store(&server.url()), waiters.unwrap());
+    let (one, waiter) = (key("order:1"), owner());
+    hold(&holder, &one).await;
+    let answer = ask(&waiters, &one, waiter).await;
+    assert!(
+        matches!(answer, Some(AcquireOutcome::Busy(_))),
+        "{answer:?}"
+    );
+    proxy.freeze();
+    let brief = Duration::from_millis(500);
+    eventually(LONG / 2, "no answer", async || {
+        let asked = timeout(brief, ask(&waiters, &one, waiter)).await;
+        !matches!(asked, Ok(Some(AcquireOutcome::Busy(_))))
+    })
+    .await;
+    proxy.thaw();
+    eventually(LONG, "the waiter is answered again", async || {
+        ask(&waiters, &one, waiter).await.is_some()
+    })
+    .await;
+}
+
+/// The request that creates a place is held back by the network, beyond the release of its claim. The lease that it names
+/// goes on, as another waiter has it.
+#[tokio::test]
+async fn a_place_that_is_requested_late_is_not_created_although_others_wait() {
+    let server = EtcdServer::start().await;
+    // A base that is ahead of the clock is never raised. A new base would stop the request as well.
+    server.put("dlock//fence", "20000000000000").await;
+    eventually(LONG, "the gate is what stops the request", async || {
+        is_stopped_by_the_gate(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that the shared lease has ended, which stops the request as well.
+async fn is_stopped_by_the_gate(server: &EtcdServer) -> bool {
+    let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
+    let hosts = proxies
+        .iter()
+        .map(|it| format!("127.0.0.1:{}", it.port()))
+        .collect::<Vec<_>>();
+    let (holder, waiters) = (
+        store(&server.url()),
+        store(&format!("etcd://{}", hosts.join(","))),
+    );
+    let [one, other] = ["order:1", "order:2"].map(|name| key(&format!("{name}:{}", owner())));
+    let held = [hold(&holder, &one).await, hold(&holder, &other).await];
+    let living = owner();
+    assert!(ask(&waiters, &other, living).await.is_some());
+    let name = server.keys(&format!("{CLAIMS}{other}/")).await.remove(1);
+    let lease = server.lease_of(&name).await.unwrap();
+
+    proxies[0].freeze_before_request(GATES);
+    let late = owner();
+    let asked = timeout(Duration::from_millis(300), ask(&waiters, &one, late)).await;
+    assert!(asked.is_err() && !proxies[0].is_trap_set(), "{asked:?}");
+    let mut released = None;
+    eventually(LONG, "the release is answered", async || {
+        ask(&waiters, &other, living).await;
+        released = waiters.release(ReleaseRequest::new(&one, late)).await.ok();
+        released.is_some()
+    })
+    .await;
+    assert_eq!(released, Some(Released::WasGone));
+    // The request arrives, and not what the client has said after it: that nothing waits for an answer any more.
+    proxies[0].freeze_before_request("");
+    proxies[0].thaw();
+    eventually(LONG, "the request has arrived", async || {
+        ask(&waiters, &other, living).await;
+        !proxies[0].is_trap_set()
+    })
+    .await;
+    for number in 0..20 {
+        // Requests of now are carried out behind it.
+        server.put("elsewhere", &number.to_string()).await;
+        ask(&waiters, &other, living).await;
+    }
+    let is_alive = server.put_with(&lease, "elsewhere", "1").await;
+    assert_eq!(
+        claims(server, one.as_str()).await,
+        1,
+        "the late request has left no key"
+    );
+    // New waiters have another lease with another gate.
+    assert!(ask(&waiters, &one, owner()).await.is_some());
+    let name = server.keys(&format!("{CLAIMS}{one}/")).await.remove(1);
+    assert_ne!(server.lease_of(&name).await, Some(lease));
+    for (key, owner) in [&one, &other].into_iter().zip(held) {
+        let request = ReleaseRequest::new(key, owner);
+        holder.release(request).await.unwrap();
+    }
+    is_alive
+}

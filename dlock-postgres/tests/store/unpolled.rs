@@ -1,0 +1,213 @@
+//! A connection whose runtime is not polled any more, at each step: requests from another runtime go on.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use dlock_postgres::PostgresStore;
+use dlock_runtime::{
+    LockKey,
+    store::{
+        AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore as _,
+        OwnerId, Queue, ReleaseRequest, StoreOptions,
+    },
+    testing::SystemRandom,
+};
+use dlock_testkit::{Proxy, eventually};
+use futures_util::FutureExt as _;
+use tokio::{sync::mpsc, time::timeout};
+
+use crate::{
+    database::{DEADLINE, Database},
+    runtimes::{LONG, one_thread},
+};
+
+const TTL: Duration = Duration::from_secs(120);
+
+/// Counts the calls of `look_again`, and passes on the owner and the fence of each message.
+struct Heard {
+    looked: AtomicUsize,
+    hints: mpsc::UnboundedSender<(OwnerId, u64)>,
+}
+
+impl Heard {
+    fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<(OwnerId, u64)>) {
+        let (hints, heard) = mpsc::unbounded_channel();
+        let looked = AtomicUsize::new(0);
+        (Arc::new(Self { looked, hints }), heard)
+    }
+
+    fn looked(&self) -> usize {
+        self.looked.load(Ordering::SeqCst)
+    }
+}
+
+impl HintReceiver for Heard {
+    fn hint(&self, hint: &Hint<'_>) -> bool {
+        self.hints.send((hint.owner, hint.fence)).is_ok()
+    }
+
+    fn look_again(&self) -> bool {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+}
+
+/// A store that waits for long before it gives up a connection or a request.
+fn open(url: &str, response_timeout: Duration) -> PostgresStore {
+    let mut options = StoreOptions::default();
+    "test/1".clone_into(&mut options.label);
+    options.response_timeout = response_timeout;
+    options.connect_timeout = LONG;
+    PostgresStore::open(url, &options).unwrap()
+}
+
+fn key() -> LockKey {
+    LockKey::new("order:42").unwrap()
+}
+
+fn owner() -> OwnerId {
+    OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+async fn acquire(store: &PostgresStore, owner: OwnerId) -> AcquireOutcome {
+    let key = key();
+    let request = AcquireRequest::new(&key, owner, TTL).queue(Queue::ForLease);
+    let answer = timeout(DEADLINE, store.acquire(request)).await;
+    answer.expect("the request is answered").unwrap()
+}
+
+async fn release(store: &PostgresStore, owner: OwnerId) {
+    let key = key();
+    let answer = timeout(DEADLINE, store.release(ReleaseRequest::new(&key, owner))).await;
+    answer.expect("the release is answered").unwrap();
+}
+
+/// Sends a request whose caller gives it up at once, so that its connection is tried.
+fn give_up_a_request(store: &PostgresStore) {
+    let key = key();
+    let request = store.acquire(AcquireRequest::new(&key, owner(), TTL));
+    assert!(request.now_or_never().is_none(), "no answer can be there");
+}
+
+fn use_in_another_runtime(store: &PostgresStore) {
+    one_thread().block_on(async {
+        let owner = owner();
+        acquire(store, owner).await;
+        release(store, owner).await;
+    });
+}
+
+#[test]
+fn a_connection_that_is_being_checked_is_made_again_elsewhere() {
+    let first = one_thread();
+    let (_database, proxy, store) = first.block_on(async {
+        let database = Database::new().await;
+        let proxy = Proxy::start(database.server.port());
+        // Renewals have another way, or one of their requests would be the one that is held.
+        let direct = database.server.port();
+        let url = format!(
+            "{}?listen=127.0.0.1:{direct}",
+            database.url_at(proxy.port())
+        );
+        proxy.hold_replies_from("pg_is_in_recovery");
+        let store = open(&url, LONG);
+        let is_checked = async || !proxy.is_trap_set();
+        eventually(DEADLINE, "the connection is checked", is_checked).await;
+        (database, proxy, store)
+    });
+    proxy.thaw();
+    use_in_another_runtime(&store);
+}
+
+#[test]
+fn a_connection_that_is_being_tried_is_made_again_elsewhere() {
+    let first = one_thread();
+    let (_database, store) = first.block_on(async {
+        let database = Database::new().await;
+        let store = open(&format!("{}?listen=off", database.url()), LONG);
+        let owner = owner();
+        acquire(&store, owner).await;
+        release(&store, owner).await;
+        give_up_a_request(&store);
+        (database, store)
+    });
+    // The thread of the store does so after it has begun to try the connection.
+    let (heard, _hints) = Heard::new();
+    let hooks = store.properties().hooks.unwrap();
+    hooks.attach(ClientId::new(&SystemRandom), HintSink::new(heard.clone()));
+    one_thread().block_on(async {
+        let has_looked = async || heard.looked() > 0;
+        eventually(DEADLINE, "the connection is tried", has_looked).await;
+    });
+    use_in_another_runtime(&store);
+}
+
+#[test]
+fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
+    let first = one_thread();
+    let client = ClientId::new(&SystemRandom);
+    let (heard, mut hints) = Heard::new();
+    let (database, proxy, store) = first.block_on(async {
+        let database = Database::new().await;
+        let proxy = Proxy::start(database.server.port());
+        proxy.hold_replies_from("LISTEN");
+        let store = open(&database.url_at(proxy.port()), LONG);
+        let hooks = store.properties().hooks.unwrap();
+        hooks.attach(client, HintSink::new(heard.clone()));
+        let is_asked = async || !proxy.is_trap_set();
+        eventually(DEADLINE, "the server is asked for messages", is_asked).await;
+        (database, proxy, store)
+    });
+    let before = heard.looked();
+    proxy.thaw();
+    one_thread().block_on(async {
+        let (holder, waiter) = (owner(), OwnerId::new(client, 1));
+        let other = database.store();
+        acquire(&other, holder).await;
+        let answer = acquire(&store, waiter).await;
+        assert!(matches!(answer, AcquireOutcome::Busy { .. }), "{answer:?}");
+        let listens = async || heard.looked() > before;
+        eventually(DEADLINE, "it listens on the next one", listens).await;
+        release(&other, holder).await;
+        let told = timeout(DEADLINE, hints.recv()).await;
+        let (told, _fence) = told.expect("a message comes").unwrap();
+        assert_eq!(told, waiter);
+        release(&store, waiter).await;
+    });
+}
+
+#[test]
+fn a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled() {
+    const CONNECTIONS: &str = "SELECT coalesce(min(pid), 0)::bigint FROM pg_stat_activity \
+         WHERE datname = current_database() AND application_name = 'test/1' AND query LIKE 'LISTEN%'";
+    let first = one_thread();
+    let (database, store, old) = first.block_on(async {
+        let database = Database::new().await;
+        let store = open(&database.url(), Duration::from_millis(1400));
+        let (heard, _hints) = Heard::new();
+        let hooks = store.properties().hooks.unwrap();
+        hooks.attach(ClientId::new(&SystemRandom), HintSink::new(heard));
+        let mut old = 0;
+        eventually(DEADLINE, "it listens", async || {
+            old = database.number(CONNECTIONS).await;
+            old != 0
+        })
+        .await;
+        give_up_a_request(&store);
+        (database, store, old)
+    });
+    let other = one_thread();
+    other.block_on(async {
+        let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {old}");
+        eventually(DEADLINE, "the connection ends", async || {
+            database.number(&is_there).await == 0
+        })
+        .await;
+    });
+    use_in_another_runtime(&store);
+}

@@ -1,0 +1,110 @@
+//! The requests for the base of fences, see `fence.rs`.
+
+use dlock_runtime::store::{StoreError, StoreErrorKind, fence_by_the_clock};
+use zookeeper_client::{CreateMode, Error, MultiWriteError};
+
+use crate::{
+    errors::Failure,
+    fence::{Base, following},
+    session::Session,
+};
+
+fn directory(root: &str) -> String {
+    format!("{root}/fence")
+}
+
+/// The node of a base.
+pub(crate) fn path(root: &str, value: u64) -> String {
+    format!("{}/{value}", directory(root))
+}
+
+/// Returns the base that the session knows, or reads it, and raises it if it lags behind the clock.
+pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failure> {
+    if let Some(base) = session.base.get() {
+        return Ok(base);
+    }
+    loop {
+        let read = read(session, root).await?;
+        let base = match read {
+            Some(base) if !base.is_late(fence_by_the_clock()) => base,
+            old => match replace(session, root, old).await? {
+                Some(base) => base,
+                None => continue,
+            },
+        };
+        session.base.set(Some(base));
+        return Ok(base);
+    }
+}
+
+/// Replaces a base of which the fences are used up.
+pub(crate) async fn replace_used_up(
+    session: &Session,
+    root: &str,
+    old: Base,
+) -> Result<(), Failure> {
+    if session.base.get() == Some(old) {
+        let new = replace(session, root, Some(old)).await?;
+        session.base.set(new);
+    }
+    Ok(())
+}
+
+/// Reads the base; `None` if there was never one.
+async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
+    let directory = directory(root);
+    loop {
+        // The server may not have heard of the last base yet.
+        session.client.sync(root).await?;
+        let names = match session.client.list_children(&directory).await {
+            Ok(names) => names,
+            Err(Error::NoNode) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let mut values = names.iter().map(|name| name.parse::<u64>());
+        let (Some(Ok(value)), None) = (values.next(), values.next()) else {
+            let message = format!(
+                "`{directory}` has nodes that are not from dlock: {names:?}; delete them, and leave the greatest number"
+            );
+            return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
+                .with_advice()
+                .into());
+        };
+        // It is gone if another process has just replaced it.
+        if let Some(stat) = session.client.check_stat(&path(root, value)).await? {
+            let since = stat.czxid;
+            return Ok(Some(Base { value, since }));
+        }
+    }
+}
+
+/// Replaces the base; `None` if another process has done so.
+async fn replace(
+    session: &Session,
+    root: &str,
+    old: Option<Base>,
+) -> Result<Option<Base>, Failure> {
+    let value = following(old.map(|old| old.value), fence_by_the_clock());
+    let new = path(root, value);
+    let options = CreateMode::Persistent.with_acls(session.acls);
+    let mut writer = session.client.new_multi_writer();
+    match old {
+        Some(old) => writer.add_delete(&path(root, old.value), None)?,
+        None => writer.add_create(&directory(root), b"", &options)?,
+    }
+    writer.add_create(&new, b"", &options)?;
+    match writer.commit().await {
+        Ok(_) => {}
+        Err(MultiWriteError::OperationFailed {
+            source: Error::NoNode | Error::NodeExists,
+            ..
+        }) => return Ok(None),
+        Err(error) => return Err(Error::from(error).into()),
+    }
+    // Some versions of the server do not say in the answer when a node was created.
+    let stat = session.client.check_stat(&new).await?;
+    Ok(stat.map(|stat| Base {
+        value,
+        since: stat.czxid,
+    }))
+}

@@ -1,0 +1,48 @@
+//! Claims on keys, and all that their requests need.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock_runtime::{LockKey, LockMode, store::OwnerId};
+use tokio::{sync::watch, time::Instant};
+use zookeeper_client::Error;
+
+use crate::{
+    answers::Answers,
+    config::Config,
+    queue::Queue,
+    session::{Link, Session},
+    sinks::Sinks,
+    slots::Slots,
+};
+
+/// All that requests need.
+pub(crate) struct Core {
+    pub(crate) config: Arc<Config>,
+    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) slots: Slots,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) sinks: Arc<Sinks>,
+}
+
+/// The part of a request that outlives its caller.
+#[derive(Clone)]
+pub(crate) struct Claim {
+    pub(crate) key: LockKey,
+    pub(crate) owner: OwnerId,
+    pub(crate) mode: LockMode,
+    pub(crate) ttl: Duration,
+    pub(crate) waits: bool,
+    pub(crate) label: String,
+    pub(crate) function: String,
+    /// The lease counts from a moment before the request was sent.
+    pub(crate) begun: Instant,
+}
+
+/// Returns the queue of a key.
+pub(crate) async fn list(session: &Session, directory: &str) -> Result<Queue, Error> {
+    match session.client.list_children(directory).await {
+        Ok(children) => Ok(Queue::read(&children)),
+        Err(Error::NoNode) => Ok(Queue::default()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,103 @@
+//! The base of fences: a number in ZooKeeper to which the transactions since its own are added.
+//!
+//! The numbers of transactions (zxids) grow, but a restored backup sets them back, and each new leader raises them by
+//! 2^32. So a fence is not a zxid itself. The base is the name of a node, `fence/<base>`. The fence of a child is the base
+//! and the difference between the zxids of both creations.
+//!
+//! # Rules
+//!
+//! - **Safety.** A child is created only while the node of its base is there: both are in one transaction. A base is
+//!   replaced in one transaction, by one that is greater by [`RANGE`] or more. A fence is less than base and [`RANGE`]. So
+//!   fences grow along each queue, whatever clocks say. (`fences_of_a_base_are_below_those_of_the_next`)
+//! - **Safety.** A new base reaches the clock, since zxids go back when a backup is restored. That is so with each new
+//!   leader, and with each new connection. Fences are ahead of the clock by less than two ranges, unless the
+//!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`)
+
+use std::sync::{Mutex, PoisonError};
+
+/// The fences of one base, and how far a base may lag behind the clock: a second of the clock. No ensemble has carried out
+/// so many transactions in a second.
+const RANGE: u64 = 100_000;
+
+/// The base of fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) value: u64,
+    /// The transaction that has created its node.
+    pub(crate) since: i64,
+}
+
+/// The base that a session knows.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Mutex<Option<Base>>);
+
+impl Known {
+    pub(crate) fn get(&self) -> Option<Base> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, base: Option<Base>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = base;
+    }
+
+    /// Forgets the base: it may have been replaced, or the server may have other data.
+    pub(crate) fn forget(&self) {
+        self.set(None);
+    }
+}
+
+impl Base {
+    /// The fence of a child that was created by this transaction; `None` if it needs a new base.
+    pub(crate) fn fence(self, czxid: i64) -> Option<u64> {
+        let since = czxid.checked_sub(self.since)?;
+        let since = u64::try_from(since).ok()?;
+        (1..RANGE).contains(&since).then(|| self.value + since)
+    }
+
+    /// The value to follow, if this base must be replaced at a new connection.
+    pub(crate) fn is_late(self, clock: u64) -> bool {
+        self.value + RANGE < clock
+    }
+}
+
+/// The value of a base that replaces another one.
+pub(crate) fn following(old: Option<u64>, clock: u64) -> u64 {
+    let least = old.map_or(1, |old| old.saturating_add(RANGE));
+    clock.max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: u64 = 90_000_000_000;
+
+    #[test]
+    fn fences_of_a_base_are_below_those_of_the_next() {
+        let base = Base {
+            value: CLOCK,
+            since: (7 << 32) + 5,
+        };
+        let range = i64::try_from(RANGE).unwrap();
+        let last = base.fence(base.since + range - 1).unwrap();
+        assert_eq!(base.fence(base.since + 1), Some(CLOCK + 1));
+        assert_eq!(base.fence(base.since + range), None, "they are used up");
+        assert_eq!(base.fence(8 << 32), None, "another leader");
+        assert_eq!(base.fence(base.since), None);
+        assert_eq!(base.fence(7 << 32), None, "restored data");
+        // The clock of the process that replaces it is behind.
+        for clock in [0, CLOCK - 10, CLOCK + 1] {
+            assert!(following(Some(base.value), clock) >= last, "{clock}");
+        }
+    }
+
+    #[test]
+    fn a_base_reaches_the_clock() {
+        assert_eq!(following(None, CLOCK), CLOCK);
+        assert_eq!(following(Some(CLOCK - 3 * RANGE), CLOCK), CLOCK);
+        let base = |value| Base { value, since: 1 };
+        assert!(base(CLOCK - RANGE - 1).is_late(CLOCK));
+        assert!(!base(CLOCK - RANGE).is_late(CLOCK));
+        assert!(!base(CLOCK + 1).is_late(CLOCK));
+    }
+}

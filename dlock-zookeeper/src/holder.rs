@@ -1,0 +1,112 @@
+//! The holders of a key, read from their children.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dlock_runtime::{LockMode, store::Holder};
+use futures_util::future::join_all;
+use zookeeper_client::Error;
+
+use crate::{data::Value, names::Entry, queue::Queue, session::Session};
+
+/// The children of so many holders are read. Beyond, the answer does without.
+const MOST: usize = 8;
+
+/// A child as it was read.
+pub(crate) struct Seen {
+    /// `None` if another program has written it.
+    value: Option<Value>,
+    czxid: i64,
+    rest: Duration,
+}
+
+impl Seen {
+    /// Reads a child; `None` if it is gone.
+    pub(crate) async fn read(
+        session: &Session,
+        directory: &str,
+        entry: &Entry,
+    ) -> Result<Option<Self>, Error> {
+        let path = format!("{directory}/{}", entry.name);
+        let (data, stat) = match session.client.get_data(&path).await {
+            Ok(read) => read,
+            Err(Error::NoNode) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let value = Value::read(&data);
+        // For people: the clock is that of the server.
+        let written = Duration::from_millis(u64::try_from(stat.mtime).unwrap_or(0));
+        let age = now().saturating_sub(written);
+        let ttl = value.as_ref().map_or(Duration::ZERO, |value| value.ttl);
+        Ok(Some(Self {
+            value,
+            czxid: stat.czxid,
+            rest: ttl.saturating_sub(age),
+        }))
+    }
+
+    /// The fence of this child alone; `None` if its owner is about to create another one.
+    pub(crate) fn own_fence(&self) -> Option<u64> {
+        self.value.as_ref()?.base.fence(self.czxid)
+    }
+
+    /// The fence that its owner has confirmed.
+    pub(crate) fn confirmed(&self) -> Option<u64> {
+        Some(self.value.as_ref()?.held?.fence)
+    }
+}
+
+/// The time of day.
+pub(crate) fn now() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default()
+}
+
+/// Describes who holds the key to a caller that wants it in this mode. `own` is the caller's child, if it waits, with its
+/// fence. `None` if a holder has just gone.
+pub(crate) async fn of(
+    session: &Session,
+    directory: &str,
+    queue: &Queue,
+    own: Option<(&str, u64)>,
+    mode: LockMode,
+) -> Result<Option<Holder>, Error> {
+    let holders = queue.holders();
+    // The last one has the greatest fence of its own.
+    let first = holders.iter().take(MOST - 1);
+    let entries: Vec<_> = first
+        .chain(holders.iter().skip(MOST - 1).next_back())
+        .collect();
+    let reads = join_all(entries.iter().map(|it| Seen::read(session, directory, it))).await;
+    let mut seen = Vec::with_capacity(reads.len());
+    for read in reads {
+        match read? {
+            Some(holder) => seen.push(holder),
+            None => return Ok(None),
+        }
+    }
+    let newest = seen
+        .iter()
+        .filter_map(|it| it.own_fence().max(it.confirmed()));
+    // A grant to the caller has the fence of its child. All that were granted before it asked are smaller.
+    let last_fence = match own {
+        Some((_, fence)) => fence.saturating_sub(1),
+        None => newest.max().unwrap_or(0),
+    };
+    let mut described = Holder::new(last_fence);
+    let Some(last) = seen.iter().max_by_key(|it| it.rest) else {
+        return Ok(None);
+    };
+    described.fence = last.confirmed().or_else(|| last.own_fence()).unwrap_or(0);
+    let value = last.value.as_ref();
+    described.label = value.and_then(|value| value.label.clone());
+    described.function = value.and_then(|value| value.function.clone());
+    described.others = u64::try_from(holders.len() - 1).unwrap_or(u64::MAX);
+    described.position = own.and_then(|(name, _)| queue.position(name));
+    // A permit is free when the first lease has ended, everything else when the last one has.
+    let rests = seen.iter().map(|it| it.rest);
+    described.ttl = match mode {
+        LockMode::Permits(_) => rests.min(),
+        _ => rests.max(),
+    };
+    Ok(Some(described))
+}

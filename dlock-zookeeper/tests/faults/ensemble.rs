@@ -1,0 +1,102 @@
+//! Servers that are killed, paused and restarted.
+
+use std::time::Duration;
+
+use dlock::LockError;
+use dlock_testkit::{ZooKeepers, eventually};
+
+use crate::world::{LIMIT, SESSION, TTL, acquires, is_held, manager};
+
+#[tokio::test]
+async fn a_killed_leader_loses_no_lock() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let leader = servers.leader().await;
+    servers.kill(leader);
+    servers.leader().await;
+    eventually(LIMIT, "an answer to the other process", async || {
+        let answer = other.lock("order:42").try_acquire().await;
+        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
+        answer.is_ok()
+    })
+    .await;
+    assert!(!first.is_lost());
+    let token = first.fencing_token();
+    // The servers have kept it: otherwise the release would report a loss.
+    first.release().await.unwrap();
+    let second = other.lock("order:42").wait(LIMIT).acquire().await.unwrap();
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on() {
+    let servers = ZooKeepers::start().await;
+    let leader = servers.leader().await;
+    // The leader is the first server of the URL.
+    let hosts: Vec<_> = (0..3)
+        .map(|it| format!("127.0.0.1:{}", servers.port((leader + it) % 3)))
+        .collect();
+    let url = ZooKeepers::url_of(&hosts.join(","), SESSION);
+    let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    servers.pause(leader);
+    let next_leader = servers.leader_but(leader).await;
+    assert_ne!(next_leader, leader);
+    is_held(&other, "order:42").await;
+    let token = first.fencing_token();
+    assert!(!first.is_lost());
+    first.release().await.unwrap();
+    servers.resume(leader);
+    let second = acquires(&other, "order:42").await;
+    assert!(second.fencing_token() > token);
+    is_held(&one, "order:42").await;
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_after_the_restart() {
+    let servers = ZooKeepers::start().await;
+    let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));
+    let url = servers.url(session);
+    let (one, other) = tokio::join!(manager(&url, ttl), manager(&url, ttl));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let token = first.fencing_token();
+    servers.kill(0);
+    servers.kill(1);
+    eventually(LIMIT, "the lease is lost", async || first.is_lost()).await;
+    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
+    assert!(other.lock("order:42").try_acquire().await.is_err());
+    tokio::join!(servers.restart(0), servers.restart(1));
+    eventually(
+        LIMIT,
+        "the other process holds the key",
+        async || match other.lock("order:42").try_acquire().await {
+            Ok(Some(second)) => {
+                assert!(second.fencing_token() > token);
+                second.release().await.is_ok()
+            }
+            _ => false,
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let token = first.fencing_token();
+    servers.restart_all().await;
+    is_held(&other, "order:42").await;
+    acquires(&one, "order:43").await.release().await.unwrap();
+    assert!(!first.is_lost());
+    first.release().await.unwrap();
+    let second = acquires(&other, "order:42").await;
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
+}

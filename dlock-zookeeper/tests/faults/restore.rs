@@ -1,0 +1,103 @@
+//! Data that is restored, lost or written by others.
+
+use std::time::Duration;
+
+use dlock_testkit::{ZooKeepers, eventually};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::world::{LIMIT, acquires, manager};
+
+/// The sessions end soon: a client does not use servers that know less than it has seen.
+const SESSION: Duration = Duration::from_secs(20);
+const TTL: Duration = Duration::from_secs(15);
+
+async fn client(servers: &ZooKeepers) -> Client {
+    let host = format!("127.0.0.1:{}", servers.port(0));
+    Client::connect(&host).await.unwrap()
+}
+
+/// Transactions that a backup does not know.
+async fn writes(servers: &ZooKeepers, count: usize) {
+    let client = client(servers).await;
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create("/elsewhere", b"", &options).await.unwrap();
+    for number in 0..count {
+        let text = number.to_string();
+        client
+            .set_data("/elsewhere", text.as_bytes(), None)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn tokens_grow_although_a_backup_was_restored() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let one = manager(&url, TTL).await;
+    acquires(&one, "order:42").await.release().await.unwrap();
+    let backup = servers.save();
+    servers.restart_all().await;
+    writes(&servers, 200).await;
+    let first = acquires(&one, "order:42").await;
+    let token = first.fencing_token();
+
+    servers.restore(&backup);
+    servers.restart_all().await;
+    // The restored ensemble does not know the lease: another process gets the key, and the first one is notified.
+    let other = manager(&url, TTL).await;
+    let second = acquires(&other, "order:42").await;
+    assert!(
+        second.fencing_token() > token,
+        "{:?} {token:?}",
+        second.fencing_token()
+    );
+    eventually(LIMIT, "the first holder is notified", async || {
+        first.is_lost()
+    })
+    .await;
+    let token = second.fencing_token();
+    second.release().await.unwrap();
+    // A manager that was there before has the new base as well.
+    let third = acquires(&one, "order:42").await;
+    assert!(third.fencing_token() > token);
+    third.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_ensemble_that_has_lost_its_data_gives_greater_tokens() {
+    let servers = ZooKeepers::start().await;
+    let one = manager(&servers.url(SESSION), TTL).await;
+    let first = acquires(&one, "order:42").await;
+    let token = first.fencing_token();
+    servers.forget();
+    servers.restart_all().await;
+    eventually(LIMIT, "the holder is notified", async || first.is_lost()).await;
+    let second = acquires(&one, "order:42").await;
+    assert!(
+        second.fencing_token() > token,
+        "{:?} {token:?}",
+        second.fencing_token()
+    );
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_of_another_program_beside_the_base_is_named() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let one = manager(&url, TTL).await;
+    acquires(&one, "order:42").await.release().await.unwrap();
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let client = client(&servers).await;
+    client
+        .create("/dlock/fence/7", b"", &options)
+        .await
+        .unwrap();
+    let other = manager(&url, TTL).await;
+    let error = other.lock("order:42").acquire().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("leave the greatest number"), "{text}");
+    client.delete("/dlock/fence/7", None).await.unwrap();
+    acquires(&other, "order:42").await.release().await.unwrap();
+}

@@ -1,0 +1,138 @@
+//! The children of claims in ZooKeeper, and when they go.
+
+use std::{sync::Arc, time::Duration};
+
+use dlock::{LockError, LockKey};
+use dlock_runtime::{
+    StoreErrorKind,
+    store::{
+        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        Released, RenewRequest, Renewal,
+    },
+    testing::SystemRandom,
+};
+use dlock_testkit::{Proxy, ZooKeepers, eventually};
+
+use crate::world::{LIMIT, SESSION, children, client, manager, store};
+
+#[tokio::test]
+async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(manager(&url), manager(&url));
+    let first = one.lock("two-stores").acquire().await.unwrap();
+    let waiter = tokio::spawn(async move { other.lock("two-stores").wait(LIMIT).acquire().await });
+    eventually(LIMIT, "the waiter has a child", async || {
+        children(servers, "dlock", "two-stores").await.len() == 2
+    })
+    .await;
+    let token = first.fencing_token();
+    first.release().await.unwrap();
+    let second = waiter.await.unwrap().unwrap();
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
+    assert!(children(servers, "dlock", "two-stores").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_child_that_an_operator_deletes_ends_the_lease() {
+    let servers = ZooKeepers::shared().await;
+    let locks = manager(&servers.url(SESSION)).await;
+    let held = locks
+        .lock("operator")
+        .ttl(Duration::from_secs(3))
+        .acquire()
+        .await
+        .unwrap();
+    let client = client(servers).await;
+    for child in children(servers, "dlock", "operator").await {
+        client.delete(&child, None).await.unwrap();
+    }
+    eventually(LIMIT, "the lease is lost", async || held.is_lost()).await;
+    assert!(matches!(held.release().await, Err(LockError::Lost { .. })));
+}
+
+#[tokio::test]
+async fn a_creation_without_an_answer_is_found_again_and_released() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let hosts = format!("127.0.0.1:{}", proxy.port());
+    let store = Arc::new(store(&ZooKeepers::url_of(&hosts, SESSION)).await);
+    let key = LockKey::new("no-answer").unwrap();
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    let ask = || AcquireRequest::new(&key, owner, Duration::from_secs(30));
+
+    // The directory is there before, so the next request with this text creates the child.
+    assert!(matches!(
+        store.acquire(ask()).await,
+        Ok(AcquireOutcome::Granted { .. })
+    ));
+    store
+        .release(ReleaseRequest::new(&key, owner))
+        .await
+        .unwrap();
+    let child = format!("lock:no-answer/{owner}");
+    proxy.cut_before_reply_to(&child);
+    let error = store.acquire(ask()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
+    assert!(!error.has_no_effect());
+    assert_eq!(children(servers, "dlock", "no-answer").await.len(), 1);
+    assert_eq!(
+        store.release(ReleaseRequest::new(&key, owner)).await,
+        Ok(Released::WasHeld)
+    );
+    assert!(children(servers, "dlock", "no-answer").await.is_empty());
+
+    // The repeated request has the child of the first one.
+    let owner = OwnerId::new(owner.client(), 2);
+    let ask = || AcquireRequest::new(&key, owner, Duration::from_secs(30));
+    proxy.cut_before_reply_to(&format!("lock:no-answer/{owner}"));
+    store.acquire(ask()).await.unwrap_err();
+    eventually(LIMIT, "the owner holds the key", async || {
+        matches!(
+            store.acquire(ask()).await,
+            Ok(AcquireOutcome::Granted { .. })
+        )
+    })
+    .await;
+    assert_eq!(children(servers, "dlock", "no-answer").await.len(), 1);
+
+    // If nothing comes after it, its time ends.
+    let owner = OwnerId::new(owner.client(), 3);
+    let key = LockKey::new("nothing-after").unwrap();
+    let ask = || AcquireRequest::new(&key, owner, Duration::from_secs(30));
+    store.acquire(ask()).await.unwrap();
+    store
+        .release(ReleaseRequest::new(&key, owner))
+        .await
+        .unwrap();
+    proxy.cut_before_reply_to(&format!("lock:nothing-after/{owner}"));
+    store.acquire(ask()).await.unwrap_err();
+    assert_eq!(children(servers, "dlock", "nothing-after").await.len(), 1);
+    eventually(LIMIT, "the child is deleted", async || {
+        children(servers, "dlock", "nothing-after").await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiter_renews_nothing() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let key = LockKey::new("waiter-renews").unwrap();
+    let [holder, waiter] = [1, 2].map(|it| OwnerId::new(ClientId::new(&SystemRandom), it));
+    let ttl = Duration::from_secs(30);
+    let ask = |owner| AcquireRequest::new(&key, owner, ttl).queue(Queue::ForLease);
+    let renewal = RenewRequest::new(&key, waiter, ttl);
+    let granted = store.acquire(ask(holder)).await;
+    assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
+    let busy = store.acquire(ask(waiter)).await;
+    assert!(matches!(busy, Ok(AcquireOutcome::Busy(_))));
+    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    let release = ReleaseRequest::new(&key, holder);
+    assert_eq!(store.release(release).await, Ok(Released::WasHeld));
+    // From now on it is the holder.
+    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
+    let release = ReleaseRequest::new(&key, waiter);
+    assert_eq!(store.release(release).await, Ok(Released::WasHeld));
+}

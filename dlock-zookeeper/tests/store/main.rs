@@ -1,0 +1,15 @@
+//! The store over an ensemble of three servers: the contract, and what only ZooKeeper does.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that fails there has said what it has to say"
+)]
+
+mod check;
+mod claims;
+mod contract;
+mod login;
+mod sessions;
+mod sharing;
+mod waiting;
+mod wire;
+mod world;

@@ -1,0 +1,117 @@
+//! Shared locks and permits.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use dlock::{FencingToken, LockManager, LockMode};
+use dlock_testkit::ZooKeepers;
+use tokio::task::JoinSet;
+
+use crate::world::{LIMIT, SESSION, children, hold, key, manager, owner, release, store, wait};
+
+const SHARED: LockMode = LockMode::Shared;
+
+#[tokio::test]
+async fn readers_that_come_and_go_have_one_token() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(store(&url), store(&url));
+    let key = key("readers");
+    let readers = [owner(), owner(), owner(), owner()];
+    let first = hold(&one, &key, readers[0], SHARED).await;
+    assert_eq!(hold(&other, &key, readers[1], SHARED).await, first);
+    // The first one leaves: those that come later have the token of those that stay.
+    release(&one, &key, readers[0], SHARED).await;
+    assert_eq!(hold(&one, &key, readers[2], SHARED).await, first);
+    release(&other, &key, readers[1], SHARED).await;
+    assert_eq!(hold(&other, &key, readers[3], SHARED).await, first);
+    release(&one, &key, readers[2], SHARED).await;
+    release(&other, &key, readers[3], SHARED).await;
+    // When all have left, a new one begins.
+    assert!(hold(&one, &key, readers[0], SHARED).await > first);
+    release(&one, &key, readers[0], SHARED).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_was_granted_takes_the_token_of_one_that_was_faster() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(store(&url), store(&url));
+    let key = key("faster");
+    let [writer, slow, fast] = [owner(), owner(), owner()];
+    let before = hold(&one, &key, writer, LockMode::Exclusive).await;
+    wait(&one, &key, slow, SHARED).await;
+    wait(&other, &key, fast, SHARED).await;
+    release(&one, &key, writer, LockMode::Exclusive).await;
+    // Both hold now. The one behind confirms first, and the other one afterwards.
+    let fence = hold(&other, &key, fast, SHARED).await;
+    assert!(fence > before);
+    assert_eq!(hold(&one, &key, slow, SHARED).await, fence);
+    release(&one, &key, slow, SHARED).await;
+    release(&other, &key, fast, SHARED).await;
+}
+
+/// How many are inside, and how many were at most.
+#[derive(Default)]
+struct Inside {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Inside {
+    async fn visit(&self, weight: usize) {
+        let now = self.now.fetch_add(weight, Ordering::SeqCst) + weight;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        self.now.fetch_sub(weight, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_n_permits_are_held_and_none_beside_a_writer() {
+    const WRITER: usize = 100;
+
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let managers: Vec<LockManager> = vec![manager(&url).await, manager(&url).await];
+    let inside = Arc::new(Inside::default());
+    let name = key("permits").to_string();
+    let mut tasks = JoinSet::new();
+    for number in 0..16 {
+        let lock = managers[number % 2].lock(&name).wait(LIMIT);
+        let (inside, is_writer) = (inside.clone(), number % 5 == 4);
+        tasks.spawn(async move {
+            let (lock, weight) = if is_writer {
+                (lock, WRITER)
+            } else {
+                (lock.permits(3), 1)
+            };
+            let body = async |_: &dlock::Lease| inside.visit(weight).await;
+            lock.run(body).await.unwrap();
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    let most = inside.most.load(Ordering::SeqCst);
+    assert!(most <= 3 || most == WRITER, "{most}");
+    assert!(children(servers, "dlock", &name).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_writer_after_readers_has_a_greater_token() {
+    let servers = ZooKeepers::shared().await;
+    let locks = manager(&servers.url(SESSION)).await;
+    let name = key("tokens").to_string();
+    let mut last: Option<FencingToken> = None;
+    for is_shared in [false, true, false, true] {
+        let lock = locks.lock(&name);
+        let lock = if is_shared { lock.shared() } else { lock };
+        let guard = lock.acquire().await.unwrap();
+        assert!(last.is_none_or(|last| last < guard.fencing_token()));
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+    }
+}

@@ -1,0 +1,183 @@
+//! Waiters, which are woken by watches and send nothing meanwhile.
+
+use std::{iter, time::Duration};
+
+use dlock::LockMode;
+use dlock_runtime::store::{
+    AcquireOutcome, AcquireRequest, LockStore, OwnerId, Queue, RenewRequest, Renewal,
+};
+use dlock_testkit::{Proxy, ZooKeepers, eventually, within};
+use futures_util::future::join_all;
+use tokio::time::sleep;
+
+use crate::{
+    wire::Counted,
+    world::{LIMIT, SESSION, TTL, hold, key, listen, owner, release, store, wait},
+};
+
+const EXCLUSIVE: LockMode = LockMode::Exclusive;
+const TWO: LockMode = LockMode::Permits(2);
+
+#[tokio::test]
+async fn a_hundred_waiters_send_no_request_while_they_wait() {
+    let servers = ZooKeepers::shared().await;
+    let counted = Counted::start(servers.port(0)).await;
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", counted.port), SESSION);
+    let (waiting, holding) = (store(&url).await, store(&servers.url(SESSION)).await);
+    // Behind an exclusive lock, behind another waiter of a shared one, and behind permits.
+    let kinds = [EXCLUSIVE, LockMode::Shared, TWO].map(|mode| (key("quiet"), mode));
+    let holders = [owner(), owner()];
+    let held = |mode| match mode {
+        TWO => (TWO, &holders[..]),
+        _ => (EXCLUSIVE, &holders[..1]),
+    };
+    let waiters: Vec<_> = iter::repeat_with(owner).take(100).collect();
+    // As their managers do, in case a hint was lost.
+    let all_ask = async || {
+        let answers = waiters
+            .iter()
+            .zip(kinds.iter().cycle())
+            .map(|(owner, (key, mode))| {
+                let request = AcquireRequest::new(key, *owner, TTL).mode(*mode);
+                waiting.acquire(request.queue(Queue::ForLease))
+            });
+        for answer in join_all(answers).await {
+            assert!(
+                !matches!(answer, Ok(AcquireOutcome::Granted { .. })),
+                "{answer:?}"
+            );
+        }
+    };
+    eventually(LIMIT, "five seconds without a request", async || {
+        for (key, mode) in &kinds {
+            let (mode, holders) = held(*mode);
+            for holder in holders {
+                hold(&holding, key, *holder, mode).await;
+            }
+        }
+        // On a busy machine, a waiter that was late loses its place and begins again.
+        all_ask().await;
+        sleep(Duration::from_secs(1)).await;
+        all_ask().await;
+        let before = counted.requests();
+        for _ in 0..5 {
+            sleep(Duration::from_secs(1)).await;
+            all_ask().await;
+        }
+        before > 0 && counted.requests() == before
+    })
+    .await;
+    for (key, mode) in &kinds {
+        let (mode, holders) = held(*mode);
+        for holder in holders {
+            release(&holding, key, *holder, mode).await;
+        }
+    }
+}
+
+/// Has a waiter wait for a holder in this mode, breaks something, releases, and returns whether the waiter was told by a watch.
+/// It sends no request meanwhile.
+async fn is_told(url: &str, servers: &ZooKeepers, mode: LockMode, breaks: impl AsyncFn()) -> bool {
+    let (other, own) = (store(&servers.url(SESSION)).await, store(url).await);
+    let (client, mut heard) = listen(&own);
+    let (key, waiter) = (key("told"), OwnerId::new(client, 1));
+    let holders: Vec<_> = iter::repeat_with(owner).take(2).collect();
+    let held = if mode == TWO {
+        &holders[..]
+    } else {
+        &holders[..1]
+    };
+    for holder in held {
+        hold(&other, &key, *holder, mode).await;
+    }
+    wait(&own, &key, waiter, mode).await;
+    breaks().await;
+    release(&other, &key, holders[0], mode).await;
+    // Its child is deleted 3 s after its last request: a waiter that was not told in this time never will be.
+    let told = within(Duration::from_secs(6), heard.recv()).await;
+    let is_told = matches!(told, Some(Some(told)) if told == waiter);
+    let renewal = RenewRequest::new(&key, waiter, TTL).mode(mode);
+    let is_held = own.renew_one(renewal).await == Ok(Renewal::Renewed);
+    release(&own, &key, waiter, mode).await;
+    for holder in held {
+        release(&other, &key, *holder, mode).await;
+    }
+    is_told && is_held
+}
+
+#[tokio::test]
+async fn a_release_wakes_the_waiter_of_another_process_by_a_watch() {
+    let servers = ZooKeepers::shared().await;
+    for mode in [EXCLUSIVE, TWO] {
+        eventually(LIMIT, "a waiter is told of its grant", async || {
+            is_told(&servers.url(SESSION), servers, mode, async || ()).await
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_whose_connection_was_cut_is_set_again() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", proxy.port()), SESSION);
+    eventually(LIMIT, "a waiter is told of its grant", async || {
+        is_told(&url, servers, EXCLUSIVE, async || proxy.cut()).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn readers_behind_a_writer_are_all_told_when_it_leaves() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (other, one, two) = tokio::join!(store(&url), store(&url), store(&url));
+    eventually(LIMIT, "both readers are told", async || {
+        let (key, writer) = (key("readers"), owner());
+        hold(&other, &key, writer, EXCLUSIVE).await;
+        let (mut told, mut readers) = (0, Vec::new());
+        for store in [&one, &two] {
+            let (client, heard) = listen(store);
+            let reader = OwnerId::new(client, 1);
+            wait(store, &key, reader, LockMode::Shared).await;
+            readers.push((store, reader, heard));
+        }
+        release(&other, &key, writer, EXCLUSIVE).await;
+        for (_, _, heard) in &mut readers {
+            let hint = within(Duration::from_secs(6), heard.recv()).await;
+            told += usize::from(hint.is_some());
+        }
+        for (store, reader, _) in &readers {
+            release(store, &key, *reader, LockMode::Shared).await;
+        }
+        told == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn waiters_that_leave_watch_nothing() {
+    // Of its own, since all watches are counted.
+    let servers = ZooKeepers::start().await;
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", servers.port(0)), SESSION);
+    let (store, holder) = (store(&url).await, owner());
+    let keys = [key("watches"), key("watches"), key("watches")];
+    let before = servers.watches(0).await;
+    for key in &keys {
+        hold(&store, key, holder, EXCLUSIVE).await;
+        let waiter = owner();
+        eventually(LIMIT, "the waiter watches", async || {
+            wait(&store, key, waiter, EXCLUSIVE).await;
+            servers.watches(0).await > before
+        })
+        .await;
+        release(&store, key, waiter, EXCLUSIVE).await;
+        eventually(LIMIT, "no watch is left", async || {
+            servers.watches(0).await == before
+        })
+        .await;
+    }
+    for key in &keys {
+        release(&store, key, holder, EXCLUSIVE).await;
+    }
+}

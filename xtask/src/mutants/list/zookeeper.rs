@@ -1,0 +1,243 @@
+//! Mistakes in the locks of ZooKeeper.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::Target;
+use super::super::mutant::Mutant;
+
+const ANSWERS: &str = "dlock-zookeeper/src/answers.rs";
+const FENCE: &str = "dlock-zookeeper/src/fence.rs";
+const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
+const NAMES: &str = "dlock-zookeeper/src/names.rs";
+const PROOF: &str = "dlock-zookeeper/src/proof.rs";
+const QUEUE: &str = "dlock-zookeeper/src/queue.rs";
+const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
+const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
+const WAITING: &str = "dlock-zookeeper/src/waiting.rs";
+
+const STORE: Target = Target {
+    package: "dlock-zookeeper",
+    test: Some("store"),
+};
+
+const FAULTS: Target = Target {
+    package: "dlock-zookeeper",
+    test: Some("faults"),
+};
+
+const UNIT: Target = Target {
+    package: "dlock-zookeeper",
+    test: None,
+};
+
+const CONTRACT: &[Look] = &[Test(STORE, "contract::zookeeper_keeps_the_contract")];
+
+const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
+
+const ONE_TOKEN: &[Look] = &[Test(
+    STORE,
+    "sharing::readers_that_come_and_go_have_one_token",
+)];
+
+const OF_A_BASE: &[Look] = &[Test(
+    UNIT,
+    "fence::tests::fences_of_a_base_are_below_those_of_the_next",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    // The queue
+    Mutant::new(
+        "zookeeper-no-order",
+        "A claim holds although one before it waits",
+        QUEUE,
+        "if «is_closed || !is_admitted(entry.mode, count)» { break;",
+        "is_closed",
+        FROM_THE_FRONT,
+    )
+    .breaks("Claims hold from the front of the queue"),
+    Mutant::new(
+        "zookeeper-no-exclusion",
+        "A shared claim holds behind an exclusive one",
+        QUEUE,
+        "«is_closed = entry.mode.is_exclusive()»;",
+        "()",
+        FROM_THE_FRONT,
+    )
+    .breaks("Claims hold from the front of the queue"),
+    Mutant::new(
+        "zookeeper-unknown-mode",
+        "A child with an unknown mode counts as shared",
+        NAMES,
+        "map_or(«LockMode::Exclusive», LockMode::Permits)",
+        "LockMode::Shared",
+        &[Test(
+            UNIT,
+            "queue::tests::a_child_with_an_unknown_mode_lets_nothing_in",
+        )],
+    )
+    .breaks("A child with an unknown mode counts as exclusive"),
+    Mutant::new(
+        "zookeeper-wrong-obstacle",
+        "A waiter for a permit watches one child alone",
+        QUEUE,
+        "let crowd = |at: usize, most: usize| &self.0[«at.saturating_sub(most)»..at];",
+        "at - 1",
+        &[Test(
+            UNIT,
+            "queue::tests::a_waiter_watches_children_of_which_one_has_to_go",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-any-place",
+        "A claim is confirmed wherever its child is",
+        REQUESTS,
+        "if «queue.holds(&child.name)» { match confirm(",
+        "true",
+        CONTRACT,
+    )
+    .breaks("A claim holds by its place in the queue"),
+    Mutant::new(
+        "zookeeper-waiter-renews",
+        "A waiter renews",
+        REQUESTS,
+        "if «!queue.holds(&child.name)» { return Ok(Renewal::NotOwner);",
+        "false",
+        &[Test(STORE, "claims::a_waiter_renews_nothing")],
+    ),
+    // Fences
+    Mutant::new(
+        "zookeeper-no-epoch",
+        "A claim that joins others has a fence of its own",
+        CONFIRM,
+        "«(fence, Some(path))»,",
+        "{ drop((fence, path)); (child.fence, None) }",
+        ONE_TOKEN,
+    )
+    .breaks("All that hold together have one fence"),
+    Mutant::new(
+        "zookeeper-endless-base",
+        "A base has fences without an end",
+        FENCE,
+        "«(1..RANGE).contains(&since)».then(",
+        "true",
+        OF_A_BASE,
+    )
+    .breaks("A fence is less than base and [`RANGE`]"),
+    Mutant::new(
+        "zookeeper-base-by-the-clock",
+        "A base follows the clock although that is behind",
+        FENCE,
+        "«clock.max(least)»",
+        "clock",
+        OF_A_BASE,
+    )
+    .breaks("by one that is greater by [`RANGE`] or more"),
+    Mutant::new(
+        "zookeeper-base-without-clock",
+        "A new base does not reach the clock",
+        FENCE,
+        "«clock.max(least)»",
+        "{ let _ = clock; least }",
+        &[Test(
+            FAULTS,
+            "restore::an_ensemble_that_has_lost_its_data_gives_greater_tokens",
+        )],
+    )
+    .breaks("A new base reaches the clock"),
+    // Leases
+    Mutant::new(
+        "zookeeper-uncertain",
+        "A lease is confirmed that its session may not last for",
+        CONFIRM,
+        "if «until.is_some_and(|until| until >= claim.begun + claim.ttl)» {",
+        "until.is_some()",
+        &[Test(
+            STORE,
+            "sessions::a_lease_that_its_session_may_not_last_for_is_not_confirmed",
+        )],
+    )
+    .breaks("A lease that would last longer is not confirmed"),
+    Mutant::new(
+        "zookeeper-proof-at-once",
+        "An answer proves at once that the leader has heard of the session",
+        PROOF,
+        "let counts_from = Instant::now() + «self.tick»;",
+        "Duration::ZERO",
+        &[Test(
+            UNIT,
+            "proof::tests::a_request_counts_for_a_write_a_tick_after_its_answer",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-late-lease",
+        "A process keeps its child although the lease has ended",
+        SLOTS,
+        "if «later > Instant::now()» { ends = later;",
+        "true",
+        CONTRACT,
+    )
+    .breaks("A process deletes its child when the lease has ended"),
+    Mutant::new(
+        "zookeeper-not-found-again",
+        "A creation without an answer is not looked for",
+        REQUESTS,
+        "if let Some(found) = «queue.of(owner)» {",
+        "None",
+        &[Test(
+            STORE,
+            "claims::a_creation_without_an_answer_is_found_again_and_released",
+        )],
+    ),
+    // Waiters
+    Mutant::new(
+        "zookeeper-old-answer",
+        "A waiter is answered from memory although a child was deleted",
+        ANSWERS,
+        "table.deletions += 1; «table.by_key.remove(key)»;",
+        "None",
+        &[Test(
+            UNIT,
+            "answers::tests::an_answer_is_repeated_until_the_lease_would_have_ended_or_a_child_is_deleted",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-always-asks",
+        "A waiter asks although its watch is set",
+        REQUESTS,
+        "«self.answers .note(&claim.key, claim.owner, &holder, deletions)»;",
+        "()",
+        &[Test(
+            STORE,
+            "waiting::a_hundred_waiters_send_no_request_while_they_wait",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-not-told",
+        "A waiter is not told that it holds the key",
+        WAITING,
+        "«core.sinks.wake(&key, owner)»;",
+        "()",
+        &[Test(
+            STORE,
+            "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-no-node",
+        "A check has the node of a waiter, or of none",
+        SLOTS,
+        "let held = «child.map(Child::path)»;",
+        "child.map(|_| \"/\".to_owned())",
+        &[Test(
+            STORE,
+            "check::a_transaction_is_carried_out_only_while_the_lease_is_held",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-watch-stays",
+        "A watch outlives the child of its waiter",
+        SLOTS,
+        "«self.0.abort()»;",
+        "()",
+        &[Test(STORE, "waiting::waiters_that_leave_watch_nothing")],
+    ),
+];
