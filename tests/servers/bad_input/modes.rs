@@ -3,8 +3,12 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, LockManager, LockRequest, store::StoreErrorKind};
+use dlock::{
+    LockError, LockManager, LockRequest,
+    store::{ALIVE, StoreErrorKind},
+};
 use dlock_testkit::{RedisServer, eventually};
+use tokio::time::{Instant, timeout};
 
 use crate::bad_input::{WAIT, assert_says, refused, run, unavailable};
 use crate::common::{Env, LIMIT, OneKey, Redis, assert_idle, soon};
@@ -121,29 +125,55 @@ async fn a_replica_without_a_shared_lease_does_not_make_its_release_a_loss() {
 /// Those inside are renewed and leave, and the lock goes to the writer that waits, and from it to the readers.
 #[tokio::test]
 async fn a_full_server_keeps_those_inside_and_lets_in_who_waits() {
+    const TURNS: u32 = 20;
+
     let env = Redis::start().await;
     let brief = |it: dlock::LockManagerBuilder| it.ttl(WAIT).wait(LIMIT);
     let inside = env.manager_with(brief).await;
     let third = env.manager_with(brief).await;
     let reads = env.manager_with(brief).await;
-    for lock in sharing(&inside) {
-        let guard = soon(lock.acquire()).await.unwrap();
-        let probe = OneKey::new(env.store().await, KEY);
-        let writer = tokio::spawn(third.lock(KEY).acquire());
-        probe.until_waiting(1).await;
-        let reader = tokio::spawn(reads.lock(KEY).shared().acquire());
-        probe.until_waiting(2).await;
-        set(&env.server, "maxmemory", "1").await;
-        let first = guard.remaining();
-        eventually(LIMIT, "it is renewed", async || guard.remaining() > first).await;
-        soon(guard.release()).await.unwrap();
-        let guard = soon(writer).await.unwrap().unwrap();
-        let token = guard.fencing_token();
-        soon(guard.release()).await.unwrap();
-        let guard = soon(reader).await.unwrap().unwrap();
-        assert!(guard.fencing_token() > token);
-        soon(guard.release()).await.unwrap();
-        set(&env.server, "maxmemory", "0").await;
+    for mode in 0..sharing(&inside).len() {
+        let mut turns = 0;
+        loop {
+            let [shared, permit] = sharing(&inside);
+            let lock = [shared, permit].into_iter().nth(mode).unwrap();
+            let guard = soon(lock.acquire()).await.unwrap();
+            let probe = OneKey::new(env.store().await, KEY);
+            // A full server refuses what waiters ask, so their places last until their time is up.
+            let begun = Instant::now();
+            let writer = tokio::spawn(third.lock(KEY).acquire());
+            probe.until_waiting(1).await;
+            let reader = tokio::spawn(reads.lock(KEY).shared().acquire());
+            probe.until_waiting(2).await;
+            set(&env.server, "maxmemory", "1").await;
+            let first = guard.remaining();
+            eventually(LIMIT, "it is renewed", async || guard.remaining() > first).await;
+            soon(guard.release()).await.unwrap();
+            let waiters = [writer.abort_handle(), reader.abort_handle()];
+            let passed = timeout(ALIVE, async move {
+                let guard = writer.await.unwrap().unwrap();
+                let token = guard.fencing_token();
+                soon(guard.release()).await.unwrap();
+                let guard = reader.await.unwrap().unwrap();
+                assert!(guard.fencing_token() > token);
+                soon(guard.release()).await.unwrap();
+            });
+            let passed = passed.await.is_ok();
+            set(&env.server, "maxmemory", "0").await;
+            if passed {
+                break;
+            }
+            // A machine that stood still.
+            turns += 1;
+            assert!(
+                begun.elapsed() > ALIVE && turns < TURNS,
+                "no waiter is let in"
+            );
+            for waiter in waiters {
+                waiter.abort();
+            }
+            assert_idle(&[&inside, &third, &reads]).await;
+        }
     }
     env.assert_clean(1, &[&inside, &third, &reads]).await;
 }

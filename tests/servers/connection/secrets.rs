@@ -386,8 +386,8 @@ const SEEN: &[&str] = &[
 /// Those that cannot have one, or are not shown: they have no `Debug`, or hold a future.
 const OTHERS: &[&str] = &[
     "Acquire",
-    "AcquireRequest",
     "AcquireOutcome",
+    "AcquireRequest",
     "AlreadyInstalled",
     "BlockingGuard",
     "BlockingManager",
@@ -408,12 +408,14 @@ const OTHERS: &[&str] = &[
     "Holder",
     "HolderInfo",
     "InvalidKeyReason",
+    "KeyInMode",
+    "KeyPattern",
     "Layout",
+    "LeaseRecord",
     "LockInfo",
     "LockKey",
     "LockKeyBuilder",
     "LockKeys",
-    "KeyInMode",
     "LockMode",
     "LockModes",
     "LockSite",
@@ -425,6 +427,7 @@ const OTHERS: &[&str] = &[
     "Options",
     "Overview",
     "OwnerId",
+    "Pace",
     "PartWriter",
     "Piece",
     "Problem",
@@ -432,7 +435,6 @@ const OTHERS: &[&str] = &[
     "ProblemsBuilder",
     "ProblemsError",
     "ProcessInfo",
-    "LeaseRecord",
     "Proposal",
     "Queue",
     "RaiseRequest",
@@ -455,6 +457,7 @@ const OTHERS: &[&str] = &[
     "Unlocked",
     "Wait",
     "WaiterInfo",
+    "Walk",
 ];
 
 /// A type that comes later is to be put into one of the lists above, and shown if it has to be.
