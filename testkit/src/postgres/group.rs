@@ -4,11 +4,16 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::child::OwnedChild;
 use crate::reaper;
+
+/// A killed process ends within milliseconds, unless the machine stands still.
+const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// The processes of a server; dropping it kills and reaps them.
 pub(crate) struct OwnedGroup {
@@ -65,6 +70,13 @@ impl OwnedGroup {
             signal(*child, Signal::KILL);
         }
         self.parent.kill();
+        // A server that starts again refuses a memory that one of them still has.
+        let since = Instant::now();
+        for child in children.iter().chain(&self.stopped) {
+            while is_alive(*child) && since.elapsed() < LONGEST_END {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         for child in self.stopped.drain(..) {
             reaper::spares(child);
         }
@@ -83,6 +95,11 @@ fn signal(process: u32, signal: Signal) {
     id.map(|id| kill_process(id, signal));
 }
 
+/// Returns `false` for a process that has ended, whether its parent has noticed it or not.
+fn is_alive(process: u32) -> bool {
+    words_after_name(process).is_some_and(|words| !words.starts_with('Z'))
+}
+
 /// The processes whose parent is `parent`.
 fn children_of(parent: u32) -> Vec<u32> {
     let all = fs::read_dir("/proc").expect("these tests need /proc");
@@ -91,8 +108,17 @@ fn children_of(parent: u32) -> Vec<u32> {
 }
 
 fn parent_of(process: u32) -> Option<u32> {
+    words_after_name(process)?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
+}
+
+/// What the system says of a process: first its state, then its parent.
+fn words_after_name(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before it is in parentheses and may contain anything.
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    Some(rest.trim_start().to_owned())
 }
