@@ -179,13 +179,13 @@ pub(crate) fn command(folder: &Path) -> Command {
     prepared(Command::new(program()), folder)
 }
 
-/// The same with low priority, where there is `nice`.
+/// The same with the lowest priority, where there is `nice`: tests have time limits, and compilers have none.
 fn background(folder: &Path) -> Command {
     let Some(nice) = machine::find("nice") else {
         return command(folder);
     };
     let mut command = Command::new(nice);
-    command.args(["-n", "10"]).arg(program());
+    command.args(["-n", "19"]).arg(program());
     prepared(command, folder)
 }
 
