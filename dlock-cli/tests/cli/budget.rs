@@ -115,11 +115,11 @@ async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
     call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
     let walk = scans(&server).await;
     let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "50ms"]));
-    watch.line("held      known", LIMIT).await;
+    watch.line("held      known", SLOWLY).await;
     begins(&server, walk).await;
     let begun = scans(&server).await;
     known.release().await.expect("it was held");
-    watch.line("released  known", LIMIT).await;
+    watch.line("released  known", SLOWLY).await;
     let passed = scans(&server).await - begun;
     assert!(passed < walk / 2, "after {passed} steps of {walk}");
 
@@ -127,7 +127,7 @@ async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
     begins(&server, walk).await;
     let begun = scans(&server).await;
     handed_on(&server, &billing, &mail).await;
-    watch.line("heard  mail@", LIMIT).await;
+    watch.line("heard  mail@", SLOWLY).await;
     let passed = scans(&server).await - begun;
     assert!(passed < walk / 2, "after {passed} steps of {walk}");
     send(&watch, Signal::INT);
@@ -137,7 +137,7 @@ async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
 
 /// Waits for the start of a scan with this number of steps.
 async fn begins(server: &RedisServer, walk: u32) {
-    eventually(LIMIT, "a walk begins", async || {
+    eventually(SLOWLY, "a walk begins", async || {
         (1..walk / 8).contains(&(scans(server).await % walk))
     })
     .await;
