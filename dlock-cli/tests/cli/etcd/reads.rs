@@ -87,7 +87,8 @@ async fn holders_and_waiters_are_shown_in_order() {
         (&2.into(), &1.into())
     );
     let waits: Vec<_> = waiters.iter().map(|it| number(&it["waiting_ms"])).collect();
-    assert!(elapsed >= waits[0] && waits[0] >= waits[1], "{waits:?}");
+    // Each process notes the time before its request: their order in the queue may be the other one.
+    assert!(waits.iter().all(|it| *it <= elapsed), "{waits:?}");
     assert!(waiters.iter().all(|it| it["is_alive"] == true), "{lock:#}");
 
     let shown = namespace.call(&["ls"]).await.with(0).stdout;
