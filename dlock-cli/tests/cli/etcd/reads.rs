@@ -36,10 +36,8 @@ async fn holders_and_waiters_are_shown_in_order() {
     for (places, manager) in [(2, &mail), (3, &cron)] {
         let request = manager.lock("order/1").wait(Wait::Forever);
         waiting.push(tokio::spawn(request.acquire()));
-        eventually(LIMIT, "it waits", async || {
-            namespace.claims("order%2F1").await.len() == places
-        })
-        .await;
+        let waits = async || namespace.claims("order%2F1").await.len() == places;
+        eventually(LIMIT, "it waits", waits).await;
     }
     let free = namespace.call(&["inspect", "order/2"]).await.with(1);
     assert!(
