@@ -58,9 +58,22 @@ pub(crate) fn hold(port: u16) -> Option<TcpSocket> {
     Some(socket)
 }
 
+/// Listens on a port that was held.
+///
+/// # Panics
+///
+/// If the socket has no port.
+pub(crate) fn listen_again(held: TcpSocket) -> tokio::net::TcpListener {
+    const BACKLOG: u32 = 1024;
+    held.set_reuseaddr(true)
+        .and_then(|()| held.listen(BACKLOG))
+        .expect("connections of the former listener are shared, and nobody else has the port")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::os::fd::AsFd;
 
     use super::*;
 
@@ -75,6 +88,22 @@ mod tests {
         assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
         drop(held);
         drop(TcpListener::bind(address).unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_port_that_was_held_is_listened_on_beside_old_connections_and_copies_of_its_socket() {
+        let listener = listen();
+        let address = listener.local_addr().unwrap();
+        let client = std::net::TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        drop(listener);
+        let held = hold(address.port()).expect("nobody listens there");
+        // As a process that is being started has one.
+        let copy = held.as_fd().try_clone_to_owned().unwrap();
+        let listener = listen_again(held);
+        let (second, _) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
+        second.unwrap();
+        drop((client, accepted, copy));
     }
 
     #[test]

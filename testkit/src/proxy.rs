@@ -230,12 +230,13 @@ async fn serve(
                             held = Some(refusing(address).await);
                         }
                     }
-                    Order::Accept if listener.is_none() => {
-                        held = None;
-                        let bound = TcpListener::bind(address).await;
-                        listener = Some(bound.expect("nobody else takes the port of a proxy"));
+                    // The socket that holds the port listens itself: another one could not have it yet, while a
+                    // process that is being started has a copy of this one.
+                    Order::Accept => {
+                        if let Some(held) = held.take() {
+                            listener = Some(port::listen_again(held));
+                        }
                     }
-                    Order::Accept => {}
                     Order::Stop => return,
                 }
                 // The receiver is gone when the proxy is dropped.
