@@ -1,7 +1,7 @@
 //! The requests as statements: each is one call of a function of the schema.
 //!
 //! On a direct connection they are prepared once. Behind a pooler they have no name, which may meet another client's
-//! statement there.
+//! statement there, and take turns.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use crate::{errors, schema::Schema};
+use crate::{errors, pooled::Turns, schema::Schema};
 
 static ACQUIRE: [Type; 7] = [
     Type::TEXT,
@@ -61,6 +61,20 @@ impl Call {
         })
     }
 
+    /// The same with the number of the request behind each row, and at least one row: before those of a renewal, there is
+    /// one for the index 0, which no lease has.
+    fn numbered(self, schema: &Schema) -> String {
+        schema.fill(match self {
+            Self::Acquire => "SELECT *, $8 FROM {schema}.acquire($1, $2, $3, $4, $5, $6, $7)",
+            Self::Release => "SELECT {schema}.release($1, $2), $3",
+            Self::Renew => {
+                "SELECT index, $6 FROM (SELECT 0::bigint UNION ALL \
+                 SELECT {schema}.renew($1, $2, $3, $4, $5)) renewed (index)"
+            }
+            Self::Sweep => "SELECT {schema}.sweep(), $1",
+        })
+    }
+
     /// Returns the types of its parameters.
     fn types(self) -> &'static [Type] {
         match self {
@@ -72,6 +86,32 @@ impl Call {
     }
 }
 
+/// The reason why a request has no answer of its own.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The error of the server, or of the connection.
+    Postgres(Error),
+    /// The pooler has given it the answer to another request.
+    OfOthers,
+    /// The connection was given up before.
+    Unsent,
+    /// The store was closed.
+    Closed,
+}
+
+impl Failure {
+    /// Returns `true` if the server has answered with an error.
+    pub(crate) fn is_of_server(&self) -> bool {
+        matches!(self, Self::Postgres(error) if error.as_db_error().is_some())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
 /// A connection, and the requests that it knows by name.
 pub(crate) struct Line {
     client: Arc<Client>,
@@ -80,16 +120,25 @@ pub(crate) struct Line {
     /// None behind a pooler.
     prepared: Vec<Statement>,
     has_forgotten: AtomicBool,
+    /// Behind a pooler.
+    turns: Option<Turns>,
 }
 
 impl Line {
-    /// Prepares the requests, unless a pooler is on the way.
+    /// Prepares the requests, unless a pooler is on the way, where they take turns.
     pub(crate) async fn on(
         client: Arc<Client>,
         schema: &Schema,
-        is_pooled: bool,
+        turns: Option<Turns>,
     ) -> Result<Self, Error> {
-        let texts = Call::ALL.map(|call| call.text(schema));
+        let is_pooled = turns.is_some();
+        let texts = Call::ALL.map(|call| {
+            if is_pooled {
+                call.numbered(schema)
+            } else {
+                call.text(schema)
+            }
+        });
         let calls: &[Call] = if is_pooled { &[] } else { &Call::OFTEN };
         let asked = calls.iter().zip(&texts);
         let asked = asked.map(|(call, text)| client.prepare_typed(text, call.types()));
@@ -99,6 +148,7 @@ impl Line {
             texts,
             prepared,
             has_forgotten: AtomicBool::new(false),
+            turns,
         })
     }
 
@@ -106,25 +156,42 @@ impl Line {
         &self.client
     }
 
+    /// Returns `true` if an answer has shown that the connection has to be replaced.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.turns.as_ref().is_some_and(Turns::is_spent)
+    }
+
+    /// Sees whether the server answers.
+    pub(crate) async fn try_out(&self) -> Result<(), Failure> {
+        match &self.turns {
+            Some(turns) => turns.try_out(&self.client).await,
+            None => Ok(self.client.check_connection().await?),
+        }
+    }
+
     /// Sends a request and returns its rows.
     pub(crate) async fn ask(
         &self,
         call: Call,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<Vec<Row>, Failure> {
+        let text = &self.texts[call as usize];
+        if let Some(turns) = &self.turns {
+            let asked = turns.ask(&self.client, text, parameters, call.types());
+            return asked.await;
+        }
         if let Some(statement) = self.statement(call) {
             match self.client.query(statement, parameters).await {
                 // It was not executed.
                 Err(error) if errors::is_forgotten(&error) => {
                     self.has_forgotten.store(true, Ordering::Relaxed);
                 }
-                answer => return answer,
+                answer => return Ok(answer?),
             }
         }
         let types = call.types().iter().cloned();
         let parameters: Vec<_> = parameters.iter().copied().zip(types).collect();
-        let text = &self.texts[call as usize];
-        self.client.query_typed(text, &parameters).await
+        Ok(self.client.query_typed(text, &parameters).await?)
     }
 
     #[cfg(test)]
@@ -169,7 +236,7 @@ mod tests {
         let server = PostgresServer::shared().await;
         let (name, schema) = database(server).await;
         let client = Arc::new(server.client(&name).await);
-        let line = Line::on(client, &schema, false).await.unwrap();
+        let line = Line::on(client, &schema, None).await.unwrap();
         let parameters: [&(dyn ToSql + Sync); 2] = [&"order:42", &"none.1"];
         let rows = line.ask(Call::Release, &parameters).await.unwrap();
         assert!(!rows[0].get::<_, bool>(0));

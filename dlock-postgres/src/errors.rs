@@ -7,9 +7,24 @@ use tokio_postgres::{
 };
 
 use crate::{
+    calls::Failure,
     config::Config,
     schema::{Schema, VERSION, quoted},
 };
+
+/// The error of a request without an answer of its own.
+pub(crate) fn of_failure(failure: &Failure, config: &Config) -> StoreError {
+    let disconnected = |text: &str| StoreError::new(StoreErrorKind::Disconnected, text);
+    match failure {
+        Failure::Postgres(error) => of_request(error, config),
+        Failure::OfOthers => disconnected(
+            "the pooler gave the answer to another request: a client at it has sent several requests at once, which \
+             PgBouncer 1.18 miscounts; use a newer pooler, or connect to the server itself",
+        ),
+        Failure::Unsent => disconnected("the connection was given up before").unsent(),
+        Failure::Closed => disconnected("the store was closed"),
+    }
+}
 
 /// The error of a request that was sent.
 pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {

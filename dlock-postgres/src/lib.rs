@@ -73,6 +73,7 @@ mod fence;
 mod hints;
 mod hosts;
 mod message;
+mod pooled;
 mod pump;
 mod schema;
 mod scheme;

@@ -11,6 +11,7 @@ use std::{
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
+    runtime::Handle,
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
 };
@@ -22,6 +23,7 @@ use crate::{
     dial::Tries,
     errors::{self, MARK},
     hints::Messages,
+    pooled::Turns,
     pump::{self, Home, Pump, Pumped},
     worker::Worker,
 };
@@ -148,11 +150,11 @@ impl Session {
         let unanswered = Unanswered(&self.doubted);
         let answer = line.ask(call, parameters).await;
         std::mem::forget(unanswered);
-        answer.map_err(|error| {
-            if error.as_db_error().is_none() {
+        answer.map_err(|failure| {
+            if !failure.is_of_server() {
                 self.doubted.notify_one();
             }
-            errors::of_request(&error, &self.config)
+            errors::of_failure(&failure, &self.config)
         })
     }
 }
@@ -269,7 +271,9 @@ impl Keeper {
         // A URL says how to listen because of a pooler.
         let is_pooled = self.config.listen != Listen::Direct
             || found.as_deref() != Some(&format!("{mark:016x}"));
-        let line = Line::on(pumped.client.clone(), &self.config.schema, is_pooled);
+        // This is the runtime of the store.
+        let turns = is_pooled.then(|| Turns::new(Handle::current(), mark));
+        let line = Line::on(pumped.client.clone(), &self.config.schema, turns);
         let line = line.await.map_err(|error| self.unsent(&error))?;
         Ok(Connected {
             pumped,
@@ -301,14 +305,15 @@ impl Keeper {
         } = connected.pumped;
         let mut pump = pump.into_used();
         if let Some(messages) = &self.messages {
-            messages.come_on(client.clone(), connected.is_pooled);
+            messages.come_on(client, connected.is_pooled);
         }
+        let line = Arc::new(connected.line);
         self.link.send_replace(Link::Up {
-            line: Arc::new(connected.line),
+            line: line.clone(),
             is_with_callers,
         });
         let is_lost = tokio::select! {
-            () = self.until_lost(&mut pump, &client, is_with_callers) => true,
+            () = self.until_lost(&mut pump, &line, is_with_callers) => true,
             () = self.home.moved(), if is_with_callers => false,
         };
         if is_lost {
@@ -323,7 +328,7 @@ impl Keeper {
     }
 
     /// Waits until a connection breaks or does not answer.
-    async fn until_lost(&self, pump: &mut Pump, client: &Client, is_with_callers: bool) {
+    async fn until_lost(&self, pump: &mut Pump, line: &Line, is_with_callers: bool) {
         let mut looked = Instant::now();
         loop {
             // A doubted connection is tried at once, and a quiet one from time to time.
@@ -339,7 +344,10 @@ impl Keeper {
                 () = tokio::time::sleep_until(looked + LOOK) => {}
             }
             let limit = self.config.response_limit;
-            let answer = timeout(limit, client.check_connection()).await;
+            if line.is_spent() {
+                return;
+            }
+            let answer = timeout(limit, line.try_out()).await;
             looked = Instant::now();
             if answer.is_err() {
                 self.home.move_to_store();

@@ -11,7 +11,8 @@
 //!   transaction may last longer than the body.
 //!   (`a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store`)
 //! - **Safety.** Behind a pooler, requests have no name: it may meet another client's statement.
-//!   (`a_pooler_that_ignores_settings_is_found_out`)
+//!   (`a_pooler_that_ignores_settings_is_found_out`) They take turns, and each answer names its request: `pooled.rs` says
+//!   why.
 //! - A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes: the commit frees
 //!   it, and until then the row counts as held. (`a_commit_ends_the_lock_at_once`)
 //! - A thread of the store watches over the two connections. That of renewals is on this thread, which no body can block;
@@ -177,7 +178,11 @@ impl LockStore for PostgresStore {
             let Ok(Ok(index)) = held else {
                 return all(bad_answer("no index of a renewal"));
             };
-            match answers.get_mut(index.wrapping_sub(1)) {
+            // The first row of an answer through a pooler.
+            if index == 0 {
+                continue;
+            }
+            match answers.get_mut(index - 1) {
                 Some(answer) => *answer = Ok(Renewal::Renewed),
                 None => return all(bad_answer("an index beyond the renewals")),
             }

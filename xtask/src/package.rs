@@ -6,12 +6,14 @@
 //! own, which costs less. The README's program is built, in a package outside of it. Both get the other
 //! archives by `[patch.crates-io]`.
 //!
-//! All of them share `target/packages`. They have no debug information, so that what they share is small.
+//! They share `target/packages` for what they are to give, and with this checkout what is compiled of others: most of that
+//! is the same, as nobody's has debug information.
 
 mod program;
 mod server;
 mod unpack;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -24,11 +26,14 @@ use crate::cargo::{self, Call};
 use server::Server;
 
 /// The variables of each call of cargo.
-const VARIABLES: [(&str, &str); 2] = [
-    ("CARGO_PROFILE_DEV_DEBUG", "0"),
-    // What is built here is not edited.
-    ("CARGO_INCREMENTAL", "0"),
-];
+fn variables() -> [(&'static str, OsString); 3] {
+    [
+        ("CARGO_PROFILE_DEV_DEBUG", "0".into()),
+        // What is built here is not edited.
+        ("CARGO_INCREMENTAL", "0".into()),
+        ("CARGO_BUILD_BUILD_DIR", cargo::target().into_os_string()),
+    ]
+}
 
 /// The longest time for the README's program, which takes milliseconds.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -142,7 +147,7 @@ fn check(packages: &[Package], unpacked: &Path) -> Result<(), String> {
             &package.name,
             "--target-dir",
         ]);
-        let status = check.arg(target()).envs(VARIABLES).status();
+        let status = check.arg(target()).envs(variables()).status();
         let status = status.map_err(|error| format!("cargo cannot be run: {error}"))?;
         if !status.success() {
             return Err(format!("the archive of {} does not compile", package.name));
@@ -181,7 +186,7 @@ fn run_program(packages: &[Package]) -> Result<(), String> {
         folder.display()
     );
     let status = build
-        .envs(VARIABLES)
+        .envs(variables())
         .status()
         .map_err(|error| format!("cargo cannot be run: {error}"))?;
     if !status.success() {

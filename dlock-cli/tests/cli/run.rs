@@ -124,7 +124,7 @@ async fn nothing_runs_while_the_lock_is_busy() {
     holder.line("in", LIMIT).await;
     for (options, code) in [
         (&["--no-wait"][..], 75),
-        (&["--wait", "50ms"], 75),
+        (&["--wait", "1s"], 75),
         (&["--wait", "never", "--conflict-exit-code", "0"], 0),
         (&["-n", "-E", "42"], 42),
     ] {

@@ -9,6 +9,7 @@ mod connections;
 mod contention;
 mod failover;
 mod machine;
+mod poolers;
 mod processes;
 mod servers;
 mod settings;

@@ -5,7 +5,7 @@ use dlock_testkit::Worker;
 use rustix::process::Signal;
 
 use super::{Database, at};
-use crate::{LIMIT, ended, run_signals::send};
+use crate::{LIMIT, ended, run_signals::send, without_pace};
 
 #[tokio::test]
 async fn changes_of_locks_are_printed() {
@@ -28,7 +28,7 @@ async fn changes_of_locks_are_printed() {
     watch.line("released  order:1  ", LIMIT).await;
     before.release().await.unwrap();
     send(&watch, Signal::INT);
-    assert_eq!(ended(&watch).await.with(0).stderr, "");
+    assert_eq!(without_pace(&ended(&watch).await.with(0).stderr), "");
 }
 
 #[tokio::test]

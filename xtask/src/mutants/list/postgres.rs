@@ -10,6 +10,7 @@ const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
 const CALLS: &str = "dlock-postgres/src/calls.rs";
+const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
@@ -373,6 +374,26 @@ pub(super) const ALL: &[Mutant] = &[
         POOLER,
     )
     .breaks("Behind a pooler, requests have no name"),
+    Mutant::new(
+        "pg-answers-of-others-believed",
+        "An answer through a pooler is believed without the number of its request",
+        POOLED,
+        "if rows.is_empty() || «!rows.iter().all(is_right)» {",
+        "false && !rows.iter().all(is_right)",
+        &[Test(FAULTS, "poolers::an_answer_that_a_pooler_has_mixed_up_is_not_believed")],
+    )
+    .breaks("An answer is believed only if it has the number of its request"),
+    Mutant::new(
+        "pg-no-turns-behind-a-pooler",
+        "Requests through a pooler do not wait for each other",
+        POOLED,
+        "let turn = «self.turn.clone()».lock_owned().await;",
+        "Arc::new(Mutex::new(()))",
+        &[Test(
+            FAULTS,
+            "poolers::a_manager_that_leaves_a_pooler_mixes_up_no_answers_of_others",
+        )],
+    ),
     Mutant::new(
         "pg-waits-for-an-idle-runtime",
         "A request from another runtime waits for that of the connection",

@@ -1,0 +1,89 @@
+//! A pooler that gives one client the answers of another: locks that were not granted are not believed in, and dlock
+//! does it to nobody.
+//!
+//! PgBouncer 1.18 does so when a client has sent two requests at once and leaves after the first answer.
+
+use std::pin::pin;
+
+use dlock_testkit::{PgBouncer, Proxy};
+use tokio::time::timeout;
+use tokio_postgres::types::Type;
+
+use crate::world::{DEADLINE, World, client, connect};
+
+/// A lock that nobody has been granted, in the words of an answer.
+const FORGED: &str = "SELECT true AS is_granted, 7::bigint AS fence, NULL::bigint AS last_fence, NULL::bigint AS place, \
+     NULL::text AS label, NULL::text AS function, NULL::bigint AS rest_ms, NULL::bigint AS others \
+     FROM pg_sleep(0.3)";
+
+/// Sends two requests at once, and leaves after the first answer.
+async fn leave_an_answer(url: &str, statement: &str) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    let pump = tokio::spawn(connection);
+    let mut first = pin!(client.query_typed("SELECT 1", &[]));
+    let mut second = pin!(client.query_typed(statement, &[]));
+    tokio::select! {
+        biased;
+        answer = &mut first => drop(answer.unwrap()),
+        _ = &mut second => unreachable!("it comes second"),
+    }
+    pump.abort();
+    drop(pump.await);
+}
+
+#[tokio::test]
+async fn an_answer_that_a_pooler_has_mixed_up_is_not_believed() {
+    let world = World::shared().await;
+    let pooler = PgBouncer::start_with_pool(world.server, 1).await;
+    let url = pooler.url_of("postgres", &world.database);
+    let manager = connect(&url).await;
+    leave_an_answer(&url, FORGED).await;
+    let guard = manager.lock("order:42").acquire().await.unwrap();
+    assert_eq!(world.holders().await, 1, "a lock that was granted is there");
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_manager_that_leaves_a_pooler_mixes_up_no_answers_of_others() {
+    let world = World::shared().await;
+    let pooler = PgBouncer::start_with_pool(world.server, 1).await;
+    let proxy = Proxy::start(pooler.port());
+    let manager = connect(&world.url_at(proxy.port())).await;
+    // The second request waits in the server for this transaction, and the first is answered.
+    let guard = manager.lock("order:1").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    let mut other = world.client().await;
+    let tx = other.transaction().await.unwrap();
+    tx.execute(
+        "SELECT FROM dlock.lock WHERE key = 'order:1' FOR UPDATE",
+        &[],
+    )
+    .await
+    .unwrap();
+    let mut second = pin!(manager.lock("order:1").acquire());
+    {
+        let mut first = pin!(manager.lock("order:2").acquire());
+        tokio::select! {
+            biased;
+            guard = timeout(DEADLINE, &mut first) => drop(guard.unwrap().unwrap()),
+            _ = &mut second => unreachable!("its key is locked"),
+        }
+    }
+    proxy.cut();
+    let number: i64 = 42;
+    let asked = async {
+        let own = client(&pooler.url_of("postgres", &world.database)).await;
+        let rows = own.query_typed("SELECT $1", &[(&number, Type::INT8)]).await;
+        rows.map(|rows| rows[0].try_get::<_, i64>(0).ok())
+    };
+    let answered = timeout(DEADLINE, asked).await.expect("the pooler answers");
+    // It may end this connection with that to the server, but not answer for another request.
+    assert!(
+        !matches!(answered, Ok(other) if other != Some(number)),
+        "{answered:?}"
+    );
+    tx.rollback().await.unwrap();
+}
