@@ -335,6 +335,7 @@ mod tests {
         "dlock-etcd/src/queue.rs",
         "dlock-etcd/src/renew.rs",
         "dlock-etcd/src/requests.rs",
+        "dlock-postgres/src/pooled.rs",
         "dlock-postgres/src/schema.sql",
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",

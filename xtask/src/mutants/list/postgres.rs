@@ -299,7 +299,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewals-by-another-index",
         "The answer to a renewal is that of the one after it",
         STORE_RS,
-        "answers.get_mut(«index.wrapping_sub(1)»)",
+        "answers.get_mut(«index - 1»)",
         "index % requests.len()",
         CONTRACT,
     ),
