@@ -262,10 +262,14 @@ DECLARE
     _ends timestamptz;
     _is_awaited boolean;
     _is_shared boolean;
+    _fence bigint;
+    _next text;
+    _most integer;
     _gave boolean := false;
+    _told text;
     _setting text;
 BEGIN
-    PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    SELECT l.last_fence INTO _fence FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -286,11 +290,30 @@ BEGIN
         _is_shared := true;
     END IF;
     _now := clock_timestamp();
-    IF _is_shared THEN
-        PERFORM {schema}.remove_ended(_key, _now);
+    IF _is_awaited AND NOT _is_shared THEN
+        SELECT w.owner, w.most INTO _next, _most FROM {schema}.waiter w
+            WHERE w.key = _key AND w.alive > _now ORDER BY w.place LIMIT 1;
     END IF;
-    IF _is_awaited THEN
-        _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
+    IF _most = 0 THEN
+        -- The usual grant, as `grant_waiters` makes it, in fewer statements: the key has no holder, this waiter will be the
+        -- only one, and the owner of the lease is in no queue.
+        _fence := {schema}.next_fence(_fence, _now);
+        WITH granted AS (
+                DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.owner = _next OR w.alive <= _now)),
+            counted AS (
+                UPDATE {schema}.lock l SET last_fence = _fence, epoch = _fence, is_shared = false, used_at = _now
+                WHERE l.key = _key)
+        INSERT INTO {schema}.holder (key, owner, fence, ends)
+            VALUES (_key, _next, _fence, _now + interval '3 seconds')
+            RETURNING {schema}.notify(_next, _fence, _fence, _key) INTO _told;
+        _gave := true;
+    ELSE
+        IF _is_shared THEN
+            PERFORM {schema}.remove_ended(_key, _now);
+        END IF;
+        IF _is_awaited THEN
+            _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
+        END IF;
     END IF;
     IF _gave THEN
         _setting := {schema}.commit_durably();

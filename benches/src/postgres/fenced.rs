@@ -1,4 +1,9 @@
 //! `fence` beside `SELECT 1`, as the first statement of a transaction that goes on to write.
+//!
+//! `SELECT 1` is the cost of a round trip, and checks nothing: a check has to find the row of the lease, and to lock it
+//! until the commit. Beyond `SELECT 1`, half of the instructions of `fence` in the server are the lookup and the lock, two
+//! fifths the call with its three arrays, and the rest the settings of the function. The same check by hand takes more,
+//! because its text is planned each time, which the function saves.
 
 use std::time::Instant;
 

@@ -2,6 +2,13 @@
 //!
 //! Two processes of each way take turns. Each rests after its turn for longer than a hand-off takes, and then waits
 //! while the other holds: so both are idle when the lock passes on, and neither competes with the next holder.
+//!
+//! The aim is about a commit with NOTIFY, which is no lock: it writes one row and sends one message. Beyond it, the time
+//! of dlock is spent in the function `release`, and hardly any in the clients, which exchange the same messages and change
+//! no thread. Of the server's instructions for a release with a grant, an eighth is the call, a twelfth the mutex of the
+//! key, a quarter the removal of the lease without waiting for a transaction, a tenth the search for the first living
+//! waiter, and two fifths the grant, of which a third is the message with its proof. A lock by hand with a queue takes two
+//! fifths of these instructions, and a commit with NOTIFY a fifth.
 
 use std::path::Path;
 use std::process::Stdio;

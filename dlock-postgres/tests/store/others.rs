@@ -51,24 +51,46 @@ async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
     assert_eq!(holders(&client).await, "waiter.1");
 }
 
+/// An exclusive waiter is granted the key in another way than all others.
+const MODES: [i32; 2] = [0, -1];
+
 #[tokio::test]
 async fn a_release_passes_over_a_waiter_that_has_died() {
-    let database = Database::new().await;
-    let client = database.client().await;
-    assert!(acquire(&client, "one.1", 0).await);
-    assert!(!acquire(&client, "dead.1", 0).await);
-    assert!(!acquire(&client, "waiter.1", 0).await);
-    // The machine may stand still for longer than a waiter lives.
-    for (owner, alive) in [("dead.1", "0"), ("waiter.1", "1 hour")] {
-        let set = format!(
-            "UPDATE dlock.waiter SET alive = clock_timestamp() + interval '{alive}' WHERE owner = '{owner}'"
-        );
-        assert_eq!(client.execute(&set, &[]).await.unwrap(), 1);
+    for most in MODES {
+        let database = Database::new().await;
+        let client = database.client().await;
+        assert!(acquire(&client, "one.1", 0).await);
+        assert!(!acquire(&client, "dead.1", most).await);
+        assert!(!acquire(&client, "waiter.1", most).await);
+        // The machine may stand still for longer than a waiter lives.
+        for (owner, alive) in [("dead.1", "0"), ("waiter.1", "1 hour")] {
+            let set = format!(
+                "UPDATE dlock.waiter SET alive = clock_timestamp() + interval '{alive}' WHERE owner = '{owner}'"
+            );
+            assert_eq!(client.execute(&set, &[]).await.unwrap(), 1);
+        }
+        assert!(release(&client, "one.1").await);
+        assert_eq!(holders(&client).await, "waiter.1");
+        let waiters = "SELECT count(*) FROM dlock.waiter";
+        assert_eq!(database.number(waiters).await, 0);
     }
-    assert!(release(&client, "one.1").await);
-    assert_eq!(holders(&client).await, "waiter.1");
-    let waiters = "SELECT count(*) FROM dlock.waiter";
-    assert_eq!(database.number(waiters).await, 0);
+}
+
+#[tokio::test]
+async fn a_release_grants_the_key_to_the_first_waiter() {
+    for most in MODES {
+        let database = Database::new().await;
+        let client = database.client().await;
+        assert!(acquire(&client, "one.1", 0).await);
+        assert!(!acquire(&client, "first.1", most).await);
+        assert!(!acquire(&client, "second.1", 0).await);
+        let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+        assert_eq!(client.execute(patient, &[]).await.unwrap(), 2);
+        assert!(release(&client, "one.1").await);
+        assert_eq!(holders(&client).await, "first.1");
+        assert!(release(&client, "first.1").await);
+        assert_eq!(holders(&client).await, "second.1");
+    }
 }
 
 #[tokio::test]

@@ -183,12 +183,19 @@ async fn a_fence_grows_although_the_clock_is_behind_the_last_one() {
     let ahead = "UPDATE dlock.lock SET last_fence = last_fence + 1000000000";
     client.batch_execute(ahead).await.unwrap();
     let last = database.number("SELECT last_fence FROM dlock.lock").await;
+    let fence = "SELECT fence FROM dlock.holder";
     assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
     assert!(is_true(&client, &acquire("b.1")).await);
-    assert_eq!(
-        database.number("SELECT fence FROM dlock.holder").await,
-        last + 1
-    );
+    assert_eq!(database.number(fence).await, last + 1);
+
+    // A grant to a waiter, which is there also if the machine was away for seconds.
+    assert!(!is_true(&client, &acquire("c.1")).await);
+    let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    client.batch_execute(patient).await.unwrap();
+    assert!(is_true(&client, "SELECT dlock.release('order:42', 'b.1')").await);
+    assert_eq!(database.number(fence).await, last + 2);
+    let counted = "SELECT last_fence FROM dlock.lock WHERE last_fence = epoch AND NOT is_shared";
+    assert_eq!(database.number(counted).await, last + 2);
 }
 
 #[tokio::test]

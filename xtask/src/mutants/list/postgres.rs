@@ -49,6 +49,21 @@ const DURABLE: &[Look] = &[Test(
     "rows::a_commit_that_gives_a_lease_is_durable_whatever_the_role_prefers",
 )];
 
+const GROWS: &[Look] = &[Test(
+    STORE,
+    "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
+)];
+
+const FIRST: &[Look] = &[Test(
+    STORE,
+    "others::a_release_grants_the_key_to_the_first_waiter",
+)];
+
+const DEAD: &[Look] = &[Test(
+    STORE,
+    "others::a_release_passes_over_a_waiter_that_has_died",
+)];
+
 const ENDS_WITH_COMMIT: &[Look] = &[Test(STORE, "lock_in::a_commit_ends_the_lock_at_once")];
 
 const POOLER: &[Look] = &[Test(
@@ -78,10 +93,7 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "greatest(«_last + 1», floor(",
         "0",
-        &[Test(
-            STORE,
-            "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
-        )],
+        GROWS,
     ),
     Mutant::new(
         "pg-commit-not-durable",
@@ -105,7 +117,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-grant-not-durable",
         "A crash may undo a grant to a waiter, if the role prefers that",
         SCHEMA,
-        "_gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0; END IF; IF «_gave» THEN",
+        "_gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0; END IF; END IF; IF «_gave» THEN",
         "false",
         DURABLE,
     )
@@ -257,19 +269,67 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "pg-last-waiter-first",
+        "A release grants the key to the last waiter, if that is exclusive",
+        SCHEMA,
+        "w.alive > _now ORDER BY w.place «»LIMIT 1; END IF; IF _most = 0",
+        "DESC ",
+        FIRST,
+    ),
+    Mutant::new(
+        "pg-last-waiter-first-of-all-modes",
         "A release grants the key to the last waiter",
         SCHEMA,
         "w.owner IS DISTINCT FROM _leaver ORDER BY w.place «»LIMIT 1; IF _is_clean",
         "DESC ",
-        CONTRACT,
+        FIRST,
     ),
     Mutant::new(
         "pg-dead-waiter-granted",
+        "A release grants the key to a waiter that has died, if that is exclusive",
+        SCHEMA,
+        "WHERE w.key = _key AND «w.alive > _now» ORDER BY w.place LIMIT 1; END IF; IF _most = 0",
+        "true",
+        DEAD,
+    ),
+    Mutant::new(
+        "pg-dead-waiter-of-any-mode-granted",
         "A release grants the key to a waiter that has died",
         SCHEMA,
         "WHERE w.key = _key AND «w.alive > _now» AND w.owner IS DISTINCT FROM _leaver",
         "true",
-        &[Test(STORE, "others::a_release_passes_over_a_waiter_that_has_died")],
+        DEAD,
+    ),
+    Mutant::new(
+        "pg-granted-waiter-stays",
+        "A waiter with the lease stays in the queue",
+        SCHEMA,
+        "WHERE w.key = _key AND («w.owner = _next OR» w.alive <= _now)",
+        "",
+        DEAD,
+    ),
+    Mutant::new(
+        "pg-exclusive-beside-shared",
+        "The release of one that shares the lock grants the key to an exclusive waiter, although others hold it",
+        SCHEMA,
+        "IF _is_awaited AND «NOT _is_shared» THEN SELECT w.owner, w.most",
+        "true",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-every-grant-is-exclusive",
+        "A release grants the key to a shared waiter as to an exclusive one",
+        SCHEMA,
+        "LIMIT 1; END IF; IF «_most = 0» THEN -- The usual grant",
+        "_most IS NOT NULL",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-grant-by-the-clock-alone",
+        "The fence of a grant is the clock, although the last one is ahead of it",
+        SCHEMA,
+        "_fence := {schema}.next_fence(«_fence», _now);",
+        "0",
+        GROWS,
     ),
     Mutant::new(
         "pg-shared-beside-exclusive",
