@@ -6,6 +6,7 @@
 //! If the URL of the services has a user, their nodes belong to this user alone. An inspector needs the same login then, or the
 //! permission `READ` on the nodes to look. A forced release needs what locks need.
 
+mod grants;
 mod inspector;
 mod link;
 mod lock;

@@ -40,6 +40,17 @@ impl Queue {
         self.0.is_empty()
     }
 
+    /// The queue with one more child, unless it is there.
+    #[cfg(feature = "admin")]
+    pub(crate) fn with(&self, child: Entry) -> Self {
+        let mut all = self.clone();
+        if self.place(&child.name).is_none() {
+            all.0.push(child);
+            all.0.sort_by_key(|entry| entry.place);
+        }
+        all
+    }
+
     /// The queue without the children for which `is_gone` returns `true`.
     #[cfg(feature = "admin")]
     pub(crate) fn without(&self, is_gone: impl Fn(&Entry) -> bool) -> Self {

@@ -4,11 +4,13 @@ use std::{fmt, time::SystemTime};
 
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked},
+    admin::{
+        HandOffs, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
+    },
     store::{OwnerId, StoreError, StoreOptions},
 };
 
-use super::{link::Link, lock, page, report, unlock};
+use super::{grants, link::Link, lock, page, report, unlock};
 use crate::config::Config;
 
 /// Inspects the locks in a namespace of ZooKeeper, and force-releases a lock.
@@ -25,7 +27,8 @@ use crate::config::Config;
 /// - **Processes.** ZooKeeper shows no client the others, so [`Overview::processes`] is empty and
 ///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
 /// - **Waiters** that crashed are in the queue until their session ends. Until then they count as alive.
-/// - **Grants** are not published: [`hand_offs`](Inspect::hand_offs) is unsupported, and they are found by reading the locks.
+/// - **Grants.** [`hand_offs`](Inspect::hand_offs) watches all nodes of the namespace, after it has read all queues once. It needs
+///   ZooKeeper 3.6. Until it is dropped, the server also tells it of each renewal.
 /// - **Other programs.** A child that another program has written where dlock's claims are has no owner. Its fence is the number of
 ///   the transaction that created it. Nodes with other names are left alone.
 ///
@@ -144,6 +147,10 @@ impl Inspect for ZooKeeperInspector {
         holder: Option<OwnerId>,
     ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
         Box::pin(unlock::unlock(&self.link, seen, holder))
+    }
+
+    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+        Box::pin(grants::hand_offs(&self.link, &self.pace))
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {

@@ -8,12 +8,13 @@ use zookeeper_client::{Acl, Client, Error, Stat};
 
 use crate::{config::Config, errors};
 
-/// The session of an inspector.
+/// The session of an inspector. Clones share it.
+#[derive(Clone)]
 pub(super) struct Link {
     config: Arc<Config>,
     /// The time limit of a connection to one server.
     connect_limit: Duration,
-    client: Mutex<Option<Client>>,
+    client: Arc<Mutex<Option<Client>>>,
 }
 
 impl Link {
@@ -21,7 +22,7 @@ impl Link {
         Self {
             config: Arc::new(config),
             connect_limit,
-            client: Mutex::default(),
+            client: Arc::default(),
         }
     }
 

@@ -63,7 +63,8 @@ pub(super) fn owner(entry: &Entry, seen: &Seen) -> Option<OwnerId> {
 fn holder(entry: &Entry, seen: &Seen, epoch: u64, now: SystemTime) -> HolderInfo {
     let value = seen.value.as_ref();
     let mut holder = HolderInfo::new(owner(entry, seen), epoch, now);
-    holder.label = value.and_then(|it| it.label.clone());
+    // A process that has not confirmed its grant yet has a name, too.
+    holder.label = value.and_then(|it| it.label.clone().or_else(|| it.waiter.clone()));
     holder.function = value.and_then(|it| it.function.clone());
     // Fences count transactions, which do not run like a clock.
     let held = value.and_then(|it| it.held);
@@ -193,8 +194,9 @@ mod tests {
         assert_eq!((fences, lock.last_fence), (vec![101, 101], 103));
         let [granted, later] = [0, 1].map(|it| lock.holders().nth(it).unwrap());
         // Its process may not know yet, however long it has waited.
-        assert_eq!((&granted.label, granted.since), (&None, None));
-        assert_eq!(granted.ttl, Some(GRANT_TTL));
+        assert_eq!((granted.since, granted.ttl), (None, Some(GRANT_TTL)));
+        let labels = [granted, later].map(|it| it.label.as_deref().unwrap());
+        assert_eq!(labels, ["waiter/2", "holder/3"]);
         // The clock of its process is ahead.
         assert_eq!(later.since, Some(UNIX_EPOCH + NOW));
 

@@ -82,17 +82,12 @@ pub(super) async fn claims(
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let (mut found, mut done) = (Vec::new(), 0);
     for some in keys.chunks(STEP) {
-        let read = async {
-            let queues = side_by_side(some, |key| queue(link, key)).await?;
-            let names = queues.iter().map(|(_, names)| names).sum();
-            Ok((queues, cost(some.len(), names)))
-        };
-        let queues = pace.step::<_, StoreError>(read).await?;
+        let queues = queues(link, pace, some).await?;
         let mut claims: Vec<_> = some.iter().zip(queues).collect();
-        claims.retain(|(_, (queue, _))| !queue.is_empty());
+        claims.retain(|(_, queue)| !queue.is_empty());
         let wanted: Vec<_> = claims
             .iter()
-            .flat_map(|(key, (queue, _))| listed(queue).map(move |entry| (*key, entry)))
+            .flat_map(|(key, queue)| listed(queue).map(move |entry| (*key, entry)))
             .collect();
         let mut seen: HashMap<&LockKey, HashMap<String, Option<Seen>>> = HashMap::new();
         for some in wanted.chunks(STEP) {
@@ -106,7 +101,7 @@ pub(super) async fn claims(
                 of_key.insert(entry.name.clone(), child);
             }
         }
-        for (key, (queue, _)) in &claims {
+        for (key, queue) in &claims {
             let read = seen.remove(key).unwrap_or_default();
             found.push(gathered(key.as_str(), queue, read));
         }
@@ -116,6 +111,25 @@ pub(super) async fn claims(
         }
     }
     found.retain(|it| !it.queue.is_empty());
+    Ok(found)
+}
+
+/// Reads the queues of these keys, in their order.
+pub(super) async fn queues(
+    link: &Link,
+    pace: &Pace,
+    keys: &[LockKey],
+) -> Result<Vec<Queue>, StoreError> {
+    let mut found = Vec::new();
+    for some in keys.chunks(STEP) {
+        let read = async {
+            let queues = side_by_side(some, |key| queue(link, key)).await?;
+            let names = queues.iter().map(|(_, names)| names).sum();
+            Ok((queues, cost(some.len(), names)))
+        };
+        let read = pace.step::<_, StoreError>(read).await?;
+        found.extend(read.into_iter().map(|(queue, _)| queue));
+    }
     Ok(found)
 }
 

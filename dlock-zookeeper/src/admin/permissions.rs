@@ -74,8 +74,6 @@ async fn existing(client: &Client, root: &str) -> Result<String, StoreError> {
 /// Sends a transaction that ZooKeeper refuses to a user who may not create nodes, and that has no effect: no text was written
 /// so often.
 async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, StoreError> {
-    const NEVER: i32 = i32::MAX;
-
     let beginning = parent.trim_end_matches('/');
     let mut places = vec![format!("{beginning}/dlock-doctor")];
     let fences = base::directory(root);
@@ -90,7 +88,7 @@ async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, St
         for place in &places {
             writer.add_create(place, b"", &options)?;
         }
-        writer.add_check_version(parent, NEVER)
+        writer.add_check_version(parent, i32::MAX)
     };
     add(&mut writer).map_err(|error| errors::of(&error))?;
     match writer.commit().await {

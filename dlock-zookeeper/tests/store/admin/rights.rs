@@ -5,7 +5,7 @@ use dlock_runtime::{
     admin::{Inspect, Unlocked},
 };
 use tokio::time::timeout;
-use zookeeper_client::{Acl, AuthId, Client, Permission};
+use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
 use super::{Place, SOON, seen};
 
@@ -56,4 +56,10 @@ async fn who_may_only_read_sees_all_and_ends_nothing() {
     let unlocked = operator.unlock(&lock, None).await.unwrap();
     assert_eq!(unlocked, Unlocked::Freed);
     timeout(SOON, guard.lost()).await.expect("it is told");
+    let forged = place.client.set_data("/rights/notice", b"mine", None).await;
+    assert_eq!(
+        forged,
+        Err(Error::NoAuth),
+        "a message belongs to the user of the locks"
+    );
 }
