@@ -47,7 +47,11 @@ impl Namespace {
     async fn new(name: &'static str) -> Self {
         let servers = ZooKeepers::shared().await;
         let host = format!("127.0.0.1:{}", servers.port(0));
-        let client = Client::connect(&host).await.unwrap();
+        // The machine of the tests is slow at times.
+        let client = Client::connector()
+            .with_session_timeout(SESSION)
+            .with_connection_timeout(2 * LIMIT);
+        let client = client.connect(&host).await.unwrap();
         Self {
             servers,
             name,

@@ -1,7 +1,7 @@
 //! Grants of locks to waiters, by a watch of all nodes in the namespace.
 //!
 //! A deletion does not say who holds the key next, so the queues are kept in memory: the watch is set, all queues are read
-//! once, and then followed. What has happened between both is told twice, and is known the second time.
+//! once, and then followed. A change between both is seen twice, and has no effect the second time.
 //!
 //! Events are lost while a connection is down, so the stream ends with it. Servers before 3.6 have no such watch.
 
@@ -56,7 +56,7 @@ pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, Stor
     Ok(HandOffs::new(move |context| heard.poll_recv(context)))
 }
 
-/// Tells of grants until the connection is down, or nobody listens any more.
+/// Passes grants on until the connection is down, or the receiver is dropped.
 async fn follow(
     link: &Link,
     mut followed: Followed,
@@ -103,15 +103,20 @@ struct Followed {
 impl Followed {
     /// Applies an event about a claim. Returns its key, with the holders that have waited before.
     fn apply(&mut self, event: EventType, path: &str) -> Option<(LockKey, Vec<Entry>)> {
+        // Others are renewals.
+        let is_new = match event {
+            EventType::NodeCreated => true,
+            EventType::NodeDeleted => false,
+            _ => return None,
+        };
         let path = path.strip_prefix(&self.root)?.strip_prefix('/')?;
         let (directory, name) = path.split_once('/')?;
         let (key, entry) = (names::key_of(directory)?, Entry::read(name)?);
         let before = self.queues.entry(key.clone()).or_default();
-        let after = match event {
-            EventType::NodeCreated => before.with(entry),
-            EventType::NodeDeleted => before.without(|it| it.name == entry.name),
-            // A renewal.
-            _ => return None,
+        let after = if is_new {
+            before.with(entry)
+        } else {
+            before.without(|it| it.name == entry.name)
         };
         let waited = |it: &&Entry| before.waiters().iter().any(|was| was.name == it.name);
         let granted = after.holders().iter().filter(waited).cloned().collect();

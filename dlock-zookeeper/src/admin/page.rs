@@ -72,7 +72,7 @@ pub(super) async fn claims_on(link: &Link, key: &LockKey) -> Result<Claims, Stor
     Ok(claims.into_iter().next().unwrap_or_else(none))
 }
 
-/// Reads the claims on these keys, without those of keys that nobody claims.
+/// Reads the claims on these keys, without keys that have none.
 pub(super) async fn claims(
     link: &Link,
     pace: &Pace,

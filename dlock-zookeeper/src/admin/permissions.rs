@@ -10,7 +10,7 @@ use crate::{base, errors};
 pub(super) struct Permissions {
     pub(super) reads: bool,
     pub(super) denied: Vec<Denied>,
-    /// `true` if every client may create or delete nodes; `None` if that cannot be told.
+    /// `true` if every client may create or delete nodes; `None` if that is unknown.
     pub(super) is_open: Option<bool>,
 }
 

@@ -139,7 +139,7 @@ async fn least_version(client: &Client) -> Result<&'static str, StoreError> {
     }
 }
 
-/// Returns the numbers of the members that vote, and of those that do not. `None` if the ensemble cannot be told.
+/// Returns the numbers of the members that vote, and of those that do not. `None` if the ensemble is unknown.
 async fn members(client: &Client) -> Result<Option<(Vec<String>, Vec<String>)>, StoreError> {
     match client.get_config().await {
         Ok((text, _)) => Ok(read_members(&String::from_utf8_lossy(&text))),

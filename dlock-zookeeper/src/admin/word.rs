@@ -1,5 +1,5 @@
-//! The word `srvr`, by which servers tell their version and their mode. It is one of the "four letter words", of which servers
-//! answer only this one unless they are told otherwise.
+//! The word `srvr`, by which servers tell their version and their mode. It is one of the "four letter words". By default, servers
+//! answer only this one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::{
 /// The longest answer that is read.
 const LONGEST: u64 = 64 * 1024;
 
-/// What a server tells of itself.
+/// The answer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
     pub(super) version: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Told {
     pub(super) mode: Option<String>,
 }
 
-/// Asks a server. Nothing is told if it does not answer, or refuses the word.
+/// Asks a server. The answer is empty if it does not answer, or refuses the word.
 pub(super) async fn ask(host: &str, limit: Duration) -> Told {
     let asked = async {
         let mut stream = if has_port(host) {

@@ -16,7 +16,7 @@ use dlock_testkit::ZooKeepers;
 use dlock_zookeeper::{ZooKeeper, admin::ZooKeeperInspector};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
-use crate::world::{LIMIT, client};
+use crate::world::LIMIT;
 
 /// The longest session that the servers allow, so that the first renewal is far away.
 const SESSION: Duration = Duration::from_secs(120);
@@ -38,7 +38,12 @@ struct Place {
 impl Place {
     async fn new(name: &'static str) -> Self {
         let servers = ZooKeepers::shared().await;
-        let client = client(servers).await;
+        // The machine of the tests is slow at times.
+        let client = Client::connector()
+            .with_session_timeout(SESSION)
+            .with_connection_timeout(LIMIT);
+        let host = format!("127.0.0.1:{}", servers.port(0));
+        let client = client.connect(&host).await.unwrap();
         Self {
             servers,
             name,

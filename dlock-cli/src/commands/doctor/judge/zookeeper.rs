@@ -34,7 +34,7 @@ fn version(server: &ServerFacts) -> Finding {
         return Finding::ok(Topic::Version, what);
     }
     let least = server.told("version_at_least").unwrap_or("3.5");
-    let what = format!("ZooKeeper {least} or later; the version and the mode cannot be told");
+    let what = format!("ZooKeeper {least} or later; the exact version and the mode are unknown");
     Finding::note(Topic::Version, what)
         .why("the server does not answer the word `srvr`; what it answers is enough for locks")
         .advice("add `srvr` to `4lw.commands.whitelist` of the server to see them")
@@ -81,7 +81,7 @@ fn sessions(server: &ServerFacts) -> Option<Finding> {
 fn tick(server: &ServerFacts) -> Option<Finding> {
     let wanted = time(server, "tick_wanted_ms")?;
     let Some(shortest) = time(server, "session_shortest_ms") else {
-        let what = "the server's `tickTime` cannot be told: a short session could not be made";
+        let what = "the server's `tickTime` is unknown: a short session could not be made";
         return Some(
             Finding::unknown(Topic::Sessions, what)
                 .why("leases may outlive their session if it is more than the option `tick`")
@@ -98,7 +98,7 @@ fn tick(server: &ServerFacts) -> Option<Finding> {
         return Some(Finding::ok(Topic::Sessions, what));
     }
     let what = format!(
-        "the server's `tickTime` may be {tick:?}, more than the {wanted:?} of the option `tick`: it cannot be told"
+        "the server's `tickTime` may be {tick:?}, more than the {wanted:?} of the option `tick`: it is unknown"
     );
     Some(
         Finding::unknown(Topic::Sessions, what)
@@ -139,7 +139,7 @@ fn base(server: &ServerFacts) -> Option<Finding> {
     Some(match server.told("fence_base")? {
         "fine" => Finding::ok(Topic::Locks, "the base of fencing tokens is there"),
         "missing" => Finding::note(Topic::Locks, "there is no base of fencing tokens")
-            .why("the first lock makes it. If locks were used here before, somebody has deleted it, and the tokens begin with the clock"),
+            .why("the first lock makes it. If locks were used here before, it was deleted, and the tokens begin with the clock"),
         "hidden" => Finding::unknown(Topic::Locks, "the base of fencing tokens cannot be read")
             .why("the node `fence` belongs to another user"),
         _ => Finding::broken(Topic::Locks, "the base of fencing tokens is not from dlock")
