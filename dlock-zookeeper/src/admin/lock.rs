@@ -140,8 +140,8 @@ mod tests {
         (name, Seen::of(&value.to_bytes(), stat, NOW))
     }
 
-    fn held(fence: u64, since: u64) -> Option<Held> {
-        Some(Held { fence, since })
+    const fn held(fence: u64, since: u64) -> Held {
+        Held { fence, since }
     }
 
     fn described(children: Vec<(String, Seen)>) -> LockInfo {
@@ -159,7 +159,7 @@ mod tests {
         let (exclusive, shared) = (LockMode::Exclusive, LockMode::Shared);
         let lock = described(vec![
             child(3, LockMode::Permits(2), None),
-            child(1, exclusive, held(101, 4000)),
+            child(1, exclusive, Some(held(101, 4000))),
             child(6, shared, None),
         ]);
         let counts = (lock.mode, lock.holder_count, lock.waiter_count);
@@ -187,7 +187,7 @@ mod tests {
         let shared = LockMode::Shared;
         let lock = described(vec![
             child(2, shared, None),
-            child(3, shared, held(101, 9000)),
+            child(3, shared, Some(held(101, 9000))),
         ]);
         assert_eq!((lock.mode, lock.holder_count), (Some(shared), 2));
         let fences: Vec<_> = lock.holders().map(|it| it.fence).collect();

@@ -141,7 +141,7 @@ async fn end(link: &Link, key: &LockKey, leases: &[Lease]) -> Result<bool, Store
             &acls,
         );
         match sent.await {
-            Ok(_) => Ok(true),
+            Ok(()) => Ok(true),
             Err(MultiWriteError::OperationFailed {
                 source: Error::NoNode | Error::BadVersion | Error::NodeExists,
                 ..
@@ -165,12 +165,11 @@ async fn send(
     for lease in leases {
         writer.add_delete(&format!("{directory}/{}", lease.name), Some(lease.version))?;
     }
-    match before {
-        Some((_, stat)) => writer.add_set_data(messages, text, Some(stat.version))?,
-        None => {
-            let options = CreateMode::Persistent.with_acls(Acls::new(acls));
-            writer.add_create(messages, text, &options)?;
-        }
+    if let Some((_, stat)) = before {
+        writer.add_set_data(messages, text, Some(stat.version))?;
+    } else {
+        let options = CreateMode::Persistent.with_acls(Acls::new(acls));
+        writer.add_create(messages, text, &options)?;
     }
     writer.commit().await.map(drop)
 }
@@ -222,6 +221,8 @@ fn compared(before: &Queue, ended: &[&Lease]) -> Unlocked {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use dlock_runtime::{store::ClientId, testing::SystemRandom};
 
     use super::*;
@@ -234,7 +235,7 @@ mod tests {
     }
 
     fn stat(age: std::time::Duration) -> Stat {
-        let time = (now() - age).as_millis();
+        let time = now().saturating_sub(age).as_millis();
         let time = i64::try_from(time).unwrap();
         Stat {
             czxid: 1,
@@ -256,7 +257,7 @@ mod tests {
         let [one, two] = [notice(1), notice(2)];
         let first = with_messages(None, [one.clone()].into_iter());
         let read = |text: &[u8]| notices::read(text).collect::<Vec<_>>();
-        assert_eq!(read(&first), [one.clone()]);
+        assert_eq!(read(&first), slice::from_ref(&one));
         let added = |before: Vec<u8>, age| {
             let before = (before, stat(age));
             with_messages(Some(&before), [two.clone()].into_iter())
@@ -265,10 +266,8 @@ mod tests {
             read(&added(first.clone(), notices::KEPT / 2)),
             [one, two.clone()]
         );
-        assert_eq!(
-            read(&added(first.clone(), notices::KEPT * 2)),
-            [two.clone()]
-        );
+        let late = added(first.clone(), notices::KEPT * 2);
+        assert_eq!(read(&late), slice::from_ref(&two));
 
         let full = first.repeat(MOST_BYTES / first.len());
         let text = added(full.clone(), notices::KEPT / 2);
