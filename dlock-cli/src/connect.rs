@@ -13,6 +13,8 @@ use dlock::{
 #[cfg(feature = "etcd")]
 use dlock_etcd::{Etcd, admin::EtcdInspector};
 use dlock_postgres::{Postgres, admin::PostgresInspector};
+#[cfg(feature = "zookeeper")]
+use dlock_zookeeper::{ZooKeeper, admin::ZooKeeperInspector};
 
 use crate::{
     exit::{Exit, Failure},
@@ -30,6 +32,7 @@ pub(crate) enum Product {
     Redis,
     Postgres,
     Etcd,
+    ZooKeeper,
 }
 
 impl Product {
@@ -38,6 +41,7 @@ impl Product {
         match scheme.to_ascii_lowercase().as_str() {
             "postgres" | "postgresql" => Self::Postgres,
             "etcd" => Self::Etcd,
+            "zookeeper" => Self::ZooKeeper,
             _ => Self::Redis,
         }
     }
@@ -58,7 +62,7 @@ impl Global {
         match self.product() {
             Product::Redis => self.login = CredentialsProvider::from_env(&self.url)?,
             Product::Postgres => self.url = login::of_environment(&self.url)?,
-            Product::Etcd => self.url = login::before_hosts(&self.url)?,
+            Product::Etcd | Product::ZooKeeper => self.url = login::before_hosts(&self.url)?,
         }
         Ok(())
     }
@@ -80,6 +84,12 @@ impl Global {
             Product::Etcd => Arc::new(EtcdInspector::connect(&self.url, &self.options()?).await?),
             #[cfg(not(feature = "etcd"))]
             Product::Etcd => return Err(missing("etcd", "etcd")),
+            #[cfg(feature = "zookeeper")]
+            Product::ZooKeeper => {
+                Arc::new(ZooKeeperInspector::connect(&self.url, &self.options()?).await?)
+            }
+            #[cfg(not(feature = "zookeeper"))]
+            Product::ZooKeeper => return Err(missing("ZooKeeper", "zookeeper")),
         })
     }
 
@@ -102,6 +112,13 @@ impl Global {
             }
             #[cfg(not(feature = "etcd"))]
             Product::Etcd => return Err(missing("etcd", "etcd")),
+            #[cfg(feature = "zookeeper")]
+            Product::ZooKeeper => {
+                let inspector = ZooKeeperInspector::open(&self.url, &self.options()?);
+                inspector.map(|it| Arc::new(it) as Arc<dyn Inspect>)
+            }
+            #[cfg(not(feature = "zookeeper"))]
+            Product::ZooKeeper => return Err(missing("ZooKeeper", "zookeeper")),
         };
         Ok(connected)
     }
@@ -111,6 +128,7 @@ impl Global {
         if self.raw_keys {
             let name = match self.product() {
                 Product::Etcd => "etcd",
+                Product::ZooKeeper => "ZooKeeper",
                 _ => "PostgreSQL",
             };
             let text = format!("invalid option `--raw-keys`: {name} has no raw keys. Remove it");
@@ -135,6 +153,9 @@ impl Global {
         if cfg!(not(feature = "etcd")) && self.product() == Product::Etcd {
             return Err(missing("etcd", "etcd"));
         }
+        if cfg!(not(feature = "zookeeper")) && self.product() == Product::ZooKeeper {
+            return Err(missing("ZooKeeper", "zookeeper"));
+        }
         let builder = LockManager::builder()
             .application("dlock")
             .scheme("postgres", Postgres)
@@ -143,6 +164,8 @@ impl Global {
             .raw_keys(self.raw_keys);
         #[cfg(feature = "etcd")]
         let builder = builder.scheme("etcd", Etcd);
+        #[cfg(feature = "zookeeper")]
+        let builder = builder.scheme("zookeeper", ZooKeeper);
         Ok(match &self.login {
             Some(login) => builder.credentials_provider(login.clone()),
             None => builder,

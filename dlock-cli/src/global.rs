@@ -13,7 +13,8 @@ pub(crate) struct Global {
     /// `redis://host:6379`, `redis-sentinel://h1,h2/service`,
     /// `redis-cluster://h1,h2`, `redlock://h1,h2,h3`,
     /// `rediss://host` for TLS, `postgres://host/database`, or
-    /// `etcd://h1,h2,h3` if it was built with that feature.
+    /// `etcd://h1,h2,h3` and `zookeeper://h1,h2,h3` if it was
+    /// built with these features.
     /// Other users of the machine can see arguments: set the
     /// password in `DLOCK_PASSWORD`, and the user in
     /// `DLOCK_USER` unless it is the default user

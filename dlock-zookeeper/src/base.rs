@@ -9,7 +9,7 @@ use crate::{
     session::Session,
 };
 
-fn directory(root: &str) -> String {
+pub(crate) fn directory(root: &str) -> String {
     format!("{root}/fence")
 }
 
@@ -61,8 +61,7 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let mut values = names.iter().map(|name| name.parse::<u64>());
-        let (Some(Ok(value)), None) = (values.next(), values.next()) else {
+        let Some(value) = only(&names) else {
             let message = format!(
                 "`{directory}` has nodes that are not from dlock: {names:?}; delete them, and leave the greatest number"
             );
@@ -75,6 +74,14 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
             let since = stat.czxid;
             return Ok(Some(Base { value, since }));
         }
+    }
+}
+
+/// Reads the names in the directory of the base; `None` if they are not those of dlock.
+pub(crate) fn only(names: &[String]) -> Option<u64> {
+    match names {
+        [name] => name.parse().ok(),
+        _ => None,
     }
 }
 

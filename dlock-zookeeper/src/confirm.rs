@@ -67,6 +67,7 @@ pub(crate) async fn confirm(
         held: Some(held),
         label: child.label.clone(),
         function: child.function.clone(),
+        waiter: None,
     };
     let written = Instant::now();
     let text = value.to_bytes();

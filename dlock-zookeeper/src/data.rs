@@ -15,6 +15,8 @@ pub(crate) struct Value {
     pub(crate) held: Option<Held>,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
+    /// The label of a process that waits, or that was granted the key a moment ago.
+    pub(crate) waiter: Option<String>,
 }
 
 /// The fence of a holder, and the time since which it holds the key.
@@ -27,23 +29,36 @@ pub(crate) struct Held {
 }
 
 impl Value {
-    /// Eight words: version, base, transaction of the base, TTL in milliseconds, fence, time since which it holds, label,
-    /// function. `-` stands for none.
+    /// Nine words: version, base, transaction of the base, TTL in milliseconds, fence, time since which it holds, label,
+    /// function, label of a waiter. `-` stands for none. The label of a waiter is not that of a holder, also when it holds:
+    /// its process may not know yet.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let Base { value, since } = self.base;
         let ttl = self.ttl.as_millis();
         let fence = or_dash(self.held.map(|held| held.fence));
         let held_since = or_dash(self.held.map(|held| held.since));
-        let [label, function] = [&self.label, &self.function]
+        let [label, function, waiter] = [&self.label, &self.function, &self.waiter]
             .map(|word| or_dash(word.as_deref().filter(|word| is_word(word))));
-        format!("1 {value} {since} {ttl} {fence} {held_since} {label} {function}").into_bytes()
+        format!("1 {value} {since} {ttl} {fence} {held_since} {label} {function} {waiter}")
+            .into_bytes()
     }
 
     /// Reads a text. `None` for that of another program.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let words: Vec<_> = text.split(' ').collect();
-        let ["1", value, since, ttl, fence, held_since, label, function] = words[..] else {
+        let [
+            "1",
+            value,
+            since,
+            ttl,
+            fence,
+            held_since,
+            label,
+            function,
+            waiter,
+        ] = words[..]
+        else {
             return None;
         };
         let word = |word: &str| (word != "-").then(|| word.to_owned());
@@ -62,6 +77,7 @@ impl Value {
             },
             label: word(label),
             function: word(function),
+            waiter: word(waiter),
         })
     }
 }
@@ -97,6 +113,7 @@ mod tests {
                 held,
                 label: Some("billing@host/1".to_owned()),
                 function: held.map(|_| "shop::settle".to_owned()),
+                waiter: held.is_none().then(|| "mail@host/2".to_owned()),
             };
             assert_eq!(Value::read(&value.to_bytes()), Some(value));
         }
@@ -106,16 +123,18 @@ mod tests {
             held: None,
             label: Some("a b".to_owned()),
             function: Some("-".to_owned()),
+            waiter: Some(String::new()),
         };
         let read = Value::read(&odd.to_bytes()).unwrap();
-        assert_eq!((read.label, read.function), (None, None));
+        assert_eq!((read.label, read.function, read.waiter), (None, None, None));
         for foreign in [
             "",
             "1",
-            "2 1 1 1 - - - -",
-            "1 x 1 1 - - - -",
-            "1 1 1 1 7 - - -",
-            "1 1 1 1 - - - - -",
+            "2 1 1 1 - - - - -",
+            "1 x 1 1 - - - - -",
+            "1 1 1 1 7 - - - -",
+            "1 1 1 1 - - - -",
+            "1 1 1 1 - - - - - -",
         ] {
             assert_eq!(Value::read(foreign.as_bytes()), None, "{foreign}");
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dlock_runtime::{LockMode, store::Holder};
 use futures_util::future::join_all;
-use zookeeper_client::Error;
+use zookeeper_client::{Error, Stat};
 
 use crate::{data::Value, names::Entry, queue::Queue, session::Session};
 
@@ -14,9 +14,9 @@ const MOST: usize = 8;
 /// A child as it was read.
 pub(crate) struct Seen {
     /// `None` if another program has written it.
-    value: Option<Value>,
-    czxid: i64,
-    rest: Duration,
+    pub(crate) value: Option<Value>,
+    pub(crate) stat: Stat,
+    pub(crate) rest: Duration,
 }
 
 impl Seen {
@@ -32,27 +32,36 @@ impl Seen {
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let value = Value::read(&data);
+        Ok(Some(Self::of(&data, stat, now())))
+    }
+
+    /// Reads the text of a child at this time of day.
+    pub(crate) fn of(data: &[u8], stat: Stat, now: Duration) -> Self {
+        let value = Value::read(data);
         // For people: the clock is that of the server.
-        let written = Duration::from_millis(u64::try_from(stat.mtime).unwrap_or(0));
-        let age = now().saturating_sub(written);
+        let age = now.saturating_sub(moment(stat.mtime));
         let ttl = value.as_ref().map_or(Duration::ZERO, |value| value.ttl);
-        Ok(Some(Self {
+        Self {
             value,
-            czxid: stat.czxid,
+            stat,
             rest: ttl.saturating_sub(age),
-        }))
+        }
     }
 
     /// The fence of this child alone; `None` if its owner is about to create another one.
     pub(crate) fn own_fence(&self) -> Option<u64> {
-        self.value.as_ref()?.base.fence(self.czxid)
+        self.value.as_ref()?.base.fence(self.stat.czxid)
     }
 
     /// The fence that its owner has confirmed.
     pub(crate) fn confirmed(&self) -> Option<u64> {
         Some(self.value.as_ref()?.held?.fence)
     }
+}
+
+/// A time of the server.
+pub(crate) fn moment(milliseconds: i64) -> Duration {
+    Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
 }
 
 /// The time of day.

@@ -18,8 +18,12 @@
 //! - The lock of a crashed process is free when its session ends, not when its TTL ends. [`ZooKeeper`] has the option
 //!   `session`.
 //! - If the resource that the lock protects is in the same ZooKeeper, [`Check::check`] makes its transactions exact.
+//!
+//! With the feature `admin`, the module `admin` has an inspector for operators.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(feature = "admin")]
+pub mod admin;
 mod answers;
 mod base;
 mod check;
@@ -31,6 +35,7 @@ mod errors;
 mod fence;
 mod holder;
 mod names;
+mod notices;
 mod proof;
 mod queue;
 mod requests;

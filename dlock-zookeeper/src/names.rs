@@ -21,10 +21,33 @@ fn percent(byte: u8) -> String {
     format!("%{byte:02X}")
 }
 
+/// Reads a part of a path; `None` if [`escaped`] has not written it.
+pub(crate) fn unescaped(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    (escaped(&text) == part).then_some(text)
+}
+
 /// Returns the directory of a key.
 pub(crate) fn directory(root: &str, key: &LockKey) -> String {
     // A name of its own beside others that a directory may have.
     format!("{root}/{}", escaped(&format!("lock:{key}")))
+}
+
+/// Returns the key whose directory has this name; `None` for a node of another kind or program.
+#[cfg(feature = "admin")]
+pub(crate) fn key_of(name: &str) -> Option<LockKey> {
+    LockKey::new(unescaped(name)?.strip_prefix("lock:")?).ok()
 }
 
 /// Returns the beginning of the name of an owner's child. The server appends a number.
@@ -89,6 +112,21 @@ mod tests {
         for (index, part) in parts.iter().enumerate() {
             assert!(part.is_ascii() && !part.contains('/') && part != "." && part != "..");
             assert!(!parts[..index].contains(part), "{part}");
+            assert_eq!(unescaped(part).as_deref(), Some(texts[index]));
+        }
+        for other in ["a/b", "%", "%2", "%2f", "%61", "%FF", "%+1", "\u{fc}", ".x"] {
+            assert_eq!(unescaped(other), None, "{other}");
+        }
+    }
+
+    #[cfg(feature = "admin")]
+    #[test]
+    fn a_directory_has_the_name_of_its_key() {
+        let key = LockKey::new("a/%b:\u{1f512}").unwrap();
+        let directory = directory("/n", &key);
+        assert_eq!(key_of(directory.strip_prefix("/n/").unwrap()), Some(key));
+        for other in ["fence", "notice", "lock:", "lock", "order:42", "lock:a%2fb"] {
+            assert_eq!(key_of(other), None, "{other}");
         }
     }
 

@@ -29,6 +29,35 @@ impl Queue {
         &self.0[..self.holding()]
     }
 
+    /// The children behind those that hold the key.
+    #[cfg(feature = "admin")]
+    pub(crate) fn waiters(&self) -> &[Entry] {
+        &self.0[self.holding()..]
+    }
+
+    #[cfg(feature = "admin")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The queue with one more child, unless it is there.
+    #[cfg(feature = "admin")]
+    pub(crate) fn with(&self, child: Entry) -> Self {
+        let mut all = self.clone();
+        if self.place(&child.name).is_none() {
+            all.0.push(child);
+            all.0.sort_by_key(|entry| entry.place);
+        }
+        all
+    }
+
+    /// The queue without the children for which `is_gone` returns `true`.
+    #[cfg(feature = "admin")]
+    pub(crate) fn without(&self, is_gone: impl Fn(&Entry) -> bool) -> Self {
+        let left = self.0.iter().filter(|it| !is_gone(it));
+        Self(left.cloned().collect())
+    }
+
     fn holding(&self) -> usize {
         let mut is_closed = false;
         let mut count = 0;

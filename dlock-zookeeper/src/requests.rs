@@ -258,13 +258,13 @@ async fn create(
     let options = CreateMode::EphemeralSequential.with_acls(session.acls);
     loop {
         let base = base::current(session, root).await?;
-        // The label is that of a holder.
         let value = Value {
             base,
             ttl: GRANT_TTL,
             held: None,
             label: None,
             function: None,
+            waiter: Some(claim.label.clone()),
         };
         let mut writer = session.client.new_multi_writer();
         writer.add_check_version(&base::path(root, base.value), -1)?;

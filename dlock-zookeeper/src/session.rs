@@ -9,7 +9,9 @@ use tokio::{
 };
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
-use crate::{config::Config, errors, fence::Known, proof::Proof, worker::Worker};
+use crate::{
+    config::Config, errors, fence::Known, notices, proof::Proof, sinks::Sinks, worker::Worker,
+};
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -53,13 +55,13 @@ pub(crate) enum Link {
 pub(crate) fn start(
     worker: &Worker,
     config: Arc<Config>,
-    on_new: impl Fn() + Send + 'static,
+    sinks: Arc<Sinks>,
 ) -> watch::Receiver<Link> {
     let (set_link, link) = watch::channel(Link::Connecting);
     let mut stopped = worker.stopped();
     worker.handle().spawn(async move {
         tokio::select! {
-            () = keep(&config, set_link, on_new) => {}
+            () = keep(&config, set_link, &sinks) => {}
             _ = stopped.changed() => {}
         }
     });
@@ -83,15 +85,18 @@ pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, Sto
     }
 }
 
-async fn keep(config: &Config, link: watch::Sender<Link>, on_new: impl Fn()) {
+async fn keep(config: &Config, link: watch::Sender<Link>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(config).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
                 link.send_replace(Link::Up(session.clone()));
-                on_new();
-                beat(config, &session).await;
+                sinks.look_again();
+                tokio::select! {
+                    () = beat(config, &session) => {}
+                    _ = notices::listen(&session.client, &config.root, sinks) => {}
+                }
                 tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");
                 link.send_replace(Link::Connecting);
             }

@@ -45,8 +45,7 @@ impl ZooKeeperStore {
         })?;
         let answers = Arc::new(Answers::default());
         let sinks = Arc::new(Sinks::default());
-        let told = sinks.clone();
-        let link = session::start(&worker, config.clone(), move || told.look_again());
+        let link = session::start(&worker, config.clone(), sinks.clone());
         let core = Arc::new(Core {
             config,
             link,

@@ -34,7 +34,7 @@ struct Library {
     name: &'static str,
 }
 
-const LIBRARIES: [Library; 6] = [
+const LIBRARIES: [Library; 7] = [
     Library {
         package: "dlock-rs",
         name: "dlock",
@@ -58,6 +58,10 @@ const LIBRARIES: [Library; 6] = [
     Library {
         package: "dlock-postgres",
         name: "dlock_postgres",
+    },
+    Library {
+        package: "dlock-zookeeper",
+        name: "dlock_zookeeper",
     },
 ];
 

@@ -30,13 +30,14 @@ const BESIDE: [Step; 5] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 6] = [
+const PUBLISHED: [&str; 7] = [
     "dlock",
     "dlock_conformance",
     "dlock_etcd",
     "dlock_macros",
     "dlock_postgres",
     "dlock_runtime",
+    "dlock_zookeeper",
 ];
 
 enum Done {

@@ -228,7 +228,8 @@ mod tests {
                 "dlock-macros",
                 "dlock-postgres",
                 "dlock-rs",
-                "dlock-runtime"
+                "dlock-runtime",
+                "dlock-zookeeper"
             ]
         );
     }
@@ -242,6 +243,7 @@ mod tests {
             "dlock-macros",
             "dlock-postgres",
             "dlock-runtime",
+            "dlock-zookeeper",
         ] {
             check_licences(&cargo::root().join(folder)).expect("the links to the licences work");
         }

@@ -84,7 +84,7 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         servers: Vec::new(),
         locks: Err("no server could be read".to_owned()),
     };
-    if global.product() == Product::Etcd {
+    if matches!(global.product(), Product::Etcd | Product::ZooKeeper) {
         facts.layout = Layout::Ensemble;
     }
     if global.product() == Product::Redis {

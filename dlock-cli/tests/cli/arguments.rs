@@ -68,7 +68,7 @@ async fn locks_of_this_process_alone_guard_no_command() {
     );
 }
 
-#[cfg(not(feature = "etcd"))]
+#[cfg(not(any(feature = "etcd", feature = "zookeeper")))]
 #[tokio::test]
 async fn a_store_that_was_not_built_in_is_named_with_the_command_that_installs_it() {
     let server = RedisServer::start().await;
@@ -78,12 +78,16 @@ async fn a_store_that_was_not_built_in_is_named_with_the_command_that_installs_i
         &["run", "job", "true"],
         &["bench"],
     ] {
-        let mut command = dlock(&server, words);
-        let refused = call(command.env("DLOCK_URL", "ETCD://localhost"))
-            .await
-            .with(2);
-        let advice = "cargo install --path dlock-cli --locked --features etcd";
-        assert!(refused.stderr.contains(advice), "{}", refused.stderr);
+        for (url, feature) in [
+            ("ETCD://localhost", "etcd"),
+            ("zookeeper://localhost", "zookeeper"),
+        ] {
+            let mut command = dlock(&server, words);
+            let refused = call(command.env("DLOCK_URL", url)).await.with(2);
+            let advice = "cargo install --path dlock-cli --locked --features ";
+            let advice = format!("{advice}{feature}\n");
+            assert!(refused.stderr.contains(&advice), "{}", refused.stderr);
+        }
     }
 }
 

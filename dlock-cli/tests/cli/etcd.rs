@@ -9,29 +9,18 @@ mod reads;
 mod unlock;
 mod watch;
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use dlock::{LockManager, LockManagerBuilder};
 use dlock_etcd::Etcd;
-use dlock_testkit::{EtcdMake, EtcdServer, eventually};
-use serde_json::{Value, json};
+use dlock_testkit::{EtcdMake, EtcdServer};
+use serde_json::json;
 
-use super::{Ended, LIMIT, call, clean, until_answered};
-
-/// Returns the program with a URL and a namespace.
-fn at(url: &str, namespace: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
-    clean(&mut command);
-    command
-        .env("DLOCK_URL", url)
-        .args(["--namespace", namespace])
-        .args(arguments);
-    command
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-}
+use super::{
+    Ended, LIMIT, call,
+    cases::{self, Claim, Place, at, json},
+    until_answered,
+};
 
 fn builder(application: &str) -> LockManagerBuilder {
     LockManager::builder()
@@ -54,32 +43,47 @@ impl Namespace {
         Self { server, name }
     }
 
-    /// A manager, which stands for a process.
+    /// The name of a claim of this number.
+    fn claim(&self, key: &str, number: u64) -> String {
+        let key = key.replace('/', "%2F");
+        format!("{}/{key}/{number:032x}.1", self.name)
+    }
+}
+
+impl Place for Namespace {
+    const STORE: &'static str = "etcd";
+    const LONGEST: Duration = Duration::from_secs(6 * 3600);
+
+    fn url(&self) -> String {
+        self.server.url()
+    }
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
     async fn manager(&self, application: &str) -> LockManager {
         let builder = builder(application).namespace(self.name);
         builder.connect(&self.server.url()).await.unwrap()
     }
 
-    /// Calls the program.
-    async fn call(&self, arguments: &[&str]) -> Ended {
-        let url = self.server.url();
-        until_answered(async || call(&mut at(&url, self.name, arguments)).await).await
-    }
-
-    /// The names of the claims on a key, in the order of the queue.
     async fn claims(&self, key: &str) -> Vec<String> {
+        let key = key.replace('/', "%2F");
         self.server.keys(&format!("{}/{key}/", self.name)).await
     }
 
-    /// Puts a claim that stays until it is deleted, however slow the machine is. `rest` is what follows the base of fences.
-    async fn put(&self, key: &str, number: u64, rest: &str) {
-        let name = self.claim(key, number);
-        self.server.put(&name, &format!("1 1000 {rest}")).await;
+    fn owner(claim: &str) -> &str {
+        claim.rsplit_once('/').unwrap().1
     }
 
-    /// The name of a claim of this number.
-    fn claim(&self, key: &str, number: u64) -> String {
-        format!("{}/{key}/{number:032x}.1", self.name)
+    async fn put(&self, key: &str, number: u64, mode: &str, claim: Claim) {
+        let name = self.claim(key, number);
+        let rest = match claim {
+            Claim::Holds(label) => format!("{label} - h1 -"),
+            Claim::Waits(label) => format!("- - w1 {label}"),
+        };
+        let text = format!("1 1000 {mode} - {rest}");
+        self.server.put(&name, &text).await;
     }
 
     async fn delete(&self, key: &str, number: u64) {
@@ -131,45 +135,10 @@ async fn call_as(server: &EtcdServer, user: &str, arguments: &[&str]) -> Ended {
 
 #[tokio::test]
 async fn a_command_runs_under_a_lock_and_a_second_one_is_told_by_whom() {
-    let namespace = Namespace::new("run").await;
-    let script = "echo $DLOCK_KEY; echo $DLOCK_FENCING_TOKEN";
-    let ran = namespace
-        .call(&["run", "job:1", "sh", "-c", script])
-        .await
-        .with(0);
-    let (key, token) = ran.stdout.trim().split_once('\n').unwrap();
-    assert_eq!(key, "job:1");
-    assert!(token.parse::<i64>().unwrap() > 0);
-    assert_eq!(namespace.claims("job:1").await, [""; 0]);
-
-    let billing = namespace.manager("billing").await;
-    let guard = billing.lock("job:1").acquire().await.unwrap();
-    let busy = namespace
-        .call(&["run", "-n", "job:1", "true"])
-        .await
-        .with(75);
-    assert!(busy.stderr.contains("billing@"), "{}", busy.stderr);
-    guard.release().await.unwrap();
-    let refused = namespace.call(&["--raw-keys", "ls"]).await.with(2);
-    assert!(
-        refused.stderr.contains("etcd has no raw keys"),
-        "{}",
-        refused.stderr
-    );
+    cases::a_command_runs_and_a_second_one_is_told_by_whom(Namespace::new("run").await).await;
 }
 
 #[tokio::test]
 async fn a_benchmark_measures_and_leaves_no_locks() {
-    let namespace = Namespace::new("bench").await;
-    let words = ["bench", "--seconds", "0.2", "--tasks", "4", "--json"];
-    let told = json(&namespace.call(&words).await.with(0).stdout);
-    let measured = told["measurements"].as_array().unwrap();
-    assert_eq!(measured.len(), 5, "{told:#}");
-    for measured in measured {
-        assert!(measured["count"].as_u64().unwrap() >= 1, "{measured}");
-    }
-    eventually(LIMIT, "nothing is held", async || {
-        namespace.server.keys("bench/").await == ["bench//fence"]
-    })
-    .await;
+    cases::a_benchmark_measures_and_leaves_no_locks(Namespace::new("bench").await).await;
 }

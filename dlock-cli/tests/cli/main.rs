@@ -3,6 +3,8 @@
 mod arguments;
 mod bench;
 mod budget;
+#[cfg(any(feature = "etcd", feature = "zookeeper"))]
+mod cases;
 mod doctor;
 mod documented;
 #[cfg(feature = "etcd")]
@@ -16,6 +18,8 @@ mod run_signals;
 mod top;
 mod unlock;
 mod watch;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 use std::{process::Command, time::Duration};
 

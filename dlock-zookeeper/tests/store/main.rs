@@ -4,6 +4,8 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+#[cfg(feature = "admin")]
+mod admin;
 mod check;
 mod claims;
 mod contract;

@@ -21,6 +21,7 @@ mod several;
 mod state;
 mod turns;
 mod zookeeper;
+mod zookeeper_admin;
 
 use super::mutant::Mutant;
 
@@ -44,6 +45,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         etcd::ALL,
         etcd_admin::ALL,
         zookeeper::ALL,
+        zookeeper_admin::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()

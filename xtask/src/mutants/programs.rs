@@ -96,13 +96,14 @@ fn call(package: &str, targets: &[Target]) -> String {
 }
 
 /// The packages with mistakes, and those between them and the command.
-const COPIED: [&str; 6] = [
+const COPIED: [&str; 7] = [
     "dlock-cli",
     "dlock-etcd",
     "dlock-macros",
     "dlock-postgres",
     "dlock-rs",
     "dlock-runtime",
+    "dlock-zookeeper",
 ];
 
 /// Sees that the copy compiles with all mistakes, over the dependencies that this checkout has compiled for clippy.
@@ -113,7 +114,7 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     let apart = apart.join(" ");
     for call in [
         "check --lib --all-features --locked --package dlock-runtime --package dlock-macros \
-         --package dlock-postgres --package dlock-etcd",
+         --package dlock-postgres --package dlock-etcd --package dlock-zookeeper",
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",
     ] {

@@ -15,7 +15,7 @@ pub(crate) enum Layout {
     Sentinel,
     Cluster,
     Quorum,
-    /// Members that decide together, of etcd.
+    /// Members that decide together, of etcd or ZooKeeper.
     Ensemble,
 }
 
@@ -161,6 +161,11 @@ impl ServerFacts {
     /// Returns `true` if it is a member of etcd.
     pub(crate) fn is_etcd(&self) -> bool {
         self.is("product", "etcd")
+    }
+
+    /// Returns `true` if it is a server of ZooKeeper.
+    pub(crate) fn is_zookeeper(&self) -> bool {
+        self.is("product", "ZooKeeper")
     }
 
     /// Returns `true` if a member of an ensemble is among a majority, or refuses the login.

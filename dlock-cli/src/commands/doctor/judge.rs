@@ -15,6 +15,7 @@ mod postgres_load;
 mod replicas;
 #[cfg(test)]
 mod tests;
+mod zookeeper;
 
 use super::{
     facts::{Facts, ServerFacts},
@@ -40,6 +41,9 @@ fn judge_server(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     }
     if server.is_etcd() {
         return etcd::judge(facts, server);
+    }
+    if server.is_zookeeper() {
+        return zookeeper::judge(facts, server);
     }
     if server.is_postgres() {
         return postgres::judge(facts, server);

@@ -125,9 +125,11 @@ fn version(report: &ServerReport) -> Option<String> {
     let redis = || told("redis_version").map(|it| format!("Redis {it}"));
     let postgres = || told("server_version").map(|it| format!("PostgreSQL {it}"));
     let etcd = || told("etcd_version").map(|it| format!("etcd {it}"));
+    let zookeeper = || told("zookeeper_version").map(|it| format!("ZooKeeper {it}"));
     valkey
         .or_else(redis)
         .or_else(etcd)
+        .or_else(zookeeper)
         .or_else(|| told("product").and_then(|_| postgres()))
 }
 

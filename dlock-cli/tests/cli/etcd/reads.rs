@@ -1,176 +1,25 @@
 //! `ls`, `inspect` and `top` over etcd.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use dlock::Wait;
-use dlock_testkit::{EtcdServer, Proxy, eventually};
+use dlock_testkit::{EtcdServer, Proxy};
 
-use super::{Namespace, builder, call_as, json, with_users};
+use super::{Namespace, builder, call_as, with_users};
 use crate::{
     LIMIT,
+    cases::{self, Place, json},
     reads::is_harmless,
     top::{left_behind_nothing, terminal_at},
 };
 
-/// The number in a JSON document.
-fn number(value: &serde_json::Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("no number: {value}"))
-}
-
 #[tokio::test]
 async fn holders_and_waiters_are_shown_in_order() {
-    let namespace = Namespace::new("reads").await;
-    let nothing = namespace.call(&["ls"]).await.with(0);
-    assert!(nothing.stderr.contains("no locks"), "{}", nothing.stderr);
-    let [billing, mail, cron] = [
-        namespace.manager("billing").await,
-        namespace.manager("mail").await,
-        namespace.manager("cron").await,
-    ];
-    let began = SystemTime::now();
-    let guard = billing.lock("order/1").acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    // One after the other: each notes the time before its request, so two at once may have another order in the queue.
-    for (places, manager) in [(2, &mail), (3, &cron)] {
-        let request = manager.lock("order/1").wait(Wait::Forever);
-        waiting.push(tokio::spawn(request.acquire()));
-        let waits = async || namespace.claims("order%2F1").await.len() == places;
-        eventually(LIMIT, "it waits", waits).await;
-    }
-    let free = namespace.call(&["inspect", "order/2"]).await.with(1);
-    assert!(
-        free.stdout.contains("holder         none"),
-        "{}",
-        free.stdout
-    );
-
-    // A waiter that this machine does not let go on loses its place for a while.
-    let mut found = json!(null);
-    eventually(LIMIT, "both wait", async || {
-        let before = namespace.claims("order%2F1").await;
-        let lock = namespace.call(&["inspect", "--json", "order/1"]).await;
-        let lock = json(&lock.with(0).stdout);
-        let waiters = lock["waiters"].as_array().unwrap();
-        let owners = waiters
-            .iter()
-            .map(|it| it["owner"].as_str().unwrap().to_owned());
-        let names = before
-            .iter()
-            .skip(1)
-            .map(|name| name.rsplit_once('/').unwrap().1.to_owned());
-        let is_queue = before.len() == 3 && owners.eq(names);
-        found = lock;
-        is_queue
-    })
-    .await;
-    let lock = found;
-    let elapsed = u64::try_from(began.elapsed().unwrap().as_millis()).unwrap();
-    let holder = &lock["holder"];
-    assert!(
-        holder["label"].as_str().unwrap().starts_with("billing@"),
-        "{lock:#}"
-    );
-    assert_eq!(lock["mode"], "exclusive");
-    assert_eq!(holder["token"], guard.fencing_token().to_string());
-    assert_eq!(lock["last_fence"], holder["fence"]);
-    assert!(
-        (1..=60_000).contains(&number(&holder["ttl_ms"])),
-        "{lock:#}"
-    );
-    assert!(number(&holder["held_ms"]) <= elapsed, "{lock:#}");
-    let waiters = lock["waiters"].as_array().unwrap();
-    let labels = waiters.iter().map(|it| it["label"].as_str().unwrap());
-    let mut names: Vec<_> = labels.map(|it| it.split('@').next().unwrap()).collect();
-    names.sort_unstable();
-    assert_eq!(names, ["cron", "mail"]);
-    assert_eq!(
-        (&lock["waiter_count"], &lock["holder_count"]),
-        (&2.into(), &1.into())
-    );
-    let waits: Vec<_> = waiters.iter().map(|it| number(&it["waiting_ms"])).collect();
-    assert!(elapsed >= waits[0] && waits[0] >= waits[1], "{waits:?}");
-    assert!(waiters.iter().all(|it| it["is_alive"] == true), "{lock:#}");
-
-    let shown = namespace.call(&["ls"]).await.with(0).stdout;
-    assert!(shown.contains("order/1  billing@"), "{shown}");
-    let top = namespace.call(&["top", "--once"]).await.with(0).stdout;
-    for part in ["1 lock   1 held", "etcd 3."] {
-        assert!(top.contains(part), "no `{part}`:\n{top}");
-    }
-    assert!(!top.contains("process"), "etcd cannot tell:\n{top}");
-    let top = json(&namespace.call(&["top", "--json"]).await.with(0).stdout);
-    assert_eq!(
-        (&top["processes"], &top["namespace"]),
-        (&().into(), &"reads".into())
-    );
-    assert_eq!(top["locks"][0]["key"], "order/1");
-
-    // The next holder has a time and a label of its own, as soon as it has said that it holds the lock.
-    guard.release().await.unwrap();
-    let (next, _, _) = futures_util::future::select_all(waiting.iter_mut()).await;
-    let next = next.unwrap().unwrap();
-    eventually(LIMIT, "the next holder is shown", async || {
-        let lock = namespace.call(&["inspect", "--json", "order/1"]).await;
-        let holder = json(&lock.with(0).stdout)["holder"].clone();
-        assert_eq!(holder["token"], next.fencing_token().to_string());
-        holder["held_ms"].is_u64() && holder["label"].is_string()
-    })
-    .await;
-    next.release().await.unwrap();
-    for waiter in waiting {
-        if !waiter.is_finished() {
-            waiter.await.unwrap().unwrap().release().await.unwrap();
-        }
-    }
-    let listed = namespace.call(&["ls", "--json"]).await.with(0).stdout;
-    assert_eq!(json(&listed), json!([]));
+    cases::holders_and_waiters_are_shown_in_order(Namespace::new("reads").await).await;
 }
 
 #[tokio::test]
 async fn those_who_share_a_lock_or_have_its_permits_are_shown_together() {
-    let namespace = Namespace::new("modes").await;
-    let (one, other) = (
-        namespace.manager("one").await,
-        namespace.manager("other").await,
-    );
-    let shared = [
-        one.lock("catalog").shared().acquire().await.unwrap(),
-        other.lock("catalog").shared().acquire().await.unwrap(),
-    ];
-    let _permits = [
-        one.lock("encoder").permits(2).acquire().await.unwrap(),
-        other.lock("encoder").permits(2).acquire().await.unwrap(),
-    ];
-    let waiter = "permits=2 - - - w1764000000000 third@host/3";
-    namespace.put("encoder", 3, waiter).await;
-    let listed = json(&namespace.call(&["ls", "--json"]).await.with(0).stdout);
-    for (index, key) in [(0, "catalog"), (1, "encoder")] {
-        let lock = &listed[index];
-        assert_eq!(
-            (&lock["key"], &lock["mode"], &lock["holder_count"]),
-            (&key.into(), &"shared".into(), &2.into())
-        );
-        let holders = lock["holders"].as_array().unwrap();
-        let labels = holders.iter().map(|it| it["label"].as_str().unwrap());
-        let mut names: Vec<_> = labels.map(|it| it.split('@').next().unwrap()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["one", "other"]);
-        assert_eq!(
-            holders[0]["fence"], holders[1]["fence"],
-            "they share an epoch"
-        );
-    }
-    let token = shared[0].fencing_token().to_string();
-    assert_eq!(listed[0]["holder"]["token"], token);
-    assert_eq!(listed[1]["waiters"][0]["permits"], 2);
-    let shown = namespace.call(&["inspect", "encoder"]).await.with(0).stdout;
-    assert!(
-        shown.contains("third@") && shown.contains("(one of 2 permits)"),
-        "{shown}"
-    );
-    namespace.delete("encoder", 3).await;
+    cases::those_who_share_or_have_permits_are_shown_together(Namespace::new("modes").await).await;
 }
 
 /// A claim as dlock writes it.

@@ -1,17 +1,18 @@
 //! `dlock unlock` over etcd: it ends only the lease that it has shown, and tells its holder.
 
-use std::time::Duration;
-
 use dlock::{
-    LockError, LockKey, LostCause,
+    LockKey,
     admin::{Inspect as _, Unlocked},
     store::StoreOptions,
 };
 use dlock_etcd::admin::EtcdInspector;
 use tokio::time::timeout;
 
-use super::{Namespace, json};
-use crate::LIMIT;
+use super::Namespace;
+use crate::{
+    LIMIT,
+    cases::{self, Claim, Place},
+};
 
 async fn inspector(namespace: &Namespace) -> EtcdInspector {
     let mut options = StoreOptions::default();
@@ -26,47 +27,7 @@ async fn inspector(namespace: &Namespace) -> EtcdInspector {
 #[tokio::test]
 async fn the_next_waiter_holds_the_lock_and_the_old_holder_is_notified() {
     let namespace = Namespace::new("unlock").await;
-    let (one, other) = (
-        namespace.manager("one").await,
-        namespace.manager("other").await,
-    );
-    // Without a message, it would find out at its first renewal, after two hours.
-    let request = one.lock("job").ttl(Duration::from_secs(6 * 3600));
-    let guard = request.acquire().await.unwrap();
-    namespace
-        .put("job", 2, "exclusive - - - w1 next@host/2")
-        .await;
-    let said = namespace
-        .call(&["--json", "unlock", "-y", "job"])
-        .await
-        .with(0);
-    let said = json(&said.stdout);
-    assert_eq!(said["outcome"], "handed-on");
-    assert!(
-        said["holder"]["label"]
-            .as_str()
-            .unwrap()
-            .starts_with("one@")
-    );
-    let lost = timeout(LIMIT, guard.lost()).await.expect("it is notified");
-    let cause = LostCause::Revoked;
-    assert!(
-        matches!(&lost, LockError::Lost { cause: it, .. } if *it == cause),
-        "{lost:?}"
-    );
-    assert_eq!(namespace.claims("job").await, [namespace.claim("job", 2)]);
-    namespace.delete("job", 2).await;
-    let next = other.lock("job").wait(LIMIT).acquire().await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
-    let ended = namespace.call(&["unlock", "--yes", "job"]).await.with(0);
-    assert!(
-        ended.stdout.contains("Released `job`: it is free."),
-        "{}",
-        ended.stdout
-    );
-    timeout(LIMIT, next.lost()).await.expect("it is notified");
-    let ended = namespace.call(&["unlock", "--yes", "job"]).await.with(1);
-    assert_eq!(ended.stdout, "`job` is free.\n");
+    cases::the_next_waiter_holds_the_lock_and_the_old_holder_is_notified(namespace).await;
 }
 
 #[tokio::test]
@@ -139,7 +100,7 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     // A holder that has joined since is ended too, and an exclusive waiter is next.
     let joined = three.lock("catalog").shared().acquire().await.unwrap();
     namespace
-        .put("catalog", 4, "exclusive - - - w1 next@host/4")
+        .put("catalog", 4, "exclusive", Claim::Waits("next@host/4"))
         .await;
     assert_eq!(
         inspector.unlock(&seen, None).await.unwrap(),

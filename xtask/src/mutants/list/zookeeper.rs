@@ -14,7 +14,7 @@ const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 const WAITING: &str = "dlock-zookeeper/src/waiting.rs";
 
-const STORE: Target = Target {
+pub(super) const STORE: Target = Target {
     package: "dlock-zookeeper",
     test: Some("store"),
 };
@@ -24,7 +24,7 @@ const FAULTS: Target = Target {
     test: Some("faults"),
 };
 
-const UNIT: Target = Target {
+pub(super) const UNIT: Target = Target {
     package: "dlock-zookeeper",
     test: None,
 };

@@ -14,8 +14,8 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<_> = facts
         .servers
         .iter()
-        // Nothing depends on the clock of a member of etcd, and none can be read.
-        .filter(|it| it.answers() && !it.is_etcd())
+        // Nothing depends on the clock of a member of etcd or ZooKeeper, and none can be read.
+        .filter(|it| it.answers() && !it.is_etcd() && !it.is_zookeeper())
         .map(|server| against_ours(facts, server).of(&server.server))
         .collect();
     findings.extend(among_servers(facts));

@@ -19,7 +19,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings.push(role(server));
     findings.extend(alarms(server));
     findings.push(database(server));
-    findings.extend(permissions(server));
+    findings.extend(permissions(server, "keys"));
     if !server.round_trips.is_empty() {
         findings.extend(latency::judge(facts, server));
     }
@@ -158,7 +158,8 @@ fn shown(bytes: u64) -> String {
     format!("{size:.1} {}", UNITS[unit])
 }
 
-fn permissions(server: &ServerFacts) -> Vec<Finding> {
+/// Judges the permissions on the keys of locks, or what the store has instead of them.
+pub(super) fn permissions(server: &ServerFacts, keys: &str) -> Vec<Finding> {
     let (required, useful): (Vec<_>, Vec<_>) = server.denied.iter().partition(|it| it.is_required);
     let finding = |missing: &[&Missing], finding: Finding, more: &str| {
         let rules: Vec<_> = missing.iter().map(|it| it.rule.as_str()).collect();
@@ -169,7 +170,7 @@ fn permissions(server: &ServerFacts) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if !required.is_empty() {
-        let what = "the user may not write the keys of locks";
+        let what = format!("the user may not write the {keys} of locks");
         findings.push(finding(
             &required,
             Finding::broken(Topic::Permissions, what),
@@ -177,7 +178,7 @@ fn permissions(server: &ServerFacts) -> Vec<Finding> {
         ));
     }
     if !useful.is_empty() {
-        let what = "the user may not read the keys of locks";
+        let what = format!("the user may not read the {keys} of locks");
         findings.push(finding(
             &useful,
             Finding::risk(Topic::Permissions, what),

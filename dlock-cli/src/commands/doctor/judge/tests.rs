@@ -5,6 +5,7 @@ mod etcd;
 mod one_server;
 mod postgres;
 mod several;
+mod zookeeper;
 
 use std::time::Duration;
 

@@ -1,0 +1,149 @@
+//! Checks one server of ZooKeeper: version, mode, sessions, permissions, the base of fencing tokens, and latency.
+
+use std::time::Duration;
+
+use super::{
+    super::{
+        facts::{Facts, ServerFacts},
+        finding::{Finding, Topic},
+    },
+    etcd, latency,
+};
+
+pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
+    let mut findings = vec![version(server)];
+    findings.extend(role(server));
+    findings.extend(sessions(server));
+    findings.extend(tick(server));
+    findings.extend(etcd::permissions(server, "nodes"));
+    findings.extend(owner(server));
+    findings.extend(base(server));
+    if !server.round_trips.is_empty() {
+        findings.extend(latency::judge(facts, server));
+    }
+    findings
+}
+
+fn version(server: &ServerFacts) -> Finding {
+    if let Some(version) = server.told("zookeeper_version") {
+        let what = format!("ZooKeeper {version}");
+        if is_too_old(version) {
+            return Finding::broken(Topic::Version, format!("{what} is too old"))
+                .advice("use ZooKeeper 3.5 or later");
+        }
+        return Finding::ok(Topic::Version, what);
+    }
+    let least = server.told("version_at_least").unwrap_or("3.5");
+    let what = format!("ZooKeeper {least} or later; the exact version and the mode are unknown");
+    Finding::note(Topic::Version, what)
+        .why("the server does not answer the word `srvr`; what it answers is enough for locks")
+        .advice("add `srvr` to `4lw.commands.whitelist` of the server to see them")
+}
+
+fn is_too_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(|it| it.parse::<u32>().unwrap_or(0));
+    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    (major, minor) < (3, 5)
+}
+
+fn role(server: &ServerFacts) -> Option<Finding> {
+    let mode = server.told("mode")?;
+    Some(match mode {
+        "standalone" => Finding::note(Topic::Role, "the server stands alone")
+            .why("locks are `Unavailable` while it is down, and lost if its disk is")
+            .advice("use an ensemble of three or five servers"),
+        _ => Finding::ok(Topic::Role, mode),
+    })
+}
+
+/// Compares the session of the URL with what the server allows.
+fn sessions(server: &ServerFacts) -> Option<Finding> {
+    let (wanted, granted) = (
+        time(server, "session_wanted_ms")?,
+        time(server, "session_granted_ms")?,
+    );
+    if granted >= wanted {
+        let what = format!("sessions of {wanted:?} are allowed");
+        return Some(Finding::ok(Topic::Sessions, what));
+    }
+    let what = format!("sessions last for {granted:?} at most, and the URL asks for {wanted:?}");
+    Some(
+        Finding::broken(Topic::Sessions, what)
+            .why("a process that locks refuses such a session, as its leases would outlive it")
+            .advice(format!(
+                "write `session={}ms` in the URL, or raise `maxSessionTimeout` of the servers",
+                granted.as_millis()
+            )),
+    )
+}
+
+/// Compares the `tick` of the URL with the shortest session of the server, which is two ticks unless it is set.
+fn tick(server: &ServerFacts) -> Option<Finding> {
+    let wanted = time(server, "tick_wanted_ms")?;
+    let Some(shortest) = time(server, "session_shortest_ms") else {
+        let what = "the server's `tickTime` is unknown: a short session could not be made";
+        return Some(
+            Finding::unknown(Topic::Sessions, what)
+                .why("leases may outlive their session if it is more than the option `tick`")
+                .advice(format!("compare `tickTime` of the server with {wanted:?}")),
+        );
+    };
+    let tick = shortest / 2;
+    if tick <= wanted {
+        let what = format!(
+            "the shortest session is {shortest:?}, so `tick={}ms` in the URL is enough unless \
+             `minSessionTimeout` is set",
+            wanted.as_millis()
+        );
+        return Some(Finding::ok(Topic::Sessions, what));
+    }
+    let what = format!(
+        "the server's `tickTime` may be {tick:?}, more than the {wanted:?} of the option `tick`: it is unknown"
+    );
+    Some(
+        Finding::unknown(Topic::Sessions, what)
+            .why(format!(
+                "the shortest session is {shortest:?}, which is two ticks unless `minSessionTimeout` is set; leases may \
+                 outlive their session if the option is too small"
+            ))
+            .advice(format!(
+                "compare `tickTime` of the server, and write `tick={}ms` in the URL if it is so much",
+                tick.as_millis()
+            )),
+    )
+}
+
+fn time(server: &ServerFacts, name: &str) -> Option<Duration> {
+    server.number(name).map(Duration::from_millis)
+}
+
+/// Says whether the nodes belong to a user.
+fn owner(server: &ServerFacts) -> Option<Finding> {
+    let finding = if server.is("is_open", "true") {
+        Finding::note(
+            Topic::Permissions,
+            "every client that reaches the servers can acquire and end locks",
+        )
+        .why("the nodes of locks belong to no user")
+        .advice("write a user and a password in the URL, and begin with a new path")
+    } else if server.is("reads_locks", "true") && server.told("is_open").is_none() {
+        let what = "the namespace has no nodes yet, or its ACL cannot be read";
+        Finding::note(Topic::Permissions, what)
+    } else {
+        return None;
+    };
+    Some(finding)
+}
+
+fn base(server: &ServerFacts) -> Option<Finding> {
+    Some(match server.told("fence_base")? {
+        "fine" => Finding::ok(Topic::Locks, "the base of fencing tokens is there"),
+        "missing" => Finding::note(Topic::Locks, "there is no base of fencing tokens")
+            .why("the first lock makes it. If locks were used here before, it was deleted, and the tokens begin with the clock"),
+        "hidden" => Finding::unknown(Topic::Locks, "the base of fencing tokens cannot be read")
+            .why("the node `fence` belongs to another user"),
+        _ => Finding::broken(Topic::Locks, "the base of fencing tokens is not from dlock")
+            .why("locks are refused as long as the node `fence` has other children than one number")
+            .advice("delete the other children of the node `fence`, and leave the greatest number"),
+    })
+}

@@ -1,0 +1,107 @@
+//! What is told of the servers.
+
+use std::{net::TcpListener, time::Duration};
+
+use dlock_runtime::{admin::Inspect, store::StoreOptions};
+use dlock_testkit::ZooKeepers;
+use dlock_zookeeper::admin::ZooKeeperInspector;
+
+use super::{Place, SESSION};
+use crate::world::LIMIT;
+
+fn opened(url: &str) -> ZooKeeperInspector {
+    let mut options = StoreOptions::default();
+    options.response_timeout = LIMIT;
+    options.connect_timeout = LIMIT;
+    ZooKeeperInspector::open(url, &options).unwrap()
+}
+
+#[tokio::test]
+async fn each_server_tells_of_itself_and_nothing_is_written() {
+    let place = Place::new("report").await;
+    let manager = place.manager("one").await;
+    let guard = manager.lock("job").acquire().await.unwrap();
+    let before = (place.children("").await, place.children("/fence").await);
+    let hosts: Vec<_> = (0..3)
+        .map(|it| format!("127.0.0.1:{}", place.servers.port(it)))
+        .collect();
+    let url = ZooKeepers::url_of(&format!("me:hush@{}/report", hosts.join(",")), SESSION);
+    let reports = opened(&url).servers().await;
+    let (mut ids, mut modes) = (Vec::new(), Vec::new());
+    for (report, host) in reports.iter().zip(&hosts) {
+        assert_eq!(report.failure, None);
+        assert_eq!(report.server, format!("zookeeper://{host}"));
+        let told = |name: &str| report.info.get(name).map(String::as_str);
+        for (name, value) in [
+            ("product", "ZooKeeper"),
+            ("user", "me"),
+            ("has_leader", "true"),
+            ("members", "1,2,3"),
+            ("observers", ""),
+            ("session_wanted_ms", "120000"),
+            ("session_granted_ms", "120000"),
+            // Two ticks of 500 ms.
+            ("session_shortest_ms", "1000"),
+            ("tick_wanted_ms", "500"),
+            ("reads_locks", "true"),
+            ("is_open", "true"),
+            ("fence_base", "fine"),
+        ] {
+            assert_eq!(told(name), Some(value), "{name}: {report:#?}");
+        }
+        assert!(told("zookeeper_version").unwrap().starts_with("3."));
+        ids.extend(told("member_id"));
+        modes.extend(told("mode"));
+        assert_eq!((report.denied.len(), report.round_trips.len()), (0, 20));
+    }
+    ids.sort_unstable();
+    modes.sort_unstable();
+    assert_eq!(ids, ["1", "2", "3"]);
+    assert_eq!(modes, ["follower", "follower", "leader"]);
+    let after = (place.children("").await, place.children("/fence").await);
+    assert_eq!(before, after);
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let place = Place::new("missing").await;
+    // Nothing is there yet.
+    let told = opened(&place.url_of("")).servers().await.remove(0);
+    assert_eq!(told.info.get("fence_base").unwrap(), "missing");
+    assert_eq!((told.denied.len(), told.info.get("is_open")), (0, None));
+
+    let shop = place.manager_of("shop", "shop:hush@").await;
+    let guard = shop.lock("job").acquire().await.unwrap();
+    let told = opened(&place.url_of("guest:hush@"))
+        .servers()
+        .await
+        .remove(0);
+    let rules: Vec<_> = told
+        .denied
+        .iter()
+        .map(|it| (it.is_required, it.rule.contains("`/missing`")))
+        .collect();
+    assert_eq!(rules, [(true, true), (false, true)], "{told:#?}");
+    assert_eq!(told.info.get("reads_locks").unwrap(), "false");
+    assert_eq!(told.info.get("fence_base"), None);
+    let told = opened(&place.url_of("shop:hush@"))
+        .servers()
+        .await
+        .remove(0);
+    assert_eq!(told.denied, []);
+    assert_eq!(told.info.get("is_open").unwrap(), "false");
+    guard.release().await.unwrap();
+
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let silent = format!("{closed}/missing");
+    let mut options = StoreOptions::default();
+    options.connect_timeout = Duration::from_secs(5);
+    let url = ZooKeepers::url_of(&silent, SESSION);
+    let told = ZooKeeperInspector::open(&url, &options).unwrap();
+    let told = told.servers().await.remove(0);
+    assert!(told.failure.is_some(), "{told:#?}");
+}
