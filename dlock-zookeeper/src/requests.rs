@@ -73,7 +73,7 @@ impl Core {
             return None;
         }
         let holder = self.answers.get(&claim.key, claim.owner)?;
-        child.ends = claim.begun + ALIVE;
+        child.ends = claim.begun.monotonic + ALIVE;
         Some(holder)
     }
 
@@ -129,7 +129,7 @@ impl Core {
                 continue;
             };
             if claim.waits {
-                child.ends = claim.begun + ALIVE;
+                child.ends = claim.begun.monotonic + ALIVE;
                 self.watch(handle, claim, child);
                 self.answers
                     .note(&claim.key, claim.owner, &holder, deletions);
