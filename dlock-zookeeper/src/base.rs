@@ -61,6 +61,15 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        if names.is_empty() {
+            let message = format!(
+                "`{directory}` is empty: the base of the fencing tokens was deleted; delete `{directory}` as well, and the \
+                 next acquire makes a new base from the clock"
+            );
+            return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
+                .with_advice()
+                .into());
+        }
         let Some(value) = only(&names) else {
             let message = format!(
                 "`{directory}` has nodes that are not from dlock: {names:?}; delete them, and leave the greatest number"
@@ -85,7 +94,7 @@ pub(crate) fn only(names: &[String]) -> Option<u64> {
     }
 }
 
-/// Replaces the base; `None` if another process has done so.
+/// Replaces the base; `None` if it must be read again: another process has replaced it, or the root was gone.
 async fn replace(
     session: &Session,
     root: &str,
@@ -103,9 +112,16 @@ async fn replace(
     match writer.commit().await {
         Ok(_) => {}
         Err(MultiWriteError::OperationFailed {
-            source: Error::NoNode | Error::NodeExists,
+            source: source @ (Error::NoNode | Error::NodeExists),
             ..
-        }) => return Ok(None),
+        }) => {
+            if old.is_none() && source == Error::NoNode {
+                // An operator has deleted the directory of all locks, which nothing else makes before the next session.
+                let options = CreateMode::Persistent.with_acls(session.acls);
+                session.client.mkdir(root, &options).await?;
+            }
+            return Ok(None);
+        }
         Err(error) => return Err(Error::from(error).into()),
     }
     // Some versions of the server do not say in the answer when a node was created.

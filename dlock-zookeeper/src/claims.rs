@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::{LockKey, LockMode, store::OwnerId};
-use tokio::{sync::watch, time::Instant};
+use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
+use tokio::sync::watch;
 use zookeeper_client::Error;
 
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) struct Claim {
     pub(crate) label: String,
     pub(crate) function: String,
     /// The lease counts from a moment before the request was sent.
-    pub(crate) begun: Instant,
+    pub(crate) begun: Moment,
 }
 
 /// Returns the queue of a key.

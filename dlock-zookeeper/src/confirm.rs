@@ -1,8 +1,10 @@
 //! Confirms that a claim holds its key: the lease and the fence are written into its child.
 
-use dlock_runtime::store::{StoreError, StoreErrorKind};
+use dlock_runtime::{
+    store::{StoreError, StoreErrorKind},
+    testing::{Clock, Moment, SystemClock},
+};
 use futures_util::future::join_all;
-use tokio::time::Instant;
 use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
@@ -69,7 +71,7 @@ pub(crate) async fn confirm(
         function: child.function.clone(),
         waiter: None,
     };
-    let written = Instant::now();
+    let written = SystemClock.now();
     let text = value.to_bytes();
     match write(session, &child.path(), &text, source.as_deref()).await? {
         Written::Done => {}
@@ -77,7 +79,7 @@ pub(crate) async fn confirm(
         Written::Changed => return Ok(Confirmed::Changed),
     }
     child.held = Some(held);
-    child.ends = claim.begun + claim.ttl;
+    child.ends = claim.begun.plus(claim.ttl).monotonic;
     certain(session, written, claim)?;
     Ok(Confirmed::As(held.fence))
 }
@@ -168,9 +170,9 @@ async fn write(
 }
 
 /// Refuses to confirm a lease that the session may not last for.
-fn certain(session: &Session, written: Instant, claim: &Claim) -> Result<(), StoreError> {
-    let until = session.proof.lasts_until(written);
-    if until.is_some_and(|until| until >= claim.begun + claim.ttl) {
+fn certain(session: &Session, written: Moment, claim: &Claim) -> Result<(), StoreError> {
+    let lease_end = claim.begun.plus(claim.ttl);
+    if session.proof.lasts(written, lease_end) {
         return Ok(());
     }
     let message = "the session was without an answer for too long, or has just got another server";

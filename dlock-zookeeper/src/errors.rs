@@ -37,7 +37,10 @@ pub(crate) fn of(error: &Error) -> StoreError {
         Error::ConnectionLoss
         | Error::SessionExpired
         | Error::SessionMoved
-        | Error::ClientClosed => StoreErrorKind::Disconnected,
+        | Error::ClientClosed
+        // The client reports a connection that was reset or fell silent in this way, to each request under way.
+        | Error::Custom(_)
+        | Error::UnexpectedError(_) => StoreErrorKind::Disconnected,
         Error::Timeout => StoreErrorKind::TimedOut,
         Error::NoAuth | Error::InvalidAcl => StoreErrorKind::Denied,
         Error::AuthFailed => StoreErrorKind::Unauthenticated,
@@ -47,4 +50,64 @@ pub(crate) fn of(error: &Error) -> StoreError {
         _ => StoreErrorKind::BadAnswer,
     };
     StoreError::new(kind, format!("ZooKeeper: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::{TcpListener, TcpStream},
+    };
+    use zookeeper_client::Client;
+
+    use super::*;
+
+    async fn request(stream: &mut TcpStream) {
+        let length = stream.read_i32().await.unwrap();
+        let mut body = vec![0; usize::try_from(length).unwrap()];
+        stream.read_exact(&mut body).await.unwrap();
+    }
+
+    async fn answer(stream: &mut TcpStream, parts: &[&[u8]]) {
+        let body = parts.concat();
+        let length = i32::try_from(body.len()).unwrap();
+        stream.write_i32(length).await.unwrap();
+        stream.write_all(&body).await.unwrap();
+    }
+
+    /// Makes a session, and resets its connection at the first request.
+    async fn reset_one(listener: TcpListener) {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.set_zero_linger().unwrap();
+        request(&mut stream).await;
+        let (version, time_out) = (0_i32.to_be_bytes(), 10_000_i32.to_be_bytes());
+        let (session, password) = (1_i64.to_be_bytes(), [&16_i32.to_be_bytes()[..], &[0; 16]]);
+        let is_read_only = [0];
+        let made = [
+            &version[..],
+            &time_out,
+            &session,
+            &password.concat(),
+            &is_read_only,
+        ];
+        answer(&mut stream, &made).await;
+        request(&mut stream).await;
+        let (ping, zxid, no_error) = ((-2_i32).to_be_bytes(), [0; 8], [0; 4]);
+        answer(&mut stream, &[&ping, &zxid, &no_error]).await;
+        request(&mut stream).await;
+    }
+
+    #[tokio::test]
+    async fn a_broken_connection_is_no_wrong_answer() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        let server = tokio::spawn(reset_one(listener));
+        let client = Client::connect(&host).await.unwrap();
+        let reset = client.check_stat("/").await.unwrap_err();
+        server.await.unwrap();
+        let lost = Error::UnexpectedError("a response without a request".to_owned());
+        for error in [reset, lost] {
+            assert_eq!(of(&error).kind(), StoreErrorKind::Disconnected, "{error:?}");
+        }
+    }
 }

@@ -11,6 +11,10 @@ use crate::{data::Value, names::Entry, queue::Queue, session::Session};
 /// The children of so many holders are read. Beyond, the answer does without.
 const MOST: usize = 8;
 
+/// The least rest of a lease that is answered. A holder that is there beyond its lease has crashed or has another clock:
+/// waiters go by the rest, and would ask without a pause until its session ends.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// A child as it was read.
 pub(crate) struct Seen {
     /// `None` if another program has written it.
@@ -111,11 +115,31 @@ pub(crate) async fn of(
     described.function = value.and_then(|value| value.function.clone());
     described.others = u64::try_from(holders.len() - 1).unwrap_or(u64::MAX);
     described.position = own.and_then(|(name, _)| queue.position(name));
+    described.ttl = rest(seen.iter().map(|it| it.rest), mode);
+    Ok(Some(described))
+}
+
+/// Returns the time until a claim of this mode may hold, from the rests of the holders' leases.
+fn rest(rests: impl Iterator<Item = Duration>, mode: LockMode) -> Option<Duration> {
     // A permit is free when the first lease has ended, everything else when the last one has.
-    let rests = seen.iter().map(|it| it.rest);
-    described.ttl = match mode {
+    let rest = match mode {
         LockMode::Permits(_) => rests.min(),
         _ => rests.max(),
     };
-    Ok(Some(described))
+    rest.map(|rest| rest.max(LEAST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_that_is_over_counts_as_a_second() {
+        let rests = [Duration::ZERO, Duration::from_secs(9)];
+        let of = |rests: &[Duration], mode| rest(rests.iter().copied(), mode);
+        assert_eq!(of(&rests, LockMode::Permits(2)), Some(LEAST));
+        assert_eq!(of(&rests, LockMode::Exclusive), Some(rests[1]));
+        assert_eq!(of(&rests[..1], LockMode::Shared), Some(LEAST));
+        assert_eq!(of(&[], LockMode::Shared), None);
+    }
 }

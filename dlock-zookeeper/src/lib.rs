@@ -30,6 +30,7 @@ mod check;
 mod claims;
 mod config;
 mod confirm;
+mod creation;
 mod data;
 mod errors;
 mod fence;

@@ -9,6 +9,18 @@
 //!    sends arrives in order. So the leader has heard of the request before it carried out the write. If the client has
 //!    another server meanwhile, the leader has heard of the session when that server took it over.
 //! 3. The session lasts for its time-out from the moment in which the request was sent.
+//!
+//! # Assumptions
+//!
+//! - The leader's pings are on time: its thread for pings is never paused for so long that two pings are more than a tick
+//!   apart while other threads of the same process carry out writes. A pause of the whole process does no harm.
+//! - The time-out is the same at every server, at all times. It is negotiated again at each reconnection, and the client does
+//!   not report the new one. A server with a smaller `maxSessionTimeout` would shorten it unnoticed.
+//!
+//! # Rules
+//!
+//! - **Safety.** Time asleep counts, as it does for deadlines: a moment has two clocks, and the session must last by
+//!   both. (`time_asleep_counts_for_the_session`)
 
 use std::{
     collections::VecDeque,
@@ -16,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use dlock_runtime::testing::Moment;
 
 /// Requests beyond this number are forgotten, the oldest first.
 const MOST: usize = 512;
@@ -31,14 +43,14 @@ pub(crate) struct Proof {
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    sent: Instant,
+    sent: Moment,
     /// A write that is sent from then on proves that the leader has heard of it.
-    counts_from: Instant,
+    counts_from: Moment,
 }
 
 impl Proof {
     /// Starts with the request that made the session, of which the leader heard at once.
-    pub(crate) fn new(time_out: Duration, tick: Duration, connecting: Instant) -> Self {
+    pub(crate) fn new(time_out: Duration, tick: Duration, connecting: Moment) -> Self {
         let first = Request {
             sent: connecting,
             counts_from: connecting,
@@ -50,9 +62,9 @@ impl Proof {
         }
     }
 
-    /// Notes a request that has just been answered.
-    pub(crate) fn note(&self, sent: Instant) {
-        let counts_from = Instant::now() + self.tick;
+    /// Notes a request that was sent and answered at these moments.
+    pub(crate) fn note(&self, sent: Moment, answered_at: Moment) {
+        let counts_from = answered_at.plus(self.tick);
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         answered.push_back(Request { sent, counts_from });
         if answered.len() > MOST {
@@ -60,35 +72,56 @@ impl Proof {
         }
     }
 
-    /// Returns the moment until which the session lasts. A write that was sent at `write` has been answered.
-    pub(crate) fn lasts_until(&self, write: Instant) -> Option<Instant> {
+    /// Returns `true` if the session certainly lasts until `end`. A write that was sent at `write` has been answered.
+    pub(crate) fn lasts(&self, write: Moment, end: Moment) -> bool {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = answered
+        let mut before = answered
             .iter()
-            .filter(|request| request.counts_from <= write);
-        let latest = before.map(|request| request.sent).max()?;
-        Some(latest + self.time_out)
+            .filter(|request| is_by_both(request.counts_from, write));
+        before.any(|request| is_by_both(end, request.sent.plus(self.time_out)))
     }
+}
+
+/// Returns `true` if a moment is not after another one, by both clocks.
+fn is_by_both(moment: Moment, other: Moment) -> bool {
+    moment.monotonic <= other.monotonic && moment.boot <= other.boot
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tokio::time::advance;
+    use dlock_runtime::testing::{Clock, SystemClock};
 
-    #[tokio::test(start_paused = true)]
-    async fn a_request_counts_for_a_write_a_tick_after_its_answer() {
-        let ms = Duration::from_millis;
-        let begun = Instant::now();
-        let proof = Proof::new(ms(10_000), ms(500), begun);
-        advance(ms(3000)).await;
-        let sent = Instant::now();
-        advance(ms(100)).await;
-        proof.note(sent);
-        let answered = Instant::now();
-        let until = |write| proof.lasts_until(write).unwrap() - begun;
-        assert_eq!(until(answered), ms(10_000));
-        assert_eq!(until(answered + ms(499)), ms(10_000));
-        assert_eq!(until(answered + ms(500)), ms(13_000));
+    use super::*;
+
+    const TIME_OUT: Duration = Duration::from_secs(10);
+
+    fn ms(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    #[test]
+    fn a_request_counts_for_a_write_a_tick_after_its_answer() {
+        let begun = SystemClock.now();
+        let proof = Proof::new(TIME_OUT, ms(500), begun);
+        proof.note(begun.plus(ms(3000)), begun.plus(ms(3100)));
+        for (write, until) in [(3100, 10_000), (3599, 10_000), (3600, 13_000)] {
+            let lasts = |end| proof.lasts(begun.plus(ms(write)), begun.plus(ms(end)));
+            assert!(lasts(until), "{write}");
+            assert!(!lasts(until + 1), "{write}");
+        }
+    }
+
+    #[test]
+    fn time_asleep_counts_for_the_session() {
+        let begun = SystemClock.now();
+        let proof = Proof::new(TIME_OUT, ms(500), begun);
+        proof.note(begun, begun);
+        // Tokio's clock stands still meanwhile.
+        let after_sleep = Moment {
+            boot: begun.boot + ms(7000),
+            ..begun.plus(ms(1000))
+        };
+        assert!(proof.lasts(after_sleep, after_sleep.plus(ms(3000))));
+        assert!(!proof.lasts(after_sleep, after_sleep.plus(ms(3001))));
     }
 }

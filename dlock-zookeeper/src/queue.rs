@@ -93,8 +93,9 @@ impl Queue {
         u64::try_from(place).ok()
     }
 
-    pub(crate) fn of(&self, owner: OwnerId) -> Option<&Entry> {
-        self.0.iter().find(|it| it.owner == owner)
+    /// Returns the children of an owner. There are several if it had others in earlier sessions.
+    pub(crate) fn of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
+        self.0.iter().filter(move |it| it.owner == owner)
     }
 
     /// Returns the children that a waiter watches. It cannot hold before one of them is gone.

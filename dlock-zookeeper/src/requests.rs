@@ -10,35 +10,37 @@
 //! - **Safety.** A process deletes its child when the lease has ended, and ends the lease with the session.
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
 //!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
+//! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
+//!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
-//!   the same claim waits for it.
+//!   the same claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
+//! - A child without a timer has a search: a request whose answer was lost is looked for until its child is gone.
+//!   (`a_release_that_fails_leaves_no_child`)
 
 use std::sync::Arc;
 
 use dlock_runtime::{
-    FencingToken, LockKey,
+    LockKey,
     store::{
-        ALIVE, AcquireOutcome, GRANT_TTL, Holder, OwnerId, Released, Renewal, StoreError,
-        StoreErrorKind,
+        ALIVE, AcquireOutcome, Holder, OwnerId, Released, Renewal, StoreError, StoreErrorKind,
     },
 };
 use tokio::{
     runtime::Handle,
     time::{Instant, sleep},
 };
-use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
+use zookeeper_client::Error;
 
 use crate::{
-    base,
     claims::{Claim, Core, list},
     confirm::{Confirmed, confirm},
+    creation::{create, delete, place},
     data::Value,
     errors::Failure,
-    fence::Base,
     holder, names,
     queue::Queue,
     session::{self, Session},
-    slots::{Child, Locked},
+    slots::Locked,
 };
 
 impl Core {
@@ -47,12 +49,13 @@ impl Core {
         handle: &Handle,
         claim: Claim,
     ) -> Result<AcquireOutcome, StoreError> {
-        let session = session::current(&self.link).await?;
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
-        slot.look_at(&session);
-        let answer = match self.known(&mut slot, &claim) {
-            Some(holder) => Ok(AcquireOutcome::busy(holder)),
-            None => self.attempt(handle, &session, &mut slot, &claim).await,
+        let answer = match self.session_of(&mut slot).await {
+            Ok(session) => match self.known(&mut slot, &claim) {
+                Some(holder) => Ok(AcquireOutcome::busy(holder)),
+                None => self.attempt(handle, &session, &mut slot, &claim).await,
+            },
+            Err(error) => Err(error.into()),
         };
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
@@ -61,6 +64,13 @@ impl Core {
             handle.spawn(async move { core.end_unknown(&claim.key, claim.owner).await });
         }
         answer.map_err(Failure::into_error)
+    }
+
+    /// Waits for the session with the slot of a claim, so that no later request of the claim overtakes this one.
+    async fn session_of(&self, slot: &mut Locked) -> Result<Session, StoreError> {
+        let session = session::current(&self.link).await?;
+        slot.look_at(&session);
+        Ok(session)
     }
 
     /// The answer to a waiter for which a watch is set, without a request. Its place is kept by this process.
@@ -73,7 +83,7 @@ impl Core {
             return None;
         }
         let holder = self.answers.get(&claim.key, claim.owner)?;
-        child.ends = claim.begun + ALIVE;
+        child.ends = claim.begun.monotonic + ALIVE;
         Some(holder)
     }
 
@@ -129,7 +139,7 @@ impl Core {
                 continue;
             };
             if claim.waits {
-                child.ends = claim.begun + ALIVE;
+                child.ends = claim.begun.monotonic + ALIVE;
                 self.watch(handle, claim, child);
                 self.answers
                     .note(&claim.key, claim.owner, &holder, deletions);
@@ -143,7 +153,8 @@ impl Core {
         }
     }
 
-    /// Finds the child of a request that got no answer.
+    /// Finds the child of a request that got no answer. Those of earlier sessions are deleted: they hold nothing here, and
+    /// the last one would wait for them.
     async fn find(
         &self,
         session: &Session,
@@ -154,21 +165,30 @@ impl Core {
         // The server may be another one than that of the request, and behind it.
         session.client.sync(&self.config.root).await?;
         let queue = list(session, directory).await?;
-        if let Some(found) = queue.of(owner) {
-            let path = format!("{directory}/{}", found.name);
-            match session.client.get_data(&path).await {
-                Ok((data, stat)) => {
-                    let value = Value::read(&data).ok_or_else(|| {
-                        let message =
-                            format!("`{path}` was written by another program; delete that node");
-                        StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
-                    })?;
-                    let name = found.name.clone();
-                    place(session, slot, directory, name, value.base, stat.czxid).await?;
-                }
-                Err(Error::NoNode) => {}
+        slot.child = None;
+        let mut found = None;
+        for entry in queue.of(owner) {
+            let path = format!("{directory}/{}", entry.name);
+            let (data, stat) = match session.client.get_data(&path).await {
+                Ok(read) => read,
+                Err(Error::NoNode) => continue,
                 Err(error) => return Err(error.into()),
+            };
+            let is_own = stat.ephemeral_owner == session.client.session_id().0;
+            if is_own && found.is_none() {
+                found = Some((entry.name.clone(), data, stat.czxid));
+            } else {
+                delete(session, &path).await?;
             }
+        }
+        if let Some((name, data, czxid)) = found {
+            let value = Value::read(&data).ok_or_else(|| {
+                let message = format!(
+                    "`{directory}/{name}` was written by another program; delete that node"
+                );
+                StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
+            })?;
+            place(session, slot, directory, name, value.base, czxid).await?;
         }
         slot.unknown = None;
         Ok(())
@@ -178,13 +198,11 @@ impl Core {
     async fn end_unknown(&self, key: &LockKey, owner: OwnerId) {
         loop {
             sleep(ALIVE).await;
-            let Ok(session) = session::current(&self.link).await else {
-                continue;
-            };
-            let directory = names::directory(&self.config.root, key);
             let mut slot = self.slots.lock(key, owner).await;
-            slot.look_at(&session);
-            if slot.unknown.is_some() {
+            if let Ok(session) = self.session_of(&mut slot).await
+                && slot.unknown.is_some()
+            {
+                let directory = names::directory(&self.config.root, key);
                 let found = self.find(&session, &mut slot, &directory, owner).await;
                 if found.is_ok() && slot.delete().await.is_err() {
                     slot.unknown = Some(session);
@@ -199,10 +217,11 @@ impl Core {
     }
 
     pub(crate) async fn renew(&self, claim: Claim) -> Result<Renewal, StoreError> {
-        let session = session::current(&self.link).await?;
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
-        slot.look_at(&session);
-        let answer = renew_in(&session, &mut slot, &claim).await;
+        let answer = match self.session_of(&mut slot).await {
+            Ok(session) => renew_in(&session, &mut slot, &claim).await,
+            Err(error) => Err(error.into()),
+        };
         self.slots.unlock(&claim.key, claim.owner, slot);
         answer.map_err(Failure::into_error)
     }
@@ -212,10 +231,19 @@ impl Core {
         key: &LockKey,
         owner: OwnerId,
     ) -> Result<Released, StoreError> {
-        let session = session::current(&self.link).await?;
         let mut slot = self.slots.lock(key, owner).await;
-        slot.look_at(&session);
-        let answer = self.release_in(&session, &mut slot, key, owner).await;
+        let answer = match self.session_of(&mut slot).await {
+            Ok(session) => {
+                let was_unknown = slot.unknown.is_some();
+                let answer = self.release_in(&session, &mut slot, key, owner).await;
+                if was_unknown && answer.is_err() {
+                    // No timer ends a child that was found here, so the search for it goes on.
+                    slot.unknown = Some(session);
+                }
+                answer
+            }
+            Err(error) => Err(error.into()),
+        };
         self.slots.unlock(key, owner, slot);
         answer.map_err(Failure::into_error)
     }
@@ -244,126 +272,6 @@ impl Core {
             Released::WasGone
         })
     }
-}
-
-/// Creates the child of a claim, the last one of its key, while its base of fences is there.
-async fn create(
-    session: &Session,
-    slot: &mut Locked,
-    root: &str,
-    directory: &str,
-    claim: &Claim,
-) -> Result<(), Failure> {
-    let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
-    let options = CreateMode::EphemeralSequential.with_acls(session.acls);
-    loop {
-        let base = base::current(session, root).await?;
-        let value = Value {
-            base,
-            ttl: GRANT_TTL,
-            held: None,
-            label: None,
-            function: None,
-            waiter: Some(claim.label.clone()),
-        };
-        let mut writer = session.client.new_multi_writer();
-        writer.add_check_version(&base::path(root, base.value), -1)?;
-        writer.add_create(&path, &value.to_bytes(), &options)?;
-        // Until the answer says otherwise, also if this future is dropped.
-        slot.unknown = Some(session.clone());
-        let (path, stat) = match writer.commit().await {
-            Ok(results) => created(results)?,
-            Err(MultiWriteError::OperationFailed { index, source }) => {
-                slot.unknown = None;
-                match (index, source) {
-                    // Another process has replaced it.
-                    (0, Error::NoNode) => session.base.forget(),
-                    (1, Error::NoNode) => make_directory(session, directory).await?,
-                    (_, error) => return Err(error.into()),
-                }
-                continue;
-            }
-            Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
-        };
-        let czxid = if stat.is_invalid() {
-            // Old servers do not say in the answer when the node was created.
-            let stat = session.client.check_stat(&path).await?;
-            stat.map_or(-1, |stat| stat.czxid)
-        } else {
-            stat.czxid
-        };
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let placed = place(session, slot, directory, name, base, czxid);
-        let is_placed = placed.await?;
-        slot.unknown = None;
-        if is_placed {
-            return Ok(());
-        }
-        base::replace_used_up(session, root, base).await?;
-    }
-}
-
-/// Returns the path and the state of the node that the second operation has created.
-fn created(results: Vec<MultiWriteResult>) -> Result<(String, zookeeper_client::Stat), Failure> {
-    match results.into_iter().nth(1) {
-        Some(MultiWriteResult::Create { path, stat }) => Ok((path, stat)),
-        other => {
-            let message = format!("ZooKeeper answered a creation with {other:?}");
-            Err(StoreError::new(StoreErrorKind::BadAnswer, message).into())
-        }
-    }
-}
-
-async fn make_directory(session: &Session, directory: &str) -> Result<(), Failure> {
-    let directories = CreateMode::Container.with_acls(session.acls);
-    match session.client.create(directory, b"", &directories).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Notes a child of this process. `false` if it has no fence, as too much has happened since its base: then it is deleted.
-async fn place(
-    session: &Session,
-    slot: &mut Locked,
-    directory: &str,
-    name: String,
-    base: Base,
-    czxid: i64,
-) -> Result<bool, Failure> {
-    let Some(fence) = base.fence(czxid) else {
-        return match session
-            .client
-            .delete(&format!("{directory}/{name}"), None)
-            .await
-        {
-            Ok(()) | Err(Error::NoNode) => Ok(false),
-            Err(error) => Err(error.into()),
-        };
-    };
-    let is_used_up = names::Entry::read(&name).is_none_or(|it| it.place < 0);
-    if is_used_up || FencingToken::from_fence(fence).is_none() {
-        let message = format!(
-            "the numbers of ZooKeeper are used up: `{name}` with the fence {fence}; use another directory"
-        );
-        return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
-            .with_advice()
-            .into());
-    }
-    slot.child = Some(Child {
-        session: session.clone(),
-        directory: directory.to_owned(),
-        name,
-        base,
-        fence,
-        held: None,
-        watching: None,
-        is_timed: false,
-        ends: Instant::now() + ALIVE,
-        label: None,
-        function: None,
-    });
-    Ok(true)
 }
 
 async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {

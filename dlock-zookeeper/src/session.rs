@@ -2,10 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::store::{StoreError, StoreErrorKind};
+use dlock_runtime::{
+    store::{StoreError, StoreErrorKind},
+    testing::{Clock, SystemClock},
+};
 use tokio::{
     sync::watch,
-    time::{Instant, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep},
 };
 use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
 
@@ -111,7 +114,7 @@ async fn keep(config: &Config, link: watch::Sender<Link>, sinks: &Sinks) {
 }
 
 async fn connect(config: &Config) -> Result<Session, StoreError> {
-    let connecting = Instant::now();
+    let connecting = SystemClock.now();
     let mut connector = Client::connector()
         .with_session_timeout(config.session)
         // A silent server is left for another one before leases end.
@@ -157,6 +160,8 @@ async fn connect(config: &Config) -> Result<Session, StoreError> {
 async fn beat(config: &Config, session: &Session) {
     let mut state = session.client.state_watcher();
     let mut due = interval(config.beat());
+    // After a silence one request proves as much as many.
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !session.has_ended() {
         tokio::select! {
             _ = due.tick() => {}
@@ -166,10 +171,16 @@ async fn beat(config: &Config, session: &Session) {
                 continue;
             }
         }
-        let sent = Instant::now();
+        let sent = SystemClock.now();
         match session.client.check_stat(&config.root).await {
-            Ok(_) => session.proof.note(sent),
-            Err(Error::SessionExpired | Error::ClientClosed | Error::AuthFailed) => return,
+            Ok(_) => session.proof.note(sent, SystemClock.now()),
+            Err(
+                Error::SessionExpired
+                | Error::ClientClosed
+                | Error::AuthFailed
+                // The client and the server disagree. With too many watches they do so after each reconnection.
+                | Error::UnexpectedError(_),
+            ) => return,
             // Without an answer, the server may have heard nothing.
             Err(_) => {}
         }

@@ -9,9 +9,10 @@ use dlock_runtime::{
         OwnerId, Queue, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
         StoreHooks, StoreOptions, StoreProperties,
     },
+    testing::{Clock, SystemClock},
 };
 use futures_util::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::{
     answers::Answers,
@@ -105,14 +106,14 @@ impl LockStore for ZooKeeperStore {
             waits: request.queue == Queue::ForLease,
             label: request.label.to_owned(),
             function: request.function.to_owned(),
-            begun: Instant::now(),
+            begun: SystemClock.now(),
         };
         self.run(async move { core.acquire(&handle, claim).await })
             .await
     }
 
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
-        let begun = Instant::now();
+        let begun = SystemClock.now();
         let renewals = batch.requests.iter().map(|request| {
             let claim = Claim {
                 key: request.key.clone(),
@@ -171,7 +172,7 @@ impl StoreHooks for ZooKeeperStore {
     /// later acquire finds the key free.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
-        // Without an answer, the child is deleted when the lease ends.
+        // Without an answer, the child is deleted when the lease ends. One that was never seen is searched for.
         self.worker
             .handle()
             .spawn(async move { core.release(&key, owner).await });

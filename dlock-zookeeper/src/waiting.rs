@@ -3,10 +3,13 @@
 //! A watch for children of a child has one event alone: the deletion. Watches for its data would wake the waiter at each
 //! renewal of the holder.
 
-use std::sync::Arc;
+use std::{collections::HashMap, future::poll_fn, sync::Arc, task::Poll};
 
 use dlock_runtime::store::GRANT_TTL;
-use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
 use tokio::{runtime::Handle, time::Instant};
 use zookeeper_client::Error;
 
@@ -52,9 +55,13 @@ impl Core {
     }
 }
 
+type Event = BoxFuture<'static, ()>;
+
 /// Waits until a child holds its key or is gone, or the server does not answer. Calls `again` when the queue before the child
 /// has changed.
 async fn until_free(session: &Session, directory: &str, name: &str, again: impl Fn()) {
+    // A watch stays set as long as its child is an obstacle, whichever others leave.
+    let mut watched: HashMap<String, Event> = HashMap::new();
     loop {
         let Ok(queue) = list(session, directory).await else {
             // Without an answer, the waiter asks.
@@ -64,24 +71,43 @@ async fn until_free(session: &Session, directory: &str, name: &str, again: impl 
         if obstacles.is_empty() {
             return;
         }
-        let paths: Vec<_> = obstacles
+        watched.retain(|name, _| obstacles.iter().any(|it| it.name == *name));
+        let new = obstacles
             .iter()
-            .map(|it| format!("{directory}/{}", it.name))
-            .collect();
-        let set = paths
-            .iter()
-            .map(|path| session.client.list_and_watch_children(path));
-        let (mut events, mut is_gone) = (FuturesUnordered::new(), false);
-        for set in join_all(set).await {
+            .filter(|it| !watched.contains_key(&it.name));
+        let set = new.map(async |it| {
+            let path = format!("{directory}/{}", it.name);
+            let set = session.client.list_and_watch_children(&path).await;
+            (it.name.clone(), set)
+        });
+        let (set, mut is_gone) = (join_all(set).await, false);
+        for (name, set) in set {
             match set {
-                Ok((_, watcher)) => events.push(watcher.changed()),
+                Ok((_, watch)) => {
+                    let event = watch.changed().map(drop).boxed();
+                    watched.insert(name, event);
+                }
                 Err(Error::NoNode) => is_gone = true,
                 Err(_) => return,
             }
         }
         if !is_gone {
-            events.next().await;
+            let left = first(&mut watched).await;
+            watched.remove(&left);
         }
         again();
     }
+}
+
+/// Waits for the first event, and returns its child.
+async fn first(watched: &mut HashMap<String, Event>) -> String {
+    poll_fn(|context| {
+        let mut events = watched.iter_mut();
+        let ready = events.find_map(|(name, event)| {
+            let is_ready = event.poll_unpin(context).is_ready();
+            is_ready.then(|| name.clone())
+        });
+        ready.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_testkit::{ZooKeepers, eventually};
+use dlock_testkit::{ZooKeepers, eventually, within};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::world::{LIMIT, acquires, manager};
@@ -100,4 +100,48 @@ async fn a_node_of_another_program_beside_the_base_is_named() {
     assert!(text.contains("leave the greatest number"), "{text}");
     client.delete("/dlock/fence/7", None).await.unwrap();
     acquires(&other, "order:42").await.release().await.unwrap();
+
+    for base in client.list_children("/dlock/fence").await.unwrap() {
+        let path = format!("/dlock/fence/{base}");
+        client.delete(&path, None).await.unwrap();
+    }
+    let another = manager(&url, TTL).await;
+    let error = another.lock("order:42").acquire().await.unwrap_err();
+    assert!(error.to_string().contains("is empty"), "{error}");
+    client.delete("/dlock/fence", None).await.unwrap();
+    acquires(&another, "order:42")
+        .await
+        .release()
+        .await
+        .unwrap();
+}
+
+/// Deletes a node and all below it.
+async fn delete_all(client: &Client, root: &str) {
+    client.sync("/").await.unwrap();
+    let mut paths = vec![root.to_owned()];
+    let mut read = 0;
+    while let Some(path) = paths.get(read).cloned() {
+        let names = client.list_children(&path).await.unwrap();
+        paths.extend(names.iter().map(|name| format!("{path}/{name}")));
+        read += 1;
+    }
+    for path in paths.iter().rev() {
+        client.delete(path, None).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_directory_of_the_locks_is_made_again() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION).replace('?', "/deleted/locks?");
+    let one = manager(&url, TTL).await;
+    let first = acquires(&one, "order:42").await;
+    let token = first.fencing_token();
+    first.release().await.unwrap();
+    delete_all(&client(servers).await, "/deleted").await;
+    let again = within(Duration::from_secs(60), acquires(&one, "order:42"));
+    let second = again.await.expect("the lock is acquired");
+    assert!(second.fencing_token() > token);
+    second.release().await.unwrap();
 }

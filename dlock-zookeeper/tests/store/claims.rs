@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::{LockError, LockKey};
+use dlock::{LockError, LockKey, LockMode};
 use dlock_runtime::{
     StoreErrorKind,
     store::{
@@ -12,8 +12,12 @@ use dlock_runtime::{
     testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
+use dlock_zookeeper::ZooKeeperStore;
+use zookeeper_client::{Acls, CreateMode};
 
-use crate::world::{LIMIT, SESSION, children, client, manager, store};
+use crate::world::{
+    LIMIT, SESSION, TTL, children, client, hold, key, manager, owner, release, store,
+};
 
 #[tokio::test]
 async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
@@ -135,4 +139,78 @@ async fn a_waiter_renews_nothing() {
     assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
     let release = ReleaseRequest::new(&key, waiter);
     assert_eq!(store.release(release).await, Ok(Released::WasHeld));
+}
+
+/// A store behind a proxy, and a key whose directory is there: the next request with an owner of it creates a child.
+async fn behind(proxy: &Proxy, name: &str) -> (ZooKeeperStore, LockKey) {
+    let hosts = format!("127.0.0.1:{}", proxy.port());
+    let (store, key) = (store(&ZooKeepers::url_of(&hosts, SESSION)).await, key(name));
+    let before = owner();
+    hold(&store, &key, before, LockMode::Exclusive).await;
+    release(&store, &key, before, LockMode::Exclusive).await;
+    (store, key)
+}
+
+#[tokio::test]
+async fn a_child_of_an_earlier_session_is_never_held() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let (store, key) = behind(&proxy, "earlier-session").await;
+    let owner = owner();
+    // The process has given that session up, and the servers have not.
+    let earlier = client(servers).await;
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let path = format!("/dlock/lock:{key}/{owner}-exclusive-");
+    let bases = earlier.list_children("/dlock/fence").await.unwrap();
+    let base = earlier
+        .check_stat(&format!("/dlock/fence/{}", bases[0]))
+        .await;
+    let since = base.unwrap().unwrap().czxid;
+    let text = format!("1 {} {since} 30000 - - - -", bases[0]);
+    earlier
+        .create(&path, text.as_bytes(), &options)
+        .await
+        .unwrap();
+    proxy.cut_before_reply_to(&format!("lock:{key}/{owner}"));
+    let ask = AcquireRequest::new(&key, owner, TTL).queue(Queue::ForLease);
+    store.acquire(ask).await.unwrap_err();
+    eventually(LIMIT, "the owner holds the key", async || {
+        matches!(store.acquire(ask).await, Ok(AcquireOutcome::Granted { .. }))
+    })
+    .await;
+    let left = children(servers, "dlock", key.as_str()).await;
+    assert_eq!(left.len(), 1, "{left:?}");
+    let stat = earlier.check_stat(&left[0]).await.unwrap().unwrap();
+    assert_ne!(
+        stat.ephemeral_owner,
+        earlier.session_id().0,
+        "the child ends with another session than the lease"
+    );
+    release(&store, &key, owner, LockMode::Exclusive).await;
+}
+
+#[tokio::test]
+async fn a_release_that_fails_leaves_no_child() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let (store, key) = behind(&proxy, "no-timer").await;
+    // If the machine is slow, a search has deleted the child before, and the trap is still set.
+    eventually(LIMIT, "a release that fails", async || {
+        let owner = owner();
+        let child = format!("lock:{key}/{owner}");
+        proxy.cut_before_reply_to(&child);
+        let ask = AcquireRequest::new(&key, owner, TTL);
+        store.acquire(ask).await.unwrap_err();
+        // A deletion: its number in the protocol, and the length of the path.
+        let path = format!("/dlock/{child}-exclusive-");
+        let length = u8::try_from(path.len() + 10).unwrap();
+        proxy.cut_before_request(&format!("\0\0\0\u{2}\0\0\0{}{path}", char::from(length)));
+        let answer = store.release(ReleaseRequest::new(&key, owner)).await;
+        answer.is_err() && !proxy.is_trap_set()
+    })
+    .await;
+    eventually(LIMIT, "the child is deleted", async || {
+        children(servers, "dlock", key.as_str()).await.is_empty()
+    })
+    .await;
 }

@@ -1,18 +1,21 @@
 //! Sessions and the leases that they last for.
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use dlock::{LockKey, LockManager};
 use dlock_runtime::{
     ConnectError, StoreError,
-    store::{AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest},
+    store::{
+        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
+    },
     testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeper;
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::world::{LIMIT, store};
+use crate::world::{LIMIT, SESSION, TTL, key, opened, owner, store};
 
 #[tokio::test]
 async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
@@ -100,4 +103,36 @@ async fn a_session_that_the_servers_shorten_is_refused() {
         error.to_string().contains("write `session=120000ms`"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_session_keep_their_order() {
+    let servers = ZooKeepers::shared().await;
+    // On a busy machine there may be no session within its time.
+    eventually(LIMIT, "a session", async || {
+        let proxy = Proxy::start(servers.port(0));
+        proxy.freeze();
+        let hosts = format!("127.0.0.1:{}", proxy.port());
+        let store = opened(&ZooKeepers::url_of(&hosts, SESSION));
+        // Tasks that wait for a session are woken in any order.
+        let claims: Vec<_> = iter::repeat_with(|| (key("in-order"), owner()))
+            .take(16)
+            .collect();
+        let acquires = claims
+            .iter()
+            .map(|(key, owner)| store.acquire(AcquireRequest::new(key, *owner, TTL)));
+        let releases = claims
+            .iter()
+            .map(|(key, owner)| store.release(ReleaseRequest::new(key, *owner)));
+        let thaw = async || proxy.thaw();
+        let (granted, answers, ()) = tokio::join!(join_all(acquires), join_all(releases), thaw());
+        let mut pairs = granted.iter().zip(&answers);
+        let is_late = pairs.any(|(granted, answer)| {
+            let is_granted = matches!(granted, Ok(AcquireOutcome::Granted { .. }));
+            is_granted && *answer == Ok(Released::WasGone)
+        });
+        assert!(!is_late, "a release overtook its acquire: {granted:?}");
+        granted.iter().all(Result::is_ok) && answers.iter().all(Result::is_ok)
+    })
+    .await;
 }

@@ -9,10 +9,11 @@ use dlock_runtime::store::{
 use dlock_testkit::{Proxy, ZooKeepers, eventually, within};
 use futures_util::future::join_all;
 use tokio::time::sleep;
+use zookeeper_client::{Acls, CreateMode};
 
 use crate::{
     wire::Counted,
-    world::{LIMIT, SESSION, TTL, hold, key, listen, owner, release, store, wait},
+    world::{LIMIT, SESSION, TTL, client, hold, key, listen, manager, owner, release, store, wait},
 };
 
 const EXCLUSIVE: LockMode = LockMode::Exclusive;
@@ -73,6 +74,41 @@ async fn a_hundred_waiters_send_no_request_while_they_wait() {
             release(&holding, key, *holder, mode).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_waiter_behind_a_lease_that_is_over_asks_once_a_second() {
+    let servers = ZooKeepers::shared().await;
+    let counted = Counted::start(servers.port(0)).await;
+    let locks = manager(&ZooKeepers::url_of(
+        &format!("127.0.0.1:{}", counted.port),
+        SESSION,
+    ))
+    .await;
+    // The holder has crashed, and its session has not ended.
+    let (crashed, key) = (client(servers).await, key("over"));
+    let directory = format!("/dlock/lock:{key}");
+    for (path, mode, text) in [
+        (directory.clone(), CreateMode::Container, ""),
+        (
+            format!("{directory}/{}-exclusive-", owner()),
+            CreateMode::EphemeralSequential,
+            "1 1 1 1 - - - -",
+        ),
+    ] {
+        let options = mode.with_acls(Acls::anyone_all());
+        crashed
+            .create(&path, text.as_bytes(), &options)
+            .await
+            .unwrap();
+    }
+    let before = counted.requests();
+    let lock = locks.lock(key.as_str()).wait(Duration::from_secs(3));
+    let error = lock.acquire().await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    let requests = counted.requests() - before;
+    // It creates its child, watches, and asks three times.
+    assert!((1..25).contains(&requests), "{requests} requests");
 }
 
 /// Has a waiter wait for a holder in this mode, breaks something, releases, and returns whether the waiter was told by a watch.

@@ -22,13 +22,22 @@ pub(crate) const SESSION: Duration = Duration::from_secs(90);
 
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 
-pub(crate) async fn store(url: &str) -> ZooKeeperStore {
+fn options() -> StoreOptions {
     let mut options = StoreOptions::default();
     // The machine of the tests is slow at times.
     options.response_timeout = Duration::from_secs(10);
-    let store = ZooKeeper.open(url, &options).expect("the URL is right");
+    options
+}
+
+/// A store that is about to connect.
+pub(crate) fn opened(url: &str) -> ZooKeeperStore {
+    ZooKeeper.open(url, &options()).expect("the URL is right")
+}
+
+pub(crate) async fn store(url: &str) -> ZooKeeperStore {
+    let store = opened(url);
     ZooKeeper
-        .ready(&store, &options)
+        .ready(&store, &options())
         .await
         .expect("the servers answer");
     store

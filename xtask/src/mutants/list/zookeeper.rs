@@ -5,8 +5,11 @@ use super::super::look::Target;
 use super::super::mutant::Mutant;
 
 const ANSWERS: &str = "dlock-zookeeper/src/answers.rs";
+const BASE: &str = "dlock-zookeeper/src/base.rs";
+const ERRORS: &str = "dlock-zookeeper/src/errors.rs";
 const FENCE: &str = "dlock-zookeeper/src/fence.rs";
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
+const HOLDER: &str = "dlock-zookeeper/src/holder.rs";
 const NAMES: &str = "dlock-zookeeper/src/names.rs";
 const PROOF: &str = "dlock-zookeeper/src/proof.rs";
 const QUEUE: &str = "dlock-zookeeper/src/queue.rs";
@@ -148,8 +151,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-uncertain",
         "A lease is confirmed that its session may not last for",
         CONFIRM,
-        "if «until.is_some_and(|until| until >= claim.begun + claim.ttl)» {",
-        "until.is_some()",
+        "if «session.proof.lasts(written, lease_end)» {",
+        "true",
         &[Test(
             STORE,
             "sessions::a_lease_that_its_session_may_not_last_for_is_not_confirmed",
@@ -160,13 +163,25 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-proof-at-once",
         "An answer proves at once that the leader has heard of the session",
         PROOF,
-        "let counts_from = Instant::now() + «self.tick»;",
+        "let counts_from = answered_at.plus(«self.tick»);",
         "Duration::ZERO",
         &[Test(
             UNIT,
             "proof::tests::a_request_counts_for_a_write_a_tick_after_its_answer",
         )],
     ),
+    Mutant::new(
+        "zookeeper-asleep",
+        "A session lasts while the machine sleeps",
+        PROOF,
+        "moment.monotonic <= other.monotonic && «moment.boot <= other.boot»",
+        "true",
+        &[Test(
+            UNIT,
+            "proof::tests::time_asleep_counts_for_the_session",
+        )],
+    )
+    .breaks("Time asleep counts"),
     Mutant::new(
         "zookeeper-late-lease",
         "A process keeps its child although the lease has ended",
@@ -180,14 +195,84 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-not-found-again",
         "A creation without an answer is not looked for",
         REQUESTS,
-        "if let Some(found) = «queue.of(owner)» {",
+        "if let Some((name, data, czxid)) = «found» {",
         "None",
         &[Test(
             STORE,
             "claims::a_creation_without_an_answer_is_found_again_and_released",
         )],
     ),
+    Mutant::new(
+        "zookeeper-earlier-session",
+        "A child is held although another session created it",
+        REQUESTS,
+        "let is_own = «stat.ephemeral_owner == session.client.session_id().0»;",
+        "true",
+        &[Test(
+            STORE,
+            "claims::a_child_of_an_earlier_session_is_never_held",
+        )],
+    )
+    .breaks("A child is held only in the session that created it"),
+    Mutant::new(
+        "zookeeper-no-search",
+        "A child that a release has found has no timer and no search",
+        REQUESTS,
+        "if «was_unknown && answer.is_err()» {",
+        "false",
+        &[Test(STORE, "claims::a_release_that_fails_leaves_no_child")],
+    ),
+    Mutant::new(
+        "zookeeper-overtaken",
+        "A release overtakes an acquire that waits for a session",
+        REQUESTS,
+        "let mut slot = «self.slots.lock(&claim.key, claim.owner).await»; let answer = match self.session_of(&mut slot).await { Ok(session) => match self.known(",
+        "{ session::current(&self.link).await?; self.slots.lock(&claim.key, claim.owner).await }",
+        &[Test(
+            STORE,
+            "sessions::requests_that_wait_for_a_session_keep_their_order",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-no-root",
+        "The directory of all locks is not made again",
+        BASE,
+        "if «old.is_none() && source == Error::NoNode» {",
+        "false",
+        &[Test(
+            FAULTS,
+            "restore::the_directory_of_the_locks_is_made_again",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-broken-is-final",
+        "A connection that was reset counts as a wrong answer",
+        ERRORS,
+        "StoreError::new(«kind», format!(",
+        "if matches!(error, Error::Custom(_)) { StoreErrorKind::BadAnswer } else { kind }",
+        &[Test(
+            UNIT,
+            "errors::tests::a_broken_connection_is_no_wrong_answer",
+        )],
+    ),
     // Waiters
+    Mutant::new(
+        "zookeeper-no-pause",
+        "A lease that is over is answered as one without a rest",
+        HOLDER,
+        "rest.map(|rest| «rest.max(LEAST)»)",
+        "rest",
+        &[
+            Test(
+                UNIT,
+                "holder::tests::a_lease_that_is_over_counts_as_a_second",
+            ),
+            Test(
+                STORE,
+                "waiting::a_waiter_behind_a_lease_that_is_over_asks_once_a_second",
+            ),
+        ],
+    ),
     Mutant::new(
         "zookeeper-old-answer",
         "A waiter is answered from memory although a child was deleted",

@@ -1,0 +1,149 @@
+//! The creation of a child, and what this process notes of it.
+
+use dlock_runtime::{
+    FencingToken,
+    store::{ALIVE, GRANT_TTL, StoreError, StoreErrorKind},
+};
+use tokio::time::Instant;
+use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
+
+use crate::{
+    base,
+    claims::Claim,
+    data::Value,
+    errors::Failure,
+    fence::Base,
+    names,
+    session::Session,
+    slots::{Child, Locked},
+};
+
+/// Creates the child of a claim, the last one of its key, while its base of fences is there.
+pub(crate) async fn create(
+    session: &Session,
+    slot: &mut Locked,
+    root: &str,
+    directory: &str,
+    claim: &Claim,
+) -> Result<(), Failure> {
+    let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
+    let options = CreateMode::EphemeralSequential.with_acls(session.acls);
+    loop {
+        let base = base::current(session, root).await?;
+        let value = Value {
+            base,
+            ttl: GRANT_TTL,
+            held: None,
+            label: None,
+            function: None,
+            waiter: Some(claim.label.clone()),
+        };
+        let mut writer = session.client.new_multi_writer();
+        writer.add_check_version(&base::path(root, base.value), -1)?;
+        writer.add_create(&path, &value.to_bytes(), &options)?;
+        // Until the answer says otherwise, also if this future is dropped.
+        slot.unknown = Some(session.clone());
+        let (path, stat) = match writer.commit().await {
+            Ok(results) => created(results)?,
+            Err(MultiWriteError::OperationFailed { index, source }) => {
+                slot.unknown = None;
+                match (index, source) {
+                    // Another process has replaced it.
+                    (0, Error::NoNode) => session.base.forget(),
+                    (1, Error::NoNode) => make_directory(session, directory).await?,
+                    (_, error) => return Err(error.into()),
+                }
+                continue;
+            }
+            Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
+        };
+        let czxid = if stat.is_invalid() {
+            // Old servers do not say in the answer when the node was created.
+            let stat = session.client.check_stat(&path).await?;
+            stat.map_or(-1, |stat| stat.czxid)
+        } else {
+            stat.czxid
+        };
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let placed = place(session, slot, directory, name, base, czxid);
+        let is_placed = placed.await?;
+        slot.unknown = None;
+        if is_placed {
+            return Ok(());
+        }
+        base::replace_used_up(session, root, base).await?;
+    }
+}
+
+/// Returns the path and the state of the node that the second operation has created.
+fn created(results: Vec<MultiWriteResult>) -> Result<(String, zookeeper_client::Stat), Failure> {
+    match results.into_iter().nth(1) {
+        Some(MultiWriteResult::Create { path, stat }) => Ok((path, stat)),
+        other => {
+            let message = format!("ZooKeeper answered a creation with {other:?}");
+            Err(StoreError::new(StoreErrorKind::BadAnswer, message).into())
+        }
+    }
+}
+
+async fn make_directory(session: &Session, directory: &str) -> Result<(), Failure> {
+    let directories = CreateMode::Container.with_acls(session.acls);
+    match session.client.create(directory, b"", &directories).await {
+        Ok(_) | Err(Error::NodeExists) => Ok(()),
+        // With the directory of all locks, the base is gone, and is made again.
+        Err(Error::NoNode) => {
+            session.base.forget();
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Deletes a node, if it is there.
+pub(crate) async fn delete(session: &Session, path: &str) -> Result<(), Failure> {
+    match session.client.delete(path, None).await {
+        Ok(()) | Err(Error::NoNode) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Notes a child of this process. `false` if it has no fence, as too much has happened since its base: then it is deleted.
+pub(crate) async fn place(
+    session: &Session,
+    slot: &mut Locked,
+    directory: &str,
+    name: String,
+    base: Base,
+    czxid: i64,
+) -> Result<bool, Failure> {
+    let path = format!("{directory}/{name}");
+    let Some(fence) = base.fence(czxid) else {
+        delete(session, &path).await?;
+        return Ok(false);
+    };
+    let is_used_up = names::Entry::read(&name).is_none_or(|it| it.place < 0);
+    if is_used_up || FencingToken::from_fence(fence).is_none() {
+        // It would block the key until its session ends.
+        delete(session, &path).await?;
+        let message = format!(
+            "the numbers of ZooKeeper are used up: `{name}` with the fence {fence}; use another directory"
+        );
+        return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
+            .with_advice()
+            .into());
+    }
+    slot.child = Some(Child {
+        session: session.clone(),
+        directory: directory.to_owned(),
+        name,
+        base,
+        fence,
+        held: None,
+        watching: None,
+        is_timed: false,
+        ends: Instant::now() + ALIVE,
+        label: None,
+        function: None,
+    });
+    Ok(true)
+}
