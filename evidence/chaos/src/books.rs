@@ -45,7 +45,7 @@ impl Account {
     }
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Books {
     pub(crate) accounts: Vec<Account>,
     /// By key and number.
@@ -59,8 +59,28 @@ impl Books {
         self.entries.sort_by_key(place);
     }
 
+    /// The faults of all copies, as text. Servers that have agreed on everything have the same.
+    pub(crate) fn judge_all(copies: &[Self]) -> Vec<String> {
+        let mut found: Vec<_> = copies.iter().flat_map(Self::judge).collect();
+        let differ = |pair: &[Self]| pair[0] != pair[1];
+        if copies.windows(2).any(differ) {
+            let rest = copies.iter().map(|copy| copy.missing_from(copies));
+            let rest: Vec<_> = rest.collect();
+            found.push(format!(
+                "the servers have different data; what each does not have: {rest:?}"
+            ));
+        }
+        found
+    }
+
+    /// The entries of others that this one does not have.
+    fn missing_from<'a>(&self, copies: &'a [Self]) -> Vec<&'a Entry> {
+        let all = copies.iter().flat_map(|copy| &copy.entries);
+        all.filter(|entry| !self.entries.contains(entry)).collect()
+    }
+
     /// Their faults, as text.
-    pub(crate) fn judge(&self) -> Vec<String> {
+    fn judge(&self) -> Vec<String> {
         let mut found = Vec::new();
         for account in &self.accounts {
             let entries: Vec<_> = self
@@ -113,6 +133,19 @@ mod tests {
             entries: entries.iter().map(|it| entry(it.0, it.1)).collect(),
         };
         books.judge()
+    }
+
+    #[test]
+    fn copies_that_differ_are_found() {
+        let books = |tokens: &[i64]| Books {
+            accounts: Vec::new(),
+            entries: tokens.iter().map(|token| entry(*token, *token)).collect(),
+        };
+        let same = [books(&[1, 2]), books(&[1, 2])];
+        assert_eq!(Books::judge_all(&same), [""; 0]);
+        let found = Books::judge_all(&[books(&[1, 2]), books(&[1])]);
+        let is_named = found[0].contains("[[], [Entry {") && found[0].contains("token: 2");
+        assert!(found.len() == 1 && is_named, "{found:?}");
     }
 
     #[test]

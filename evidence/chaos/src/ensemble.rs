@@ -45,7 +45,7 @@ impl Ensemble {
     }
 
     fn hosts(&self) -> String {
-        hosts(self.ports())
+        hosts(&self.ports())
     }
 
     /// The URL for one of the processes. A manager connects to the first member that answers: each process begins with
@@ -54,8 +54,8 @@ impl Ensemble {
         let mut ports: Vec<_> = proxies.iter().map(Proxy::port).collect();
         ports.rotate_left(process % MEMBERS);
         match self {
-            Self::Etcd(_) => format!("etcd://{}", hosts(ports)),
-            Self::ZooKeeper(_) => ZooKeepers::url_of(&hosts(ports), zookeeper::SESSION),
+            Self::Etcd(_) => format!("etcd://{}", hosts(&ports)),
+            Self::ZooKeeper(_) => ZooKeepers::url_of(&hosts(&ports), zookeeper::SESSION),
         }
     }
 
@@ -123,22 +123,26 @@ impl Ensemble {
         }
     }
 
-    /// The writes of the crowd beside its locks.
-    pub(crate) async fn books(&self) -> Books {
-        let mut books = match self {
-            Self::Etcd(all) => {
-                let read = async || etcd::read(all.members()[0].port(), &KEYS).await;
-                repeated("the books are read", read).await
+    /// The writes of the crowd beside its locks. A server of ZooKeeper answers reads by itself: each has its copy.
+    pub(crate) async fn books(&self) -> Vec<Books> {
+        let mut all = Vec::new();
+        match self {
+            Self::Etcd(servers) => {
+                let port = servers.members()[0].port();
+                let read = async || etcd::read(port, &KEYS).await;
+                all.push(repeated("the books are read", read).await);
             }
             Self::ZooKeeper(_) => {
-                let hosts = self.hosts();
-                let read =
-                    async || zookeeper::read(&zookeeper::connect(&hosts).await?, &KEYS).await;
-                repeated("the books are read", answered(read)).await
+                for port in self.ports() {
+                    let host = hosts(&[port]);
+                    let read =
+                        async || zookeeper::read(&zookeeper::connect(&host).await?, &KEYS).await;
+                    all.push(repeated("the books are read", answered(read)).await);
+                }
             }
-        };
-        books.sort();
-        books
+        }
+        all.iter_mut().for_each(Books::sort);
+        all
     }
 
     /// The leases and places in queues that have not ended.
@@ -157,7 +161,7 @@ impl Ensemble {
     }
 }
 
-fn hosts(ports: Vec<u16>) -> String {
+fn hosts(ports: &[u16]) -> String {
     let hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
     hosts.collect::<Vec<_>>().join(",")
 }

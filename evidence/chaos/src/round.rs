@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    books::Books,
     crowd::{Crowd, Stop},
     fault::{Fault, Kind, Topology},
     fenced,
@@ -79,10 +80,9 @@ impl Round {
         judge_writers(&history, &mut report);
         report.posted = crowd.follow.posted;
         let mut unbalanced = std::mem::take(&mut crowd.follow.wrong);
-        if let Some(books) = world.books().await {
-            unbalanced.extend(books.judge());
-            self.keep("books.json", &books);
-        }
+        let books = world.books().await;
+        unbalanced.extend(Books::judge_all(&books));
+        self.keep("books.json", &books);
         report.violations += unbalanced.len();
         report.wrong.extend(unbalanced.into_iter().take(SHOWN));
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());

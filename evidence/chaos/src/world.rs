@@ -207,12 +207,12 @@ impl World {
         }
     }
 
-    /// The writes of the crowd beside its locks, where these are in a database.
-    pub(crate) async fn books(&self) -> Option<Books> {
+    /// The writes of the crowd beside its locks, where the store has any: as each server has them that answers by itself.
+    pub(crate) async fn books(&self) -> Vec<Books> {
         match &self.servers {
-            Servers::Postgres(database) => Some(database.books().await),
-            Servers::Ensemble(ensemble) => Some(ensemble.books().await),
-            _ => None,
+            Servers::Postgres(database) => vec![database.books().await],
+            Servers::Ensemble(ensemble) => ensemble.books().await,
+            _ => Vec::new(),
         }
     }
 

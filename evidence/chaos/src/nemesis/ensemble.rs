@@ -28,9 +28,15 @@ impl Nemesis<'_> {
         match kind {
             Kind::LeaderIsolated => ensemble.isolate(leader).await,
             Kind::MemberStopped | Kind::LeaderStopped | Kind::MajorityStopped => {
-                members.iter().for_each(|member| ensemble.pause(*member));
+                for member in &members {
+                    ensemble.pause(*member);
+                }
             }
-            _ => members.iter().for_each(|member| ensemble.kill(*member)),
+            _ => {
+                for member in &members {
+                    ensemble.kill(*member);
+                }
+            }
         }
         if is_replaced {
             ensemble.until_replaced(leader).await;
@@ -39,7 +45,9 @@ impl Nemesis<'_> {
         match kind {
             Kind::LeaderIsolated => ensemble.rejoin(),
             Kind::MemberStopped | Kind::LeaderStopped | Kind::MajorityStopped => {
-                members.iter().for_each(|member| ensemble.resume(*member));
+                for member in &members {
+                    ensemble.resume(*member);
+                }
             }
             _ => ensemble.restart(&members).await,
         }

@@ -47,8 +47,8 @@ async fn etcd_keeps_its_promises_when_its_leader_is_killed_or_separated() {
 }
 
 #[tokio::test]
-async fn zookeeper_keeps_its_promises_when_its_leader_is_killed() {
-    is_well("zookeeper", &["leader-killed"]).await;
+async fn zookeeper_keeps_its_promises_when_its_leader_is_separated() {
+    is_well("zookeeper", &["leader-isolated"]).await;
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ fn failure(error: MultiWriteError, checks: usize) -> Failure {
             source: Error::NoNode,
         } if index < checks => not_held(),
         MultiWriteError::RequestFailed { .. } => no_answer(),
-        other => Error::from(other).into(),
+        error @ MultiWriteError::OperationFailed { .. } => Error::from(error).into(),
     }
 }
 
