@@ -80,15 +80,14 @@ impl Sim {
 impl Chaos {
     pub(crate) fn run(&self) -> Result<(), String> {
         server::provide()?;
-        let others: [(&str, fn() -> Result<(), String>); 3] = [
-            ("postgres", postgres::provide),
-            ("etcd", tools::provide),
-            ("zookeeper", zookeeper::provide),
-        ];
-        for (store, provide) in others {
-            if self.needs(store) {
-                provide()?;
-            }
+        if self.needs("postgres") {
+            postgres::provide()?;
+        }
+        if self.needs("etcd") {
+            tools::provide()?;
+        }
+        if self.needs("zookeeper") {
+            zookeeper::provide()?;
         }
         cargo::build_and_start(
             &Call::new("build --release --locked --package dlock-chaos"),
