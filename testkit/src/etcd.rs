@@ -15,6 +15,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
+pub use api::etcd_call;
 pub use ensemble::EtcdEnsemble;
 
 use crate::child::OwnedChild;

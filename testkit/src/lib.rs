@@ -43,7 +43,7 @@ mod zookeeper;
 pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use disk::Disk;
-pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdOptions, EtcdServer};
+pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdOptions, EtcdServer, etcd_call};
 pub use eventually::eventually;
 pub use machine_time::machine_time;
 pub use memcached::MemcachedServer;

@@ -42,12 +42,19 @@ impl Proxy {
     /// Starts a proxy that forwards to a port on 127.0.0.1. The server may come later.
     #[must_use]
     pub fn start(upstream_port: u16) -> Self {
+        Self::start_patient(upstream_port, Duration::ZERO)
+    }
+
+    /// The same for servers that connect to each other while they start: a connection waits for so long for a server that
+    /// does not listen yet. An accepted connection that is closed at once is another answer than a refused one.
+    #[must_use]
+    pub fn start_patient(upstream_port: u16, patience: Duration) -> Self {
         let listener = port::listen();
         let address = listener.local_addr().expect("a listener has an address");
         listener
             .set_nonblocking(true)
             .expect("a socket can be made non-blocking");
-        let faults = Arc::new(Faults::new());
+        let faults = Arc::new(Faults::new(patience));
         let (orders, inbox) = mpsc::unbounded_channel();
         let thread = thread::spawn({
             let faults = Arc::clone(&faults);

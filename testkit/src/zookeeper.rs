@@ -1,5 +1,7 @@
 //! A ZooKeeper ensemble of three servers, for tests.
 
+mod between;
+
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
+
+use between::Between;
 
 use crate::child::OwnedChild;
 use crate::within::within;
@@ -28,6 +32,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct ZooKeepers {
     // The processes are declared, and so dropped, before the directory they work in.
     servers: Vec<Server>,
+    /// Empty unless they can be separated from each other.
+    between: Between,
     _directory: TempDir,
 }
 
@@ -46,8 +52,17 @@ impl ZooKeepers {
 
     /// Starts three servers, and waits until they have a leader.
     pub async fn start() -> Self {
+        Self::start_with(false).await
+    }
+
+    /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
+    pub async fn start_apart() -> Self {
+        Self::start_with(true).await
+    }
+
+    async fn start_with(is_apart: bool) -> Self {
         for _ in 0..ENSEMBLES_TO_TRY {
-            let started = Self::launch();
+            let started = Self::launch(is_apart);
             if started.is_up().await {
                 return started;
             }
@@ -61,17 +76,31 @@ impl ZooKeepers {
         ENSEMBLE.get_or_init(Self::start).await
     }
 
-    fn launch() -> Self {
+    fn launch(is_apart: bool) -> Self {
         let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
         reaper::removes(directory.path());
         let ports: Vec<_> = (0..SERVERS)
             .map(|_| [(); 3].map(|()| port::free()))
             .collect();
-        let members = (1..).zip(&ports).map(|(id, [_, quorum, election])| {
-            format!("server.{id}=127.0.0.1:{quorum}:{election}")
-        });
-        let members = members.collect::<Vec<_>>().join("\n");
+        let own = ports
+            .iter()
+            .map(|[_, quorum, election]| [*quorum, *election]);
+        let own: Vec<_> = own.collect();
+        let between = if is_apart {
+            Between::start(&own)
+        } else {
+            Between::default()
+        };
+        // Each server has its own view of the others.
+        let members_of = |from: usize| {
+            let members = own.iter().enumerate().map(|(to, own)| {
+                let [quorum, election] = between.ports(from, to).unwrap_or(*own);
+                format!("server.{}=127.0.0.1:{quorum}:{election}", to + 1)
+            });
+            members.collect::<Vec<_>>().join("\n")
+        };
         let servers = (1..).zip(&ports).map(|(id, [port, ..])| {
+            let members = members_of(id - 1);
             let place = directory.path().join(id.to_string());
             fs::create_dir(&place).expect("the directory can be written to");
             let write = |name: &str, text: String| {
@@ -94,6 +123,7 @@ impl ZooKeepers {
         });
         Self {
             servers: servers.collect(),
+            between,
             _directory: directory,
         }
     }
@@ -238,6 +268,16 @@ impl ZooKeepers {
     /// Lets a paused server go on.
     pub fn resume(&self, server: usize) {
         self.servers[server].process().resume();
+    }
+
+    /// Separates a server from the others, in both directions. Clients still reach it.
+    pub fn isolate(&self, server: usize) {
+        self.between.isolate(server);
+    }
+
+    /// Ends the separation. What was held back arrives now.
+    pub fn rejoin(&self) {
+        self.between.rejoin();
     }
 
     /// The number of watches that a server keeps for its clients; `None` if it does not answer.

@@ -171,6 +171,22 @@ async fn cut_before_the_request_leaves_it_undone() {
 }
 
 #[tokio::test]
+async fn a_patient_proxy_waits_for_a_server_that_does_not_listen_yet() {
+    let server = RedisServer::start().await;
+    server.kill();
+    let proxy = Proxy::start_patient(server.port(), 6 * SOON);
+    let (connected, ()) = tokio::join!(connect(&proxy), async {
+        eventually(SOON, "the client waits", async || {
+            proxy.open_connections() == 1
+        })
+        .await;
+        server.restart().await;
+    });
+    let _: () = connected.unwrap().set("a", 1).await.unwrap();
+    assert_eq!(proxy.accepted_connections(), 1);
+}
+
+#[tokio::test]
 async fn the_server_may_come_back_behind_the_proxy() {
     let (server, proxy, mut connection) = start().await;
     server.kill();

@@ -7,7 +7,7 @@
 use clap::Args;
 
 use crate::cargo::{self, Call};
-use crate::server;
+use crate::{postgres, server, tools, zookeeper};
 
 #[derive(Args)]
 pub(crate) struct Model {
@@ -80,11 +80,26 @@ impl Sim {
 impl Chaos {
     pub(crate) fn run(&self) -> Result<(), String> {
         server::provide()?;
+        if self.needs("postgres") {
+            postgres::provide()?;
+        }
+        if self.needs("etcd") {
+            tools::provide()?;
+        }
+        if self.needs("zookeeper") {
+            zookeeper::provide()?;
+        }
         cargo::build_and_start(
             &Call::new("build --release --locked --package dlock-chaos"),
             "dlock-chaos",
             &self.words(),
         )
+    }
+
+    /// Whether a topology of this store is among those of the run.
+    fn needs(&self, store: &str) -> bool {
+        let mut chosen = self.topology.iter();
+        self.topology.is_empty() || chosen.any(|topology| topology.starts_with(store))
     }
 
     fn words(&self) -> Vec<String> {
@@ -118,5 +133,20 @@ mod tests {
             chaos.words(),
             ["--minutes=0.5", "--seed=9", "--topology=postgres"]
         );
+    }
+
+    #[test]
+    fn the_servers_of_the_topologies_are_needed() {
+        let needed = |topologies: &[&str]| {
+            let chaos = Chaos {
+                minutes: 1.0,
+                seed: None,
+                topology: topologies.iter().map(|it| (*it).to_owned()).collect(),
+            };
+            ["postgres", "etcd", "zookeeper"].map(|store| chaos.needs(store))
+        };
+        assert_eq!(needed(&[]), [true; 3]);
+        assert_eq!(needed(&["single"]), [false; 3]);
+        assert_eq!(needed(&["etcd", "postgres-standby"]), [true, true, false]);
     }
 }

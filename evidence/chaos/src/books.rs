@@ -1,25 +1,12 @@
-//! The resource in the database that keeps the locks: an account for each key, with the entries that changed it.
+//! The resource in the store that keeps the locks: an account for each key, with the entries that changed it.
 //!
 //! A transaction reads an account, and writes it later, without any other protection than its lock. Two at once would
 //! give one number to two entries, or lose an amount.
 
-use dlock_testkit::PostgresServer;
-
-/// The tables, with an empty account for each key.
-pub(crate) fn tables(keys: &[&str]) -> String {
-    let accounts: Vec<_> = keys.iter().map(|key| format!("('{key}', 0, 0)")).collect();
-    format!(
-        "CREATE TABLE account (key text PRIMARY KEY, number bigint NOT NULL, cents bigint NOT NULL);\n\
-         CREATE TABLE entry (key text NOT NULL, number bigint NOT NULL, process bigint NOT NULL, \
-         task bigint NOT NULL, token bigint NOT NULL, cents bigint NOT NULL);\n\
-         CREATE INDEX ON entry (key, number);\n\
-         INSERT INTO account VALUES {};",
-        accounts.join(", ")
-    )
-}
+use serde::{Deserialize, Serialize};
 
 /// An account, as it sums up its entries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub(crate) key: String,
     /// That of its last entry.
@@ -28,7 +15,7 @@ pub(crate) struct Account {
 }
 
 /// The effect of one transaction on an account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) key: String,
     /// One more than that of the entry before it, as far as its transaction saw.
@@ -39,7 +26,26 @@ pub(crate) struct Entry {
     pub(crate) cents: i64,
 }
 
-#[derive(Debug, Default)]
+impl Account {
+    pub(crate) fn empty(key: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            number: 0,
+            cents: 0,
+        }
+    }
+
+    /// As stores without tables keep it.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("an account is JSON")
+    }
+
+    pub(crate) fn from_json(json: &[u8]) -> Self {
+        serde_json::from_slice(json).expect("an account is JSON")
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Books {
     pub(crate) accounts: Vec<Account>,
     /// By key and number.
@@ -47,35 +53,34 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    pub(crate) async fn read(server: &PostgresServer) -> Self {
-        let client = server.client("postgres").await;
-        let accounts = "SELECT key, number, cents FROM account ORDER BY key";
-        let accounts = client.query(accounts, &[]).await;
-        let entries = "SELECT key, number, process, task, token, cents FROM entry ORDER BY key, number, token";
-        let entries = client.query(entries, &[]).await;
-        let account = |row: &tokio_postgres::Row| Account {
-            key: row.get(0),
-            number: row.get(1),
-            cents: row.get(2),
-        };
-        let entry = |row: &tokio_postgres::Row| Entry {
-            key: row.get(0),
-            number: row.get(1),
-            process: row.get(2),
-            task: row.get(3),
-            token: row.get(4),
-            cents: row.get(5),
-        };
-        let [accounts, entries] =
-            [accounts, entries].map(|rows| rows.expect("the server is up, and has the tables"));
-        Self {
-            accounts: accounts.iter().map(account).collect(),
-            entries: entries.iter().map(entry).collect(),
+    /// Puts the entries into the order of their numbers.
+    pub(crate) fn sort(&mut self) {
+        let place = |it: &Entry| (it.key.clone(), it.number, it.token);
+        self.entries.sort_by_key(place);
+    }
+
+    /// The faults of all copies, as text. Servers that have agreed on everything have the same.
+    pub(crate) fn judge_all(copies: &[Self]) -> Vec<String> {
+        let mut found: Vec<_> = copies.iter().flat_map(Self::judge).collect();
+        let differ = |pair: &[Self]| pair[0] != pair[1];
+        if copies.windows(2).any(differ) {
+            let rest = copies.iter().map(|copy| copy.missing_from(copies));
+            let rest: Vec<_> = rest.collect();
+            found.push(format!(
+                "the servers have different data; what each does not have: {rest:?}"
+            ));
         }
+        found
+    }
+
+    /// The entries of others that this one does not have.
+    fn missing_from<'a>(&self, copies: &'a [Self]) -> Vec<&'a Entry> {
+        let all = copies.iter().flat_map(|copy| &copy.entries);
+        all.filter(|entry| !self.entries.contains(entry)).collect()
     }
 
     /// Their faults, as text.
-    pub(crate) fn judge(&self) -> Vec<String> {
+    fn judge(&self) -> Vec<String> {
         let mut found = Vec::new();
         for account in &self.accounts {
             let entries: Vec<_> = self
@@ -128,6 +133,19 @@ mod tests {
             entries: entries.iter().map(|it| entry(it.0, it.1)).collect(),
         };
         books.judge()
+    }
+
+    #[test]
+    fn copies_that_differ_are_found() {
+        let books = |tokens: &[i64]| Books {
+            accounts: Vec::new(),
+            entries: tokens.iter().map(|token| entry(*token, *token)).collect(),
+        };
+        let same = [books(&[1, 2]), books(&[1, 2])];
+        assert_eq!(Books::judge_all(&same), [""; 0]);
+        let found = Books::judge_all(&[books(&[1, 2]), books(&[1])]);
+        let is_named = found[0].contains("[[], [Entry {") && found[0].contains("token: 2");
+        assert!(found.len() == 1 && is_named, "{found:?}");
     }
 
     #[test]

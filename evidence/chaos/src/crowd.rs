@@ -16,8 +16,6 @@ use crate::{
     worker::{Cheat, Settings, Store, over},
 };
 
-/// How many processes there are at a time.
-pub(crate) const PROCESSES: usize = 4;
 const TASKS: u32 = 3;
 
 /// Every call has ended by then.
@@ -86,6 +84,7 @@ impl Crowd {
 
     /// Replaces those that were killed.
     pub(crate) fn fill(&mut self) {
+        let last = self.places.len().saturating_sub(1);
         for (place, member) in self.places.iter_mut().enumerate() {
             if member.is_some() {
                 continue;
@@ -100,7 +99,7 @@ impl Crowd {
                 seed: self.seed,
                 tasks: TASKS,
                 handover: place % 2 == 0,
-                one_thread: place == PROCESSES - 1,
+                one_thread: place == last,
                 cheat: self.cheat,
             };
             let settings = serde_json::to_string(&settings).expect("they are JSON");

@@ -1,9 +1,12 @@
 //! The kinds of faults, where each of them can be made, and what it may break.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use clap::ValueEnum;
+use dlock_testkit::ZooKeepers;
 use serde::Serialize;
+
+use crate::{worker::TTL, zookeeper::SESSION};
 
 /// How the servers belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -26,6 +29,11 @@ pub(crate) enum Topology {
     PostgresStandby,
     /// The same behind a pooler, which goes over to the new primary server.
     PostgresStandbyPooled,
+    /// Three members of etcd, with what the locks protect.
+    Etcd,
+    /// Three servers of ZooKeeper, with what the locks protect.
+    #[value(name = "zookeeper")]
+    ZooKeeper,
 }
 
 impl fmt::Display for Topology {
@@ -40,13 +48,35 @@ impl fmt::Display for Topology {
             Self::PostgresPooled => "PostgreSQL behind PgBouncer",
             Self::PostgresStandby => "PostgreSQL with a synchronous standby",
             Self::PostgresStandbyPooled => "PostgreSQL with a synchronous standby behind PgBouncer",
+            Self::Etcd => "etcd",
+            Self::ZooKeeper => "ZooKeeper",
         })
     }
 }
 
 impl Topology {
-    pub(crate) fn is_postgres(self) -> bool {
-        matches!(self, Self::Postgres | Self::PostgresPooled) || self.has_standby()
+    pub(crate) fn is_redis(self) -> bool {
+        !self.has_books()
+    }
+
+    /// Whether the store also has what its locks protect.
+    pub(crate) fn has_books(self) -> bool {
+        let is_alone = matches!(
+            self,
+            Self::Postgres | Self::PostgresPooled | Self::Etcd | Self::ZooKeeper
+        );
+        is_alone || self.has_standby()
+    }
+
+    /// The time after which others get the locks of a silent process.
+    pub(crate) fn silence(self) -> Duration {
+        match self {
+            // It rounds up to whole seconds.
+            Self::Etcd => Duration::from_secs(2),
+            // It ends sessions at the next tick.
+            Self::ZooKeeper => SESSION + ZooKeepers::TICK,
+            _ => TTL,
+        }
     }
 
     /// Whether it is PostgreSQL with a standby.
@@ -101,6 +131,14 @@ pub(crate) enum Kind {
     StandbyStopped,
     PrimaryKilled,
     PrimaryReplaced,
+    MemberKilled,
+    MemberStopped,
+    LeaderKilled,
+    LeaderStopped,
+    LeaderIsolated,
+    MajorityKilled,
+    MajorityStopped,
+    EnsembleKilled,
 }
 
 impl fmt::Display for Kind {
@@ -144,6 +182,14 @@ impl fmt::Display for Kind {
             Self::StandbyStopped => "the standby stopped",
             Self::PrimaryKilled => "the primary killed, its standby promoted",
             Self::PrimaryReplaced => "the same, but it still serves for a while",
+            Self::MemberKilled => "a follower killed",
+            Self::MemberStopped => "a follower stopped",
+            Self::LeaderKilled => "the leader killed",
+            Self::LeaderStopped => "the leader stopped",
+            Self::LeaderIsolated => "the leader separated from the others",
+            Self::MajorityKilled => "a majority killed",
+            Self::MajorityStopped => "a majority stopped",
+            Self::EnsembleKilled => "all members killed",
         })
     }
 }
@@ -177,7 +223,7 @@ impl Kind {
             K::WritesRefused,
             K::DataFlushed,
         ];
-        if !topology.is_postgres() {
+        if topology.is_redis() {
             kinds.extend(orders_of_redis);
         }
         // Sentinels and nodes of a cluster know each other by their own addresses, and take a stopped
@@ -236,6 +282,19 @@ impl Kind {
                     ]);
                 }
             }
+            Topology::Etcd | Topology::ZooKeeper => {
+                kinds.extend(NETWORK);
+                kinds.extend([
+                    K::MemberKilled,
+                    K::MemberStopped,
+                    K::LeaderKilled,
+                    K::LeaderStopped,
+                    K::LeaderIsolated,
+                    K::MajorityKilled,
+                    K::MajorityStopped,
+                    K::EnsembleKilled,
+                ]);
+            }
         }
         kinds
     }
@@ -259,9 +318,9 @@ impl Kind {
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     /// When it began, by the machine's clock.
-    pub(crate) began: std::time::Duration,
+    pub(crate) began: Duration,
     /// When it had been mended and every lock had been had again.
-    pub(crate) over: std::time::Duration,
+    pub(crate) over: Duration,
     /// Whether it met anything.
     pub(crate) was_felt: bool,
     /// Whether a lease may have been forgotten meanwhile.

@@ -6,6 +6,8 @@
 
 mod books;
 mod crowd;
+mod ensemble;
+mod etcd;
 mod fault;
 mod fenced;
 mod follow;
@@ -18,6 +20,7 @@ mod round;
 mod together;
 mod worker;
 mod world;
+mod zookeeper;
 
 use std::{
     fs::File,
@@ -65,6 +68,10 @@ struct Arguments {
     /// So many crowds side by side with each topology, on servers of their own: they share the kinds out
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     crowds: u8,
+
+    /// So many processes have a crowd
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=16))]
+    processes: u8,
 
     /// Lets something be wrong with the crowd, which must be found out
     #[arg(long, value_enum)]
@@ -119,6 +126,8 @@ impl Arguments {
             Topology::PostgresPooled,
             Topology::PostgresStandby,
             Topology::PostgresStandbyPooled,
+            Topology::Etcd,
+            Topology::ZooKeeper,
         ];
         let chosen = if self.topology.is_empty() {
             &all[..]
@@ -130,7 +139,7 @@ impl Arguments {
                 eprintln!("error: {topology}: there are no such faults");
                 return ExitCode::FAILURE;
             }
-            if topology.is_postgres() && self.cheat.is_some_and(Cheat::is_in_redis) {
+            if !topology.is_redis() && self.cheat.is_some_and(Cheat::is_in_redis) {
                 eprintln!(
                     "error: {topology}: this cheat is about Redis; choose another one or another topology"
                 );
@@ -217,6 +226,7 @@ impl Arguments {
             seed,
             time,
             cheat: self.cheat,
+            processes: self.processes.into(),
             directory: directory.path().to_owned(),
             doing: doing.clone(),
         };

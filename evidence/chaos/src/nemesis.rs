@@ -1,5 +1,6 @@
 //! Makes faults, one after the other, and waits until each has been got over.
 
+mod ensemble;
 mod network;
 mod orders;
 mod postgres;
@@ -23,7 +24,7 @@ use crate::{
 const BEYOND: Duration = Duration::from_millis(700);
 
 /// All locks are available again by then, or a process hangs.
-const RECOVERY: Duration = Duration::from_secs(60);
+const RECOVERY: Duration = Duration::from_secs(120);
 
 /// The shortest time between two faults.
 const REST: Duration = Duration::from_millis(150);
@@ -110,6 +111,14 @@ impl<'a> Nemesis<'a> {
             | K::StandbyStopped
             | K::PrimaryKilled
             | K::PrimaryReplaced
+            | K::MemberKilled
+            | K::MemberStopped
+            | K::LeaderKilled
+            | K::LeaderStopped
+            | K::LeaderIsolated
+            | K::MajorityKilled
+            | K::MajorityStopped
+            | K::EnsembleKilled
             | K::ServersOut
             | K::ServerEmptied
             | K::ReplicaKilled

@@ -6,7 +6,7 @@ use dlock_postgres::Schema;
 use dlock_testkit::{PgBouncer, PostgresOptions, PostgresServer, Proxy, eventually};
 
 use crate::{
-    books,
+    books::{Account, Books, Entry},
     fault::Topology,
     worker::{Cheat, KEYS},
 };
@@ -47,7 +47,7 @@ impl Database {
         let server = PostgresServer::start_with(options).await;
         let schema = Schema::new("dlock").expect("it is a name");
         let migration = schema.migration(None).expect("there is no role");
-        for statements in [migration, books::tables(&KEYS)] {
+        for statements in [migration, tables(&KEYS)] {
             server.execute(&format!("{ALONE} {statements}")).await;
         }
         let pooler = if topology.is_pooled() {
@@ -146,6 +146,34 @@ impl Database {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
+    /// The writes of the crowd beside its locks.
+    pub(crate) async fn books(&self) -> Books {
+        let client = self.primary().client(NAME).await;
+        let accounts = "SELECT key, number, cents FROM account ORDER BY key";
+        let accounts = client.query(accounts, &[]).await;
+        let entries = "SELECT key, number, process, task, token, cents FROM entry ORDER BY key, number, token";
+        let entries = client.query(entries, &[]).await;
+        let account = |row: &tokio_postgres::Row| Account {
+            key: row.get(0),
+            number: row.get(1),
+            cents: row.get(2),
+        };
+        let entry = |row: &tokio_postgres::Row| Entry {
+            key: row.get(0),
+            number: row.get(1),
+            process: row.get(2),
+            task: row.get(3),
+            token: row.get(4),
+            cents: row.get(5),
+        };
+        let [accounts, entries] =
+            [accounts, entries].map(|rows| rows.expect("the server is up, and has the tables"));
+        Books {
+            accounts: accounts.iter().map(account).collect(),
+            entries: entries.iter().map(entry).collect(),
+        }
+    }
+
     /// The number that a statement returns.
     pub(crate) async fn number(&self, statement: &str) -> i64 {
         let client = self.primary().client(NAME).await;
@@ -153,4 +181,17 @@ impl Database {
         row.unwrap_or_else(|error| panic!("{statement}: {error}"))
             .get(0)
     }
+}
+
+/// The tables, with an empty account for each key.
+fn tables(keys: &[&str]) -> String {
+    let accounts: Vec<_> = keys.iter().map(|key| format!("('{key}', 0, 0)")).collect();
+    format!(
+        "CREATE TABLE account (key text PRIMARY KEY, number bigint NOT NULL, cents bigint NOT NULL);\n\
+         CREATE TABLE entry (key text NOT NULL, number bigint NOT NULL, process bigint NOT NULL, \
+         task bigint NOT NULL, token bigint NOT NULL, cents bigint NOT NULL);\n\
+         CREATE INDEX ON entry (key, number);\n\
+         INSERT INTO account VALUES {};",
+        accounts.join(", ")
+    )
 }

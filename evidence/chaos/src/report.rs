@@ -141,7 +141,7 @@ impl fmt::Display for Report {
             "  overlaps {}, while a store had forgotten {}; stale writes refused {}; violations {}",
             self.overlaps, self.excused, self.refused, self.violations
         )?;
-        if self.topology.is_postgres() {
+        if self.topology.has_books() {
             writeln!(f, "  transactions that rely on a lock {}", self.posted)?;
         }
         let failed = self

@@ -9,9 +9,11 @@ use std::{
 
 use dlock_history::{History, Promise, Section, Violation};
 use dlock_testkit::machine_time;
+use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    books::Books,
     crowd::{Crowd, Stop},
     fault::{Fault, Kind, Topology},
     fenced,
@@ -36,6 +38,7 @@ pub(crate) struct Round {
     /// After each kind has been had once, others follow for the rest of this.
     pub(crate) time: Duration,
     pub(crate) cheat: Option<Cheat>,
+    pub(crate) processes: usize,
     /// Of its own: what is noted.
     pub(crate) directory: PathBuf,
     /// The present step, for the report of a failure.
@@ -45,7 +48,7 @@ pub(crate) struct Round {
 impl Round {
     pub(crate) async fn run(&self) -> Report {
         let directory = &self.directory;
-        let world = World::start(self.topology, self.cheat).await;
+        let world = World::start(self.topology, self.cheat, self.processes).await;
         let mut random = Random::new(self.seed);
         let seed = random.next();
         let store = match self.topology {
@@ -77,16 +80,21 @@ impl Round {
         judge_writers(&history, &mut report);
         report.posted = crowd.follow.posted;
         let mut unbalanced = std::mem::take(&mut crowd.follow.wrong);
-        if let Some(books) = world.books().await {
-            unbalanced.extend(books.judge());
-        }
+        let books = world.books().await;
+        unbalanced.extend(Books::judge_all(&books));
+        self.keep("books.json", &books);
         report.violations += unbalanced.len();
         report.wrong.extend(unbalanced.into_iter().take(SHOWN));
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
-        let list = serde_json::to_vec_pretty(&faults).expect("they are JSON");
-        fs::write(directory.join("faults.json"), list).expect("the directory is ours");
+        self.keep("faults.json", &faults);
         report
+    }
+
+    /// Writes it to the directory of the round.
+    fn keep(&self, name: &str, what: &impl Serialize) {
+        let text = serde_json::to_vec_pretty(what).expect("it is JSON");
+        fs::write(self.directory.join(name), text).expect("the directory is ours");
     }
 
     async fn break_it(&self, nemesis: &mut Nemesis<'_>) -> Result<(), String> {

@@ -15,8 +15,10 @@ use std::{
 
 use clap::ValueEnum;
 use dlock::LockManager;
+use dlock_etcd::Etcd;
 use dlock_history::Mode;
 use dlock_postgres::Postgres;
+use dlock_zookeeper::ZooKeeper;
 use serde::{Deserialize, Serialize};
 use tokio::{runtime, task::JoinSet, time::sleep};
 
@@ -127,15 +129,18 @@ pub(crate) fn run(settings: Settings) {
 async fn play(settings: Settings) {
     let manager = LockManager::builder()
         .scheme("postgres", Postgres)
+        .scheme("etcd", Etcd)
+        .scheme("zookeeper", ZooKeeper)
         .handover(settings.handover)
+        .ttl(TTL)
         .connect_lazy(&settings.url)
         .expect("the URL is well formed");
     dlock::install(manager.clone()).expect("it is the only one");
     let directory = &settings.directory;
     let notes = Notes::new(directory, settings.process).expect("the directory is ours");
     let is_fenced = settings.cheat != Some(Cheat::NoFence);
-    let database = database(&settings.url);
-    let refuses = is_fenced || database.is_some();
+    let books = || Books::of(&settings.url, is_fenced, &manager).map(Arc::new);
+    let refuses = is_fenced || books().is_some();
     let log = Fenced::open(directory, &KEYS, refuses).expect("the directory is ours");
     let (notes, log) = (Arc::new(notes), Arc::new(log));
     let over = over(directory);
@@ -143,10 +148,7 @@ async fn play(settings: Settings) {
     let process = settings.process;
     for task in 0..settings.tasks {
         let who = [process, task];
-        let books = database
-            .as_deref()
-            .map(|url| Arc::new(Books::new(url, is_fenced, manager.clone())));
-        let caller = Caller::new((notes.clone(), log.clone(), books), who, settings.store);
+        let caller = Caller::new((notes.clone(), log.clone(), books()), who, settings.store);
         let place = u64::from(process) << 32 | u64::from(task);
         let mut random = Random::new(settings.seed ^ place);
         let (over, cheat, url) = (over.clone(), settings.cheat, settings.url.clone());
@@ -207,18 +209,6 @@ async fn play(settings: Settings) {
         "all is given back"
     );
     assert_eq!(manager.active_keys(), 0, "nothing is left of any key");
-}
-
-/// The URL for the crowd's own transactions, if the locks are in a database.
-fn database(url: &str) -> Option<String> {
-    if !url.starts_with("postgres://") {
-        return None;
-    }
-    let (place, options) = url.split_once('?').unwrap_or((url, ""));
-    // That is an option of dlock's alone.
-    let options = options.split('&').filter(|it| !it.starts_with("listen="));
-    let options = options.collect::<Vec<_>>().join("&");
-    Some(format!("{place}?{options}"))
 }
 
 fn notes_failure(caller: &Caller, error: &dlock::LockError) {

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     books::Books,
-    crowd::PROCESSES,
+    ensemble::Ensemble,
     fault::Topology,
     postgres::Database,
     random::Random,
@@ -29,6 +29,7 @@ pub(crate) struct World {
     pub(crate) servers: Servers,
     /// For each process, those to each server; none where servers name each other.
     proxies: Vec<Vec<Proxy>>,
+    processes: usize,
 }
 
 pub(crate) enum Servers {
@@ -36,6 +37,7 @@ pub(crate) enum Servers {
     Sentinels(Sentinels),
     Cluster(Cluster),
     Postgres(Box<Database>),
+    Ensemble(Ensemble),
 }
 
 /// A master, and the change of masters that made it one: a failover and another one back leave no
@@ -47,7 +49,7 @@ pub(crate) struct Charge {
 }
 
 impl World {
-    pub(crate) async fn start(topology: Topology, cheat: Option<Cheat>) -> Self {
+    pub(crate) async fn start(topology: Topology, cheat: Option<Cheat>, processes: usize) -> Self {
         let servers = match topology {
             Topology::Single => Servers::Independent(vec![RedisServer::start().await]),
             Topology::Quorum => {
@@ -62,16 +64,22 @@ impl World {
             | Topology::PostgresStandbyPooled => {
                 Servers::Postgres(Box::new(Database::start(topology, cheat).await))
             }
+            Topology::Etcd => Servers::Ensemble(Ensemble::etcd().await),
+            Topology::ZooKeeper => Servers::Ensemble(Ensemble::zookeeper().await),
         };
         let proxies = match &servers {
             Servers::Independent(servers) => {
                 let to = |server: &RedisServer| Proxy::start(server.port());
                 let of = |_| servers.iter().map(to).collect();
-                (0..PROCESSES).map(of).collect()
+                (0..processes).map(of).collect()
             }
             Servers::Postgres(database) => {
                 let of = |_| database.ports().into_iter().map(Proxy::start).collect();
-                (0..PROCESSES).map(of).collect()
+                (0..processes).map(of).collect()
+            }
+            Servers::Ensemble(ensemble) => {
+                let of = |_| ensemble.ports().into_iter().map(Proxy::start).collect();
+                (0..processes).map(of).collect()
             }
             Servers::Sentinels(_) | Servers::Cluster(_) => Vec::new(),
         };
@@ -79,12 +87,13 @@ impl World {
             topology,
             servers,
             proxies,
+            processes,
         }
     }
 
     /// By which URL each process connects.
     pub(crate) fn urls(&self) -> Vec<String> {
-        let same = |url: String| vec![url; PROCESSES];
+        let same = |url: String| vec![url; self.processes];
         match &self.servers {
             Servers::Independent(_) => self.proxies.iter().map(|its| url(its)).collect(),
             Servers::Sentinels(all) if self.topology == Topology::Replicas => {
@@ -95,6 +104,11 @@ impl World {
             Servers::Postgres(database) => {
                 let its = self.proxies.iter().enumerate();
                 its.map(|(process, its)| database.url(process, its))
+                    .collect()
+            }
+            Servers::Ensemble(ensemble) => {
+                let its = self.proxies.iter().enumerate();
+                its.map(|(process, its)| ensemble.url(process, its))
                     .collect()
             }
         }
@@ -112,7 +126,7 @@ impl World {
                 let node = self.home(cluster, random).await;
                 vec![cluster.node(node)]
             }
-            Servers::Postgres(_) => panic!("it takes no orders of Redis"),
+            Servers::Postgres(_) | Servers::Ensemble(_) => panic!("it takes no orders of Redis"),
         }
     }
 
@@ -125,13 +139,24 @@ impl World {
     pub(crate) fn some_connections(&self, random: &mut Random) -> Vec<&Proxy> {
         let servers = self.proxies[0].len();
         match random.below(3) {
-            0 => self.proxies[random.below(PROCESSES)].iter().collect(),
+            0 => self.proxies[random.below(self.proxies.len())]
+                .iter()
+                .collect(),
             1 => {
                 let server = random.below(servers);
                 self.proxies.iter().map(|its| &its[server]).collect()
             }
             _ => self.proxies.iter().flatten().collect(),
         }
+    }
+
+    /// The connections of the crowd to one server.
+    pub(crate) fn connections_to(&self, server: usize) -> usize {
+        let its = self
+            .proxies
+            .iter()
+            .map(|its| its[server].open_connections());
+        its.sum()
     }
 
     /// Waits until nothing is left to be mended.
@@ -155,13 +180,15 @@ impl World {
                 panic!("the replicas do not follow a master within {WELL:?}");
             }
             Servers::Cluster(cluster) => cluster.until_ok().await,
+            Servers::Ensemble(ensemble) => drop(ensemble.leader().await),
         }
     }
 
     /// The masters: a change that was not ordered may lose data as well as one that was.
     pub(crate) async fn in_charge(&self) -> Vec<Charge> {
         match &self.servers {
-            Servers::Independent(_) | Servers::Postgres(_) => Vec::new(),
+            // None of their changes of leaders loses anything.
+            Servers::Independent(_) | Servers::Postgres(_) | Servers::Ensemble(_) => Vec::new(),
             Servers::Sentinels(all) => vec![Charge {
                 port: all.master().await.port(),
                 epoch: epoch_of_sentinels(all).await,
@@ -180,11 +207,12 @@ impl World {
         }
     }
 
-    /// The writes of the crowd beside its locks, where these are in a database.
-    pub(crate) async fn books(&self) -> Option<Books> {
+    /// The writes of the crowd beside its locks, where the store has any: as each server has them that answers by itself.
+    pub(crate) async fn books(&self) -> Vec<Books> {
         match &self.servers {
-            Servers::Postgres(database) => Some(Books::read(database.primary()).await),
-            _ => None,
+            Servers::Postgres(database) => vec![database.books().await],
+            Servers::Ensemble(ensemble) => ensemble.books().await,
+            _ => Vec::new(),
         }
     }
 
@@ -200,6 +228,7 @@ impl World {
             Servers::Sentinels(all) => keys = all.master().await.keys("*").await,
             Servers::Cluster(cluster) => keys = cluster.keys("*").await,
             Servers::Postgres(database) => return database.left_over().await,
+            Servers::Ensemble(ensemble) => return ensemble.left_over().await,
         }
         keys.retain(|key| is_passing(key));
         keys

@@ -37,6 +37,15 @@ pub(super) async fn post(
     Some((status, body.to_owned()))
 }
 
+/// Sends a request of etcd's JSON interface to the member at this port, such as `kv/txn`, and returns the answer. `None` if
+/// there is none, or a refusal.
+pub async fn etcd_call(port: u16, path: &str, body: &Value) -> Option<Value> {
+    match post(port, path, &body.to_string(), None).await? {
+        (200, text) => serde_json::from_str(&text).ok(),
+        _ => None,
+    }
+}
+
 /// Gets a page in plain text.
 async fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;

@@ -4,11 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::prepared::Prepared;
 
@@ -137,6 +139,8 @@ pub(super) struct Faults {
     rules: watch::Sender<Rules>,
     trap: Mutex<Option<Trap>>,
     rename: Mutex<Option<Rename>>,
+    /// For how long a client waits for a server that does not listen yet.
+    patience: Duration,
     open: AtomicUsize,
     accepted: AtomicUsize,
     // Held while bytes are handed to a socket, so that none pass after `set_flow`.
@@ -144,7 +148,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(patience: Duration) -> Self {
         Self {
             rules: watch::Sender::new(Rules {
                 flow: Flow::Open,
@@ -152,6 +156,7 @@ impl Faults {
             }),
             trap: Mutex::new(None),
             rename: Mutex::new(None),
+            patience,
             open: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
             passing: Mutex::new(()),
@@ -230,7 +235,7 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
     let beginning = Beginning::default();
     faults.until_open(Direction::Request, &beginning).await;
     // Without a server the client's socket is dropped here, and closed.
-    let Ok(server) = TcpStream::connect(upstream).await else {
+    let Some(server) = connect(upstream, faults.patience).await else {
         return;
     };
     for stream in [&client, &server] {
@@ -258,6 +263,21 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
     );
     // An error ends both directions; the kind of error does not matter.
     pumps.ok();
+}
+
+/// Connects, also if the server begins to listen within this time.
+async fn connect(upstream: SocketAddr, patience: Duration) -> Option<TcpStream> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let end = Instant::now() + patience;
+    loop {
+        if let Ok(server) = TcpStream::connect(upstream).await {
+            return Some(server);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        sleep(PAUSE).await;
+    }
 }
 
 async fn pump(

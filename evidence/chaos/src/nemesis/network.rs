@@ -5,14 +5,16 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{LOOK, Nemesis};
-use crate::fault::Kind;
+use crate::fault::{Kind, Topology};
 
 /// So long a trap waits for a request.
 const SPRUNG: Duration = Duration::from_secs(2);
 
-/// In every request of a lock, to Redis and to PostgreSQL.
+/// In every request of a lock, to Redis, PostgreSQL, etcd and ZooKeeper.
 const SCRIPT: &str = "EVALSHA";
 const FUNCTION: &str = "\"dlock\".";
+const CLAIM: &str = "dlock/chaos:";
+const DIRECTORY: &str = "/lock:chaos:";
 
 /// In no request at all.
 const NEVER: &str = "\u{1}nothing has this\u{1}";
@@ -55,10 +57,11 @@ impl Nemesis<'_> {
                 }
             }
             _ => {
-                let request = if world.topology.is_postgres() {
-                    FUNCTION
-                } else {
-                    SCRIPT
+                let request = match world.topology {
+                    Topology::Etcd => CLAIM,
+                    Topology::ZooKeeper => DIRECTORY,
+                    it if it.is_redis() => SCRIPT,
+                    _ => FUNCTION,
                 };
                 for proxy in &proxies {
                     if kind == Kind::ReplyLost {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{BEYOND, LOOK, Nemesis};
-use crate::{crowd::Victim, worker::TTL};
+use crate::crowd::Victim;
 
 /// So long a process of the right sort is looked for at a time.
 const FOUND: Duration = Duration::from_secs(20);
@@ -51,7 +51,8 @@ impl Nemesis<'_> {
         };
         let time = if is_beyond_a_lease {
             // Another process has polled again by the end of it, and holds the lock.
-            TTL + self.random.between(2 * BEYOND, 3 * BEYOND)
+            let silence = self.world.topology.silence();
+            silence + self.random.between(2 * BEYOND, 3 * BEYOND)
         } else {
             self.random.millis(700)
         };

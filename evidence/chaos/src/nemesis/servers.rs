@@ -28,6 +28,7 @@ impl Nemesis<'_> {
                 return self.break_independent(kind, servers).await;
             }
             Servers::Postgres(database) => return self.break_postgres(kind, database).await,
+            Servers::Ensemble(ensemble) => return self.break_ensemble(kind, ensemble).await,
             Servers::Sentinels(all) => self.break_sentinels(kind, all).await,
             Servers::Cluster(cluster) => self.break_cluster(kind, cluster).await,
         }

@@ -1,29 +1,28 @@
-//! Transactions of a task in the database that keeps the locks, which rely on its lease.
+//! Transactions of a task in the store that keeps the locks, which rely on its lease.
+
+mod etcd;
+mod ledger;
+mod postgres;
+mod zookeeper;
 
 use std::{future::Future, time::Duration};
 
 use dlock::{Lease, LockError, LockManager};
 use dlock_history::Mode;
-use dlock_postgres::{Fence, FenceError, lock_in};
-use tokio::{
-    sync::Mutex,
-    time::{sleep, timeout},
-};
-use tokio_postgres::{Client, IsolationLevel, NoTls, Transaction};
+use tokio_postgres::IsolationLevel;
+
+use etcd::InEtcd;
+use postgres::InPostgres;
+use zookeeper::InZooKeeper;
 
 /// No fault lasts that long.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// A transaction is open meanwhile, and takes a place in the pooler.
-const SHORT_WAIT: Duration = Duration::from_millis(500);
-
-/// The connection of one task to the database, which is made again after a failure.
-pub(crate) struct Books {
-    url: String,
-    /// Whether a transaction checks the lease on which it relies.
-    is_fenced: bool,
-    manager: LockManager,
-    client: Mutex<Option<Client>>,
+/// The transactions of one task, with a connection of their own.
+pub(crate) enum Books {
+    Postgres(Box<InPostgres>),
+    Etcd(InEtcd),
+    ZooKeeper(InZooKeeper),
 }
 
 /// The subject of a transaction.
@@ -45,35 +44,40 @@ pub(crate) enum Failure {
     Unbalanced(String),
 }
 
-impl From<FenceError> for Failure {
-    fn from(error: FenceError) -> Self {
-        match error {
-            FenceError::NotHeld { .. } => Self::Explained("lease not found".to_owned()),
-            FenceError::Database(error) => error.into(),
-            FenceError::Lock(LockError::Busy { .. }) => Self::Explained("busy".to_owned()),
-            FenceError::Lock(LockError::Unavailable { .. }) => {
-                Self::Explained("unavailable".to_owned())
-            }
-            FenceError::Lock(LockError::Lost { .. }) => Self::Explained("lost".to_owned()),
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        use LockError as E;
+        let how = match error {
+            E::Busy { .. } => "busy",
+            E::Unavailable { .. } => "unavailable",
+            E::Lost { .. } => "lost",
             other => panic!("no fault explains this: {other}"),
-        }
+        };
+        Self::Explained(how.to_owned())
     }
 }
 
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let code = error.code().map_or("disconnected", |code| code.code());
-        Self::Explained(format!("transaction: {code}"))
-    }
+fn no_answer() -> Failure {
+    Failure::Explained("transaction: no answer".to_owned())
+}
+
+fn not_held() -> Failure {
+    Failure::Explained("lease not found".to_owned())
 }
 
 impl Books {
-    pub(crate) fn new(url: &str, is_fenced: bool, manager: LockManager) -> Self {
-        Self {
-            url: url.to_owned(),
-            is_fenced,
-            manager,
-            client: Mutex::new(None),
+    /// Those in the store of this URL; `None` if it has none. Transactions check their leases if they are fenced.
+    pub(crate) fn of(url: &str, is_fenced: bool, manager: &LockManager) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (hosts, _) = rest.split_once('?').unwrap_or((rest, ""));
+        match scheme {
+            "postgres" => {
+                let books = InPostgres::new(url, is_fenced, manager.clone());
+                Some(Self::Postgres(Box::new(books)))
+            }
+            "etcd" => Some(Self::Etcd(InEtcd::new(hosts, is_fenced))),
+            "zookeeper" => Some(Self::ZooKeeper(InZooKeeper::new(hosts, is_fenced))),
+            _ => None,
         }
     }
 
@@ -85,142 +89,24 @@ impl Books {
         level: IsolationLevel,
         work: impl Future<Output = ()>,
     ) -> Result<(), Failure> {
-        // The other levels notice by themselves that an account has changed.
-        let level = if self.is_fenced {
-            level
-        } else {
-            IsolationLevel::ReadCommitted
-        };
-        let mut work = Some(work);
-        let mut client = self.client.lock().await;
-        let posted = timeout(LIMIT, async {
-            let tx = begin(&self.url, &mut client, level).await?;
-            if let Some(lease) = posting.lease
-                && self.is_fenced
-            {
-                lease.fence(&tx).await?;
-            }
-            let mut accounts = Vec::new();
-            for (key, ..) in &posting.keys {
-                accounts.push(account(&tx, key).await?);
-            }
-            if let Some(work) = work.take() {
-                work.await;
-            }
-            for ((key, mode, token), before) in posting.keys.iter().zip(accounts) {
-                if mode.is_shared() {
-                    check(&tx, key, before).await?;
-                } else {
-                    write(&tx, key, before, (posting.who, *token, posting.cents)).await?;
-                }
-            }
-            tx.commit().await.map_err(Failure::from)
-        });
-        let posted = posted.await.unwrap_or_else(|_| Err(too_long()));
-        forget_broken(&mut client, &posted);
-        drop(client);
-        if let Some(work) = work {
-            work.await;
+        match self {
+            Self::Postgres(books) => books.post(posting, level, work).await,
+            Self::Etcd(books) => ledger::post(books, posting, work).await,
+            Self::ZooKeeper(books) => ledger::post(books, posting, work).await,
         }
-        posted
     }
 
-    /// The same under a lock that ends with the transaction.
+    /// The same under a lock that ends with the transaction; `None` if the store has no such locks.
     pub(crate) async fn post_locked(
         &self,
         key: &str,
-        (who, cents): ([u32; 2], i64),
+        entry: ([u32; 2], i64),
         level: IsolationLevel,
         pace: Duration,
-    ) -> Result<(), Failure> {
-        let mut client = self.client.lock().await;
-        let posted = timeout(LIMIT, async {
-            let tx = begin(&self.url, &mut client, level).await?;
-            let request = self.manager.lock(key).wait(SHORT_WAIT);
-            let token = lock_in(request, &tx).await?;
-            let before = account(&tx, key).await?;
-            sleep(pace).await;
-            write(&tx, key, before, (who, token.to_i64(), cents)).await?;
-            tx.commit().await.map_err(Failure::from)
-        });
-        let posted = posted.await.unwrap_or_else(|_| Err(too_long()));
-        forget_broken(&mut client, &posted);
-        posted
+    ) -> Option<Result<(), Failure>> {
+        match self {
+            Self::Postgres(books) => Some(books.post_locked(key, entry, level, pace).await),
+            Self::Etcd(_) | Self::ZooKeeper(_) => None,
+        }
     }
-}
-
-fn too_long() -> Failure {
-    Failure::Explained("transaction: no answer".to_owned())
-}
-
-/// A connection that has failed may be broken.
-fn forget_broken(client: &mut Option<Client>, posted: &Result<(), Failure>) {
-    if posted.is_err() {
-        *client = None;
-    }
-}
-
-async fn begin<'a>(
-    url: &str,
-    client: &'a mut Option<Client>,
-    level: IsolationLevel,
-) -> Result<Transaction<'a>, Failure> {
-    if client.as_ref().is_none_or(Client::is_closed) {
-        let (new, connection) = tokio_postgres::connect(url, NoTls).await?;
-        tokio::spawn(connection);
-        *client = Some(new);
-    }
-    let client = client.as_mut().expect("it was made");
-    let tx = client.build_transaction().isolation_level(level);
-    Ok(tx.start().await?)
-}
-
-/// The number of the last entry, and the cents.
-async fn account(tx: &Transaction<'_>, key: &str) -> Result<(i64, i64), Failure> {
-    let read = "SELECT number, cents FROM account WHERE key = $1";
-    let row = tx.query_typed_one(read, &[(&key, TEXT)]).await?;
-    Ok((row.get(0), row.get(1)))
-}
-
-const TEXT: tokio_postgres::types::Type = tokio_postgres::types::Type::TEXT;
-const INT8: tokio_postgres::types::Type = tokio_postgres::types::Type::INT8;
-
-async fn write(
-    tx: &Transaction<'_>,
-    key: &str,
-    (number, before): (i64, i64),
-    (who, token, cents): ([u32; 2], i64, i64),
-) -> Result<(), Failure> {
-    let (number, after) = (number + 1, before + cents);
-    let set = "UPDATE account SET number = $2, cents = $3 WHERE key = $1";
-    tx.query_typed(set, &[(&key, TEXT), (&number, INT8), (&after, INT8)])
-        .await?;
-    let [process, task] = who.map(i64::from);
-    let add = "INSERT INTO entry (key, number, process, task, token, cents) VALUES ($1, $2, $3, $4, $5, $6)";
-    tx.query_typed(
-        add,
-        &[
-            (&key, TEXT),
-            (&number, INT8),
-            (&process, INT8),
-            (&task, INT8),
-            (&token, INT8),
-            (&cents, INT8),
-        ],
-    )
-    .await?;
-    Ok(())
-}
-
-/// No writer has come in since the account was read.
-async fn check(tx: &Transaction<'_>, key: &str, before: (i64, i64)) -> Result<(), Failure> {
-    let sum = "SELECT coalesce(max(number), 0), coalesce(sum(cents), 0)::bigint FROM entry WHERE key = $1";
-    let row = tx.query_typed_one(sum, &[(&key, TEXT)]).await?;
-    let entries: (i64, i64) = (row.get(0), row.get(1));
-    if entries == before {
-        return Ok(());
-    }
-    Err(Failure::Unbalanced(format!(
-        "a reader of {key} saw the account at {before:?} and the entries at {entries:?}"
-    )))
 }

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Caller {
     notes: Arc<Notes>,
     log: Arc<Fenced>,
-    /// Its connection to the database that keeps the locks, if one does.
+    /// Its transactions in the store that keeps the locks, if that has any.
     books: Option<Arc<Books>>,
     /// The process and its task.
     who: [u32; 2],
@@ -84,7 +84,9 @@ impl Caller {
         if let Some(books) = &self.books {
             let level = level_of(pace);
             let cents = (self.who, cents_of(pace));
-            self.posted(books.post_locked(key, cents, level, pace).await);
+            if let Some(posted) = books.post_locked(key, cents, level, pace).await {
+                self.posted(posted);
+            }
         }
     }
 

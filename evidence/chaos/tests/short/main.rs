@@ -1,8 +1,9 @@
 //! A short chaos with each sort of servers, in which every kind of fault is had.
 //!
-//! `cheats` has crowds that deceive themselves, which are found out.
+//! `cheats` has crowds that deceive themselves, which are found out. `ensembles` has the stores with consensus.
 
 mod cheats;
+mod ensembles;
 #[cfg(target_os = "linux")]
 mod leftovers;
 

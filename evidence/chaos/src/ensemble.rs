@@ -1,0 +1,182 @@
+//! Three servers of etcd or ZooKeeper, with the locks and what these protect.
+
+use std::time::Duration;
+
+use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, ZooKeepers, eventually};
+use futures_util::future::join_all;
+use zookeeper_client::Error;
+
+use crate::{books::Books, etcd, worker::KEYS, zookeeper};
+
+/// How many servers there are.
+pub(crate) const MEMBERS: usize = 3;
+
+/// Another one leads by then, and every request has an answer.
+const WELL: Duration = Duration::from_secs(120);
+
+pub(crate) enum Ensemble {
+    Etcd(EtcdEnsemble),
+    ZooKeeper(ZooKeepers),
+}
+
+impl Ensemble {
+    pub(crate) async fn etcd() -> Self {
+        let servers = EtcdEnsemble::start_apart().await;
+        let port = servers.members()[0].port();
+        let open = async || etcd::open(port, &KEYS).await;
+        repeated("there are accounts", open).await;
+        Self::Etcd(servers)
+    }
+
+    pub(crate) async fn zookeeper() -> Self {
+        let ensemble = Self::ZooKeeper(ZooKeepers::start_apart().await);
+        let hosts = ensemble.hosts();
+        let open = async || zookeeper::open(&zookeeper::connect(&hosts).await?, &KEYS).await;
+        repeated("there are accounts", answered(open)).await;
+        ensemble
+    }
+
+    /// The ports of the servers for clients.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        match self {
+            Self::Etcd(all) => all.members().iter().map(EtcdServer::port).collect(),
+            Self::ZooKeeper(all) => (0..MEMBERS).map(|server| all.port(server)).collect(),
+        }
+    }
+
+    fn hosts(&self) -> String {
+        hosts(&self.ports())
+    }
+
+    /// The URL for one of the processes. A manager connects to the first member that answers: each process begins with
+    /// another one.
+    pub(crate) fn url(&self, process: usize, proxies: &[Proxy]) -> String {
+        let mut ports: Vec<_> = proxies.iter().map(Proxy::port).collect();
+        ports.rotate_left(process % MEMBERS);
+        match self {
+            Self::Etcd(_) => format!("etcd://{}", hosts(&ports)),
+            Self::ZooKeeper(_) => ZooKeepers::url_of(&hosts(&ports), zookeeper::SESSION),
+        }
+    }
+
+    pub(crate) async fn leader(&self) -> usize {
+        match self {
+            Self::Etcd(all) => all.leader().await,
+            Self::ZooKeeper(all) => all.leader().await,
+        }
+    }
+
+    /// Waits until another server leads than this one, of which it does not matter what it believes.
+    pub(crate) async fn until_replaced(&self, old: usize) {
+        match self {
+            Self::Etcd(all) => {
+                let is_replaced = async || all.leader().await != old;
+                eventually(WELL, "the others have a leader", is_replaced).await;
+            }
+            Self::ZooKeeper(all) => drop(all.leader_but(old).await),
+        }
+    }
+
+    pub(crate) fn kill(&self, member: usize) {
+        match self {
+            Self::Etcd(all) => all.members()[member].kill(),
+            Self::ZooKeeper(all) => all.kill(member),
+        }
+    }
+
+    /// Starts killed servers again with their data, and waits until they answer.
+    pub(crate) async fn restart(&self, members: &[usize]) {
+        // Side by side: none of them may have a majority before.
+        let restarts = members.iter().map(async |member| match self {
+            Self::Etcd(all) => all.members()[*member].restart().await,
+            Self::ZooKeeper(all) => all.restart(*member).await,
+        });
+        join_all(restarts).await;
+    }
+
+    pub(crate) fn pause(&self, member: usize) {
+        match self {
+            Self::Etcd(all) => all.members()[member].pause(),
+            Self::ZooKeeper(all) => all.pause(member),
+        }
+    }
+
+    pub(crate) fn resume(&self, member: usize) {
+        match self {
+            Self::Etcd(all) => all.members()[member].resume(),
+            Self::ZooKeeper(all) => all.resume(member),
+        }
+    }
+
+    /// Separates a member from the others. Clients still reach it.
+    pub(crate) async fn isolate(&self, member: usize) {
+        match self {
+            Self::Etcd(all) => all.isolate(member).await,
+            Self::ZooKeeper(all) => all.isolate(member),
+        }
+    }
+
+    pub(crate) fn rejoin(&self) {
+        match self {
+            Self::Etcd(all) => all.rejoin(),
+            Self::ZooKeeper(all) => all.rejoin(),
+        }
+    }
+
+    /// The writes of the crowd beside its locks. A server of ZooKeeper answers reads by itself: each has its copy.
+    pub(crate) async fn books(&self) -> Vec<Books> {
+        let mut all = Vec::new();
+        match self {
+            Self::Etcd(servers) => {
+                let port = servers.members()[0].port();
+                let read = async || etcd::read(port, &KEYS).await;
+                all.push(repeated("the books are read", read).await);
+            }
+            Self::ZooKeeper(_) => {
+                for port in self.ports() {
+                    let host = hosts(&[port]);
+                    let read =
+                        async || zookeeper::read(&zookeeper::connect(&host).await?, &KEYS).await;
+                    all.push(repeated("the books are read", answered(read)).await);
+                }
+            }
+        }
+        all.iter_mut().for_each(Books::sort);
+        all
+    }
+
+    /// The leases and places in queues that have not ended.
+    pub(crate) async fn left_over(&self) -> Vec<String> {
+        match self {
+            Self::Etcd(all) => {
+                let read = async || etcd::left_over(all.members()[0].port()).await;
+                repeated("the queues are read", read).await
+            }
+            Self::ZooKeeper(_) => {
+                let hosts = self.hosts();
+                let read = async || zookeeper::left_over(&zookeeper::connect(&hosts).await?).await;
+                repeated("the queues are read", answered(read)).await
+            }
+        }
+    }
+}
+
+fn hosts(ports: &[u16]) -> String {
+    let hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    hosts.collect::<Vec<_>>().join(",")
+}
+
+fn answered<T>(read: impl AsyncFn() -> Result<T, Error>) -> impl AsyncFn() -> Option<T> {
+    async move || read().await.ok()
+}
+
+/// Reads until there is an answer: on a busy machine, another server may be about to lead.
+async fn repeated<T>(what: &str, read: impl AsyncFn() -> Option<T>) -> T {
+    let mut answer = None;
+    eventually(WELL, what, async || {
+        answer = read().await;
+        answer.is_some()
+    })
+    .await;
+    answer.expect("it was waited for")
+}
