@@ -152,7 +152,6 @@ impl Core {
     ) -> Result<Ended, Failure> {
         let mut create = place.map_or(0, |place| place.create);
         for _ in 0..ROUNDS {
-            let closed = || gates.iter().map(|gate| ops::delete(gate));
             let is_read = create != 0 && !is_known;
             // Its value is read before it is deleted.
             let mut success: Vec<_> = is_read
@@ -160,13 +159,11 @@ impl Core {
                 .into_iter()
                 .collect();
             success.extend((create != 0).then(|| ops::delete(&names.own)));
-            success.extend(closed());
-            let mut failure = vec![ops::get(&names.own)];
-            failure.extend(closed());
+            success.extend(gates.iter().map(|gate| ops::delete(gate)));
             let txn = TxnRequest {
                 compare: vec![ops::is_created_at(&names.own, create)],
                 success,
-                failure,
+                failure: vec![ops::get(&names.own)],
             };
             let answer = conn.txn(txn).await?;
             let read = |index| ops::keys_of(&answer, index).map_err(Failure::new);
@@ -177,14 +174,15 @@ impl Core {
                     queue: queue.transpose()?,
                 });
             }
-            let Some(found) = read(0)?.first() else {
+            // Of a request without an answer; 0 if there is none, and then its gate is still to be deleted.
+            create = read(0)?.first().map_or(0, |found| found.create_revision);
+            is_known = false;
+            if create == 0 && gates.is_empty() {
                 return Ok(Ended {
                     deleted_at: None,
                     queue: None,
                 });
-            };
-            // Of a request without an answer.
-            (create, is_known) = (found.create_revision, false);
+            }
         }
         let text = "the key of the claim changed with every attempt; it is repeated";
         Err(Failure::new(StoreError::new(StoreErrorKind::Refused, text)))

@@ -4,8 +4,9 @@
 //!
 //! - **Safety.** A grant is answered only when the claim's key has a lease of the requested TTL that was made or kept alive
 //!   after the request began.
-//! - **Safety.** A change of a claim's key compares the revision of its last change. A request that arrives late finds the
-//!   key gone or changed, and has no effect. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
+//! - **Safety.** A change of a claim's key compares the revision of its last change, and a deletion that of its creation. A
+//!   request that arrives late finds the key gone or changed, and has no effect: `release.rs` sees to it that no key of an
+//!   owner that asks again outlasts its deletion. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
 //! - **Safety.** The request that creates a key names a lease. If it got no answer, the release ends that lease, so the
 //!   request can create nothing later. (`a_request_that_arrives_after_the_release_has_no_effect`)
 //! - A waiter's key has the lease of all waiters of its process, see `places.rs`. A grant is answered only with a lease of
