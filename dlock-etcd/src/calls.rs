@@ -129,7 +129,7 @@ impl Conn {
             let token = self.token();
             match self.send_keep_alive(leases).await {
                 Err(status) if self.may_log_in(&status) => {
-                    self.log_in(token).await?;
+                    Box::pin(self.log_in(token)).await?;
                     self.send_keep_alive(leases).await
                 }
                 other => other,
@@ -229,7 +229,7 @@ impl Conn {
             let token = self.token();
             match self.send_watch(create.clone()).await {
                 Err(status) if self.may_log_in(&status) => {
-                    self.log_in(token).await?;
+                    Box::pin(self.log_in(token)).await?;
                     self.send_watch(create).await
                 }
                 other => other,

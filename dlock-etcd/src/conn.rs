@@ -121,8 +121,7 @@ impl Conn {
             name: login.user.clone(),
             password: login.password.clone(),
         };
-        let request = Request::new(request);
-        let answer: AuthenticateResponse = self.send_as_it_is(AUTHENTICATE, request).await?;
+        let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
         let token = MetadataValue::try_from(answer.token)
             .map_err(|_| Status::internal("the token of the login is no header"))?;
         *self.token_slot() = Some(token);
@@ -166,21 +165,15 @@ impl Conn {
         Q: prost::Message + Default + 'static,
         A: prost::Message + Default + Answer + 'static,
     {
-        self.send_as_it_is(path, self.request(message)).await
-    }
-
-    async fn send_as_it_is<Q, A>(
-        &self,
-        path: &'static str,
-        request: Request<Q>,
-    ) -> Result<A, Status>
-    where
-        Q: prost::Message + Default + 'static,
-        A: prost::Message + Default + Answer + 'static,
-    {
         let mut grpc = self.grpc();
         ready(&mut grpc).await?;
         let codec = ProstCodec::<Q, A>::default();
+        // The old token of a login would be refused.
+        let request = if path == AUTHENTICATE {
+            Request::new(message)
+        } else {
+            self.request(message)
+        };
         let path = PathAndQuery::from_static(path);
         let answer = grpc.unary(request, path, codec).await?;
         let answer = answer.into_inner();
@@ -210,7 +203,8 @@ impl Conn {
         let token = self.token();
         match self.send(path, message.clone()).await {
             Err(status) if self.may_log_in(&status) => {
-                self.log_in(token).await?;
+                // Boxed, since it is rare and would be a part of every request's future.
+                Box::pin(self.log_in(token)).await?;
                 self.send(path, message).await
             }
             other => other,
