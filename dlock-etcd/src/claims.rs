@@ -332,7 +332,9 @@ mod tests {
         claims.table().swept = 0;
         for _ in 0..MANY {
             let (key, owner) = id();
-            claims.enter(&key, owner).await.lasts(Instant::now(), 10);
+            let mut claim = claims.enter(&key, owner).await;
+            claim.doubt(LEASE);
+            claim.lasts(Instant::now(), 10);
         }
         tokio::time::advance(Duration::from_secs(60)).await;
         drop(claims.enter(&key, owner).await);
