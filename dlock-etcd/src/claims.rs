@@ -329,7 +329,6 @@ mod tests {
         assert_eq!(claims.table().slots.len(), 1);
         // A deletion of which nothing is known is repeated when its owner asks again.
         claims.enter(&key, owner).await.is_ending = true;
-        claims.table().swept = 0;
         for _ in 0..MANY {
             let (key, owner) = id();
             let mut claim = claims.enter(&key, owner).await;
@@ -337,6 +336,7 @@ mod tests {
             claim.lasts(Instant::now(), 10);
         }
         tokio::time::advance(Duration::from_secs(60)).await;
+        claims.table().swept = 0;
         drop(claims.enter(&key, owner).await);
         assert!(!claims.is_unknown(&key, owner));
     }

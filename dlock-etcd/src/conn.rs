@@ -44,7 +44,7 @@ pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
-/// What the server knows a login by.
+/// The header by which the server knows a login.
 pub(crate) type Token = MetadataValue<Ascii>;
 
 /// A connection to a member.
