@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use dlock_runtime::{
     LockKey,
     store::{OwnerId, StoreError},
-    testing::{Clock, SystemClock},
+    testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -17,8 +17,9 @@ use crate::{
     followed::Followed,
     keys, ops,
     places::{Beat, Gate, WAITING},
-    proto::{Answer, TxnRequest},
+    proto::{Answer, TxnRequest, TxnResponse},
     queue::Queue,
+    release::{End, recall},
     requests::Core,
 };
 
@@ -82,13 +83,18 @@ impl Core {
         let conn = self.session.conn().await?;
         let asked = SystemClock.now();
         let namespace = &self.config.namespace;
-        let mut reads = keys.chunks(MOST).map(|chunk| {
+        let reads = |chunk: &[LockKey]| {
             let ranges = chunk.iter().map(|key| keys::range(namespace, key.as_str()));
             ops::read(ranges.map(|all| ops::get_all(&all)).collect())
-        });
-        let first = reads.next();
-        let first = first.unwrap_or_else(|| ops::read(vec![base::read_op(namespace)]));
-        let (exist, answer) = conn.confirm_read(&leases, &first).await?;
+        };
+        let mut chunks = keys.chunks(MOST);
+        let first = chunks.next().unwrap_or_default();
+        let read = if first.is_empty() {
+            ops::read(vec![base::read_op(namespace)])
+        } else {
+            reads(first)
+        };
+        let (exist, answer) = conn.confirm_read(&leases, &read).await?;
         for (lease, exists) in leases.iter().zip(exist) {
             if exists {
                 self.places.kept(*lease, asked);
@@ -96,17 +102,29 @@ impl Core {
                 self.places.close(*lease);
             }
         }
-        let others = join_all(reads.map(async |read| conn.read(&read).await)).await;
-        let mut chunks = keys.chunks(MOST);
-        for answer in std::iter::once(Ok(answer)).chain(others) {
-            let answer = answer?;
-            for (index, key) in chunks.next().unwrap_or_default().iter().enumerate() {
-                let (kvs, revision) = ops::read_of(&answer, index)?;
-                let queue = Queue::read(kvs);
-                self.follow
-                    .with(key, |followed| followed.read(queue, revision, asked));
-                self.follow.tell(key);
-            }
+        let read = self.take_queues(first, &answer, asked);
+        // Each as soon as it is there: the failure of one is nothing to the keys of another.
+        let others = chunks.map(async |chunk| {
+            let answer = conn.read(&reads(chunk)).await?;
+            self.take_queues(chunk, &answer, asked)
+        });
+        let others = join_all(others).await;
+        std::iter::once(read).chain(others).collect()
+    }
+
+    /// Takes the queues of these keys from the answer to a request that was sent after `asked`.
+    fn take_queues(
+        &self,
+        keys: &[LockKey],
+        answer: &TxnResponse,
+        asked: Moment,
+    ) -> Result<(), StoreError> {
+        for (index, key) in keys.iter().enumerate() {
+            let (kvs, revision) = ops::read_of(answer, index)?;
+            let queue = Queue::read(kvs);
+            self.follow
+                .with(key, |followed| followed.read(queue, revision, asked));
+            self.follow.tell(key);
         }
         Ok(())
     }
@@ -161,21 +179,31 @@ impl Core {
             let mut silent = followed.silent(SystemClock.now(), SILENT);
             silent.any(|it| it == owner)
         };
-        if self.claims.is_unknown(key, owner) {
-            // A new request of the claim may have come just now.
-            self.follow.leave_if(key, owner, is_silent);
-            return;
-        }
         let Some(mut claim) = self.claims.try_enter(key, owner) else {
             return;
         };
         // The waiter may have asked again, or got a lease of its own, before the claim was locked.
-        let is_silent = self.follow.with(key, |followed| is_silent(followed));
+        let looked = self.follow.with(key, |followed| {
+            (
+                is_silent(followed),
+                followed.has_quit(owner),
+                followed.lease_of(owner),
+            )
+        });
+        let Some((is_silent, has_quit, lease)) = looked else {
+            return;
+        };
         let holds = |claim: &Claim| claim.place.as_ref().is_some_and(|it| it.held.is_some());
-        if is_silent == Some(true) && !holds(&claim) {
-            let names = self.names(key.as_str(), owner);
+        if is_silent && !holds(&claim) {
+            let (names, id) = (self.names(key.as_str(), owner), (key, owner));
+            recall(&mut claim, lease);
+            let end = if has_quit {
+                End::Released
+            } else {
+                End::Displaced
+            };
             // Without an answer, the next beat tries again.
-            self.end(conn, &mut claim, &names, (key, owner)).await.ok();
+            self.end(conn, &mut claim, &names, id, end).await.ok();
         }
     }
 }
@@ -191,11 +219,11 @@ mod tests {
         },
         testing::SystemRandom,
     };
-    use dlock_testkit::{EtcdServer, within};
+    use dlock_testkit::{EtcdServer, eventually, within};
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::EtcdStore;
+    use crate::{EtcdStore, leases::Lease};
 
     const LONG: Duration = Duration::from_secs(60);
     const TTL: Duration = Duration::from_secs(120);
@@ -242,5 +270,59 @@ mod tests {
         assert!(fence > Some(0), "{fence:?}");
         let answer = waiter.acquire(request).await;
         assert_eq!(answer, Ok(AcquireOutcome::granted(fence.unwrap())));
+    }
+
+    /// A process with very many claims forgets those that have not been asked for in a while.
+    async fn forget(store: &EtcdStore, key: &LockKey, owners: &[OwnerId]) {
+        let claims = &store.core.claims;
+        for owner in owners {
+            claims.enter(key, *owner).await.until = Some(Instant::now());
+        }
+        let client = ClientId::new(&SystemRandom);
+        for number in 1.. {
+            let other = OwnerId::new(client, number);
+            claims.enter(key, other).await.doubt(Lease {
+                id: 1,
+                seconds: WAITING,
+                is_shared: true,
+            });
+            if owners.iter().all(|owner| claims.is_unknown(key, *owner)) {
+                return;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_place_of_a_forgotten_claim_ends_with_its_waiter() {
+        let server = EtcdServer::start().await;
+        let open = || EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+        let (holder, waiter) = (open(), open());
+        let key = LockKey::new("order:42").unwrap();
+        let client = ClientId::new(&SystemRandom);
+        let [held, living, released, silent] = [1, 2, 3, 4].map(|it| OwnerId::new(client, it));
+        let request = |owner| AcquireRequest::new(&key, owner, TTL).queue(Queueing::ForLease);
+        holder.acquire(request(held)).await.unwrap();
+        for owner in [living, released, silent] {
+            let answer = waiter.acquire(request(owner)).await;
+            assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+        }
+        forget(&waiter, &key, &[released, silent]).await;
+        waiter
+            .release(ReleaseRequest::new(&key, released))
+            .await
+            .unwrap();
+        let left = async |owner: OwnerId| {
+            let keys = server.keys("dlock/order:42/").await;
+            keys.iter().any(|key| key.ends_with(&owner.to_string()))
+        };
+        assert!(!left(released).await, "the release has deleted it");
+        assert!(left(silent).await);
+        eventually(LONG, "a place that nobody knows is deleted", async || {
+            // The lease of both goes on.
+            waiter.acquire(request(living)).await.unwrap();
+            !left(silent).await
+        })
+        .await;
+        assert!(left(living).await);
     }
 }

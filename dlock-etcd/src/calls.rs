@@ -13,7 +13,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use futures_util::{StreamExt, future::try_join_all, stream};
 use tokio::sync::oneshot;
-use tonic::{Status, Streaming, client::Grpc, codegen::http::uri::PathAndQuery};
+use tonic::{Status, Streaming, codegen::http::uri::PathAndQuery};
 use tonic_prost::ProstCodec;
 
 use crate::{
@@ -126,9 +126,10 @@ impl Conn {
             return Ok((Vec::new(), Vec::new()));
         }
         self.guarded(async {
+            let token = self.token();
             match self.send_keep_alive(leases).await {
                 Err(status) if self.may_log_in(&status) => {
-                    self.log_in().await?;
+                    Box::pin(self.log_in(token)).await?;
                     self.send_keep_alive(leases).await
                 }
                 other => other,
@@ -145,7 +146,7 @@ impl Conn {
             .iter()
             .map(|id| LeaseKeepAliveRequest { id: *id })
             .collect();
-        let mut grpc = Grpc::new(self.channel.clone());
+        let mut grpc = self.grpc();
         ready(&mut grpc).await?;
         let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
         let path = PathAndQuery::from_static(KEEP_ALIVE);
@@ -225,9 +226,10 @@ impl Conn {
     /// Follows a range of keys from a revision on.
     pub(crate) async fn watch(&self, create: WatchCreateRequest) -> Result<Watch, StoreError> {
         let opened = self.guarded(async {
+            let token = self.token();
             match self.send_watch(create.clone()).await {
                 Err(status) if self.may_log_in(&status) => {
-                    self.log_in().await?;
+                    Box::pin(self.log_in(token)).await?;
                     self.send_watch(create).await
                 }
                 other => other,
@@ -237,7 +239,7 @@ impl Conn {
     }
 
     async fn send_watch(&self, create: WatchCreateRequest) -> Result<Watch, Status> {
-        let mut grpc = Grpc::new(self.channel.clone());
+        let mut grpc = self.grpc();
         ready(&mut grpc).await?;
         let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
         let request = WatchRequest {

@@ -26,6 +26,8 @@ pub(crate) struct Claim {
     pub(crate) place: Option<Place>,
     /// Leases named by requests that got no answer: such a request may still be carried out.
     pub(crate) unsettled: Vec<Lease>,
+    /// A request that deletes its key may still be carried out, and its owner may ask again, see `release.rs`.
+    pub(crate) is_ending: bool,
     /// When all of it must have ended, unless a request keeps it alive.
     pub(crate) until: Option<Instant>,
 }
@@ -98,7 +100,12 @@ impl Claim {
         true
     }
 
-    /// Notes that a request at `asked` has kept a lease alive.
+    /// Returns `true` if the claim is still needed at this moment.
+    fn lasts_beyond(&self, now: Instant) -> bool {
+        self.is_ending || self.until.is_none_or(|until| until > now)
+    }
+
+    /// Notes that a request at `asked` may have kept a lease alive.
     pub(crate) fn lasts(&mut self, asked: Instant, seconds: i64) {
         let seconds = u64::try_from(seconds).unwrap_or(0);
         let until = asked + std::time::Duration::from_secs(seconds);
@@ -130,20 +137,22 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn slot(&self, id: &Id) -> Arc<Slot> {
+        let mut table = self.table();
+        table.sweep();
+        let slot = table.slots.entry(id.clone()).or_insert_with(|| {
+            Arc::new(Slot {
+                claim: Arc::default(),
+                create: AtomicI64::new(0),
+            })
+        });
+        slot.clone()
+    }
+
     /// Waits until no other request of the claim is under way.
     pub(crate) async fn enter(&self, key: &LockKey, owner: OwnerId) -> Entered<'_> {
         let id = (key.clone(), owner);
-        let slot = {
-            let mut table = self.table();
-            table.sweep();
-            let slot = table.slots.entry(id.clone()).or_insert_with(|| {
-                Arc::new(Slot {
-                    claim: Arc::default(),
-                    create: AtomicI64::new(0),
-                })
-            });
-            slot.clone()
-        };
+        let slot = self.slot(&id);
         let mut entered = Entered {
             claims: self,
             id,
@@ -155,10 +164,10 @@ impl Claims {
         entered
     }
 
-    /// Returns the claim if no request of it is under way. `None` also if there is none.
+    /// Returns the claim if no request of it is under way.
     pub(crate) fn try_enter(&self, key: &LockKey, owner: OwnerId) -> Option<Entered<'_>> {
         let id = (key.clone(), owner);
-        let slot = self.table().slots.get(&id)?.clone();
+        let slot = self.slot(&id);
         let claim = slot.claim.clone().try_lock_owned().ok();
         let entered = Entered {
             claims: self,
@@ -196,7 +205,7 @@ impl Table {
                 || slot
                     .claim
                     .try_lock()
-                    .is_ok_and(|claim| claim.until.is_none_or(|until| until > now))
+                    .is_ok_and(|claim| claim.lasts_beyond(now))
         });
         self.swept = self.slots.len();
     }
@@ -279,7 +288,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn requests_of_a_claim_follow_each_other_and_leave_nothing() {
         let (claims, (key, owner)) = (Claims::default(), id());
-        assert!(claims.is_unknown(&key, owner) && claims.try_enter(&key, owner).is_none());
+        assert!(claims.is_unknown(&key, owner));
+        drop(claims.try_enter(&key, owner).unwrap());
+        assert!(claims.is_unknown(&key, owner), "nothing is known of it");
         let mut first = claims.enter(&key, owner).await;
         assert!(
             claims.try_enter(&key, owner).is_none(),
@@ -316,5 +327,17 @@ mod tests {
         tokio::time::advance(Duration::from_secs(30)).await;
         drop(claims.enter(&key, owner).await);
         assert_eq!(claims.table().slots.len(), 1);
+        // A deletion of which nothing is known is repeated when its owner asks again.
+        claims.enter(&key, owner).await.is_ending = true;
+        for _ in 0..MANY {
+            let (key, owner) = id();
+            let mut claim = claims.enter(&key, owner).await;
+            claim.doubt(LEASE);
+            claim.lasts(Instant::now(), 10);
+        }
+        tokio::time::advance(Duration::from_secs(60)).await;
+        claims.table().swept = 0;
+        drop(claims.enter(&key, owner).await);
+        assert!(!claims.is_unknown(&key, owner));
     }
 }

@@ -44,6 +44,9 @@ pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
+/// The header by which the server knows a login.
+pub(crate) type Token = MetadataValue<Ascii>;
+
 /// A connection to a member.
 pub(crate) struct Conn {
     pub(crate) config: Arc<Config>,
@@ -54,7 +57,9 @@ pub(crate) struct Conn {
     /// `true` from a refusal by a full database until the next write.
     is_full: AtomicBool,
     pub(crate) channel: Channel,
-    token: Mutex<Option<MetadataValue<Ascii>>>,
+    token: Mutex<Option<Token>>,
+    /// Held by a login that is under way.
+    login: tokio::sync::Mutex<()>,
     /// The latest term in an answer.
     pub(crate) term: AtomicU64,
     /// Notified when a request has not been answered.
@@ -85,12 +90,13 @@ impl Conn {
             is_full: AtomicBool::new(false),
             channel,
             token: Mutex::default(),
+            login: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),
             doubted,
             given_up,
         };
         let failed = |status: Status| errors::of_status(&status, &conn.config).unsent();
-        conn.log_in().await.map_err(failed)?;
+        conn.log_in(None).await.map_err(failed)?;
         let status: StatusResponse = conn.send(STATUS, StatusRequest {}).await.map_err(failed)?;
         let welcome = Welcome {
             has_leader: status.leader != 0,
@@ -99,20 +105,26 @@ impl Conn {
         Ok((conn, welcome))
     }
 
-    /// Gets a token for the user of the URL, if it has one.
-    pub(crate) async fn log_in(&self) -> Result<(), Status> {
+    /// Gets a token for the user of the URL, if it has one, in place of the token that was refused.
+    ///
+    /// Requests that come meanwhile have the old token: the server refuses one without a token for good. All that are refused
+    /// wait for the same login.
+    pub(crate) async fn log_in(&self, refused: Option<Token>) -> Result<(), Status> {
         let Some(login) = &self.config.login else {
             return Ok(());
         };
+        let _under_way = self.login.lock().await;
+        if self.token() != refused {
+            return Ok(());
+        }
         let request = AuthenticateRequest {
             name: login.user.clone(),
             password: login.password.clone(),
         };
-        *self.token() = None;
         let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
         let token = MetadataValue::try_from(answer.token)
             .map_err(|_| Status::internal("the token of the login is no header"))?;
-        *self.token() = Some(token);
+        *self.token_slot() = Some(token);
         Ok(())
     }
 
@@ -121,7 +133,12 @@ impl Conn {
         self.config.login.is_some() && errors::wants_login(status)
     }
 
-    fn token(&self) -> std::sync::MutexGuard<'_, Option<MetadataValue<Ascii>>> {
+    /// Returns the token of the last login.
+    pub(crate) fn token(&self) -> Option<Token> {
+        self.token_slot().clone()
+    }
+
+    fn token_slot(&self) -> std::sync::MutexGuard<'_, Option<Token>> {
         // Every change is complete before any code can panic.
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,10 +148,16 @@ impl Conn {
         let metadata = request.metadata_mut();
         // A member without a leader refuses at once, and ends its streams.
         metadata.insert("hasleader", MetadataValue::from_static("true"));
-        if let Some(token) = &*self.token() {
-            metadata.insert("token", token.clone());
+        if let Some(token) = self.token() {
+            metadata.insert("token", token);
         }
         request
+    }
+
+    /// The client for one request. An answer may be large: a key can have many claims, and one that is not read is an error
+    /// for its caller, although etcd has carried out the request.
+    pub(crate) fn grpc(&self) -> Grpc<Channel> {
+        Grpc::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
     async fn send<Q, A>(&self, path: &'static str, message: Q) -> Result<A, Status>
@@ -142,11 +165,17 @@ impl Conn {
         Q: prost::Message + Default + 'static,
         A: prost::Message + Default + Answer + 'static,
     {
-        let mut grpc = Grpc::new(self.channel.clone());
+        let mut grpc = self.grpc();
         ready(&mut grpc).await?;
         let codec = ProstCodec::<Q, A>::default();
+        // The old token of a login would be refused.
+        let request = if path == AUTHENTICATE {
+            Request::new(message)
+        } else {
+            self.request(message)
+        };
         let path = PathAndQuery::from_static(path);
-        let answer = grpc.unary(self.request(message), path, codec).await?;
+        let answer = grpc.unary(request, path, codec).await?;
         let answer = answer.into_inner();
         self.saw(answer.header());
         Ok(answer)
@@ -171,9 +200,11 @@ impl Conn {
         Q: prost::Message + Default + Clone + 'static,
         A: prost::Message + Default + Answer + 'static,
     {
+        let token = self.token();
         match self.send(path, message.clone()).await {
             Err(status) if self.may_log_in(&status) => {
-                self.log_in().await?;
+                // Boxed, since it is rare and would be a part of every request's future.
+                Box::pin(self.log_in(token)).await?;
                 self.send(path, message).await
             }
             other => other,

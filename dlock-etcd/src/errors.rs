@@ -3,7 +3,10 @@
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tonic::{Code, Status};
 
-use crate::config::{Config, cause};
+use crate::{
+    config::{Config, cause},
+    keys,
+};
 
 /// Returns `true` if the server says that a lease does not exist. The request had no effect.
 pub(crate) fn is_missing_lease(status: &Status) -> bool {
@@ -18,7 +21,13 @@ pub(crate) fn is_full(status: &Status) -> bool {
 /// Returns `true` if the server wants a new login before it looks at the request.
 pub(crate) fn wants_login(status: &Status) -> bool {
     let text = status.message();
-    text.contains("invalid auth token") || text.contains("revision of auth store is old")
+    [
+        "invalid auth token",
+        "revision of auth store is old",
+        "user name is empty",
+    ]
+    .iter()
+    .any(|part| text.contains(part))
 }
 
 /// Returns `true` if the connection, or the member behind it, may be unusable.
@@ -35,14 +44,17 @@ pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
         StoreError::new(kind, format!("{text}; {advice}")).with_advice()
     };
     let error = match status.code() {
-        Code::PermissionDenied => error(
-            StoreErrorKind::Denied,
-            &format!(
-                "grant the user's role `readwrite` on the prefix `{}/`: etcdctl role grant-permission ROLE readwrite \
-                 {}/ --prefix",
-                config.namespace, config.namespace
-            ),
-        ),
+        Code::PermissionDenied => {
+            let prefix = keys::prefix(&config.namespace, "");
+            let prefix = String::from_utf8_lossy(&prefix);
+            error(
+                StoreErrorKind::Denied,
+                &format!(
+                    "grant the user's role `readwrite` on the prefix `{prefix}`: etcdctl role grant-permission ROLE readwrite \
+                     {prefix} --prefix"
+                ),
+            )
+        }
         _ if has("invalid user ID or password") => error(
             StoreErrorKind::Unauthenticated,
             "check the user and the password in the URL",
@@ -100,17 +112,18 @@ pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
 
 /// Returns `true` if the server has refused the request before it was carried out.
 fn is_refusal(status: &Status) -> bool {
-    matches!(
-        status.code(),
-        Code::PermissionDenied
-            | Code::Unauthenticated
-            | Code::InvalidArgument
-            | Code::FailedPrecondition
-            | Code::NotFound
-            | Code::OutOfRange
-            | Code::ResourceExhausted
-            | Code::Unimplemented
-    )
+    match status.code() {
+        Code::Unauthenticated
+        | Code::InvalidArgument
+        | Code::FailedPrecondition
+        | Code::NotFound
+        | Code::Unimplemented => true,
+        // The client has these codes for an answer that it cannot take, and proxies have them for reasons of their own.
+        Code::PermissionDenied | Code::OutOfRange | Code::ResourceExhausted => {
+            status.message().starts_with("etcdserver:")
+        }
+        _ => false,
+    }
 }
 
 /// The same text for a request of which an earlier step was carried out.
@@ -164,4 +177,69 @@ pub(crate) fn of_members(failures: &[(&str, StoreError)]) -> StoreError {
 
 pub(crate) fn bad_answer(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::BadAnswer, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_permission_is_named_by_the_prefix_that_keys_have() {
+        let mut options = StoreOptions::default();
+        options.namespace = "shop/eu".to_owned();
+        let config = Config::parse("etcd://a", &options).unwrap();
+        let status = Status::permission_denied("etcdserver: permission denied");
+        let text = of_status(&status, &config).to_string();
+        assert!(text.contains("readwrite shop%2Feu/ --prefix"), "{text}");
+    }
+
+    #[test]
+    fn only_a_refusal_by_etcd_itself_has_no_effect() {
+        for (code, text, expected) in [
+            (
+                Code::PermissionDenied,
+                "etcdserver: permission denied",
+                true,
+            ),
+            (Code::PermissionDenied, "forbidden", false),
+            (
+                Code::ResourceExhausted,
+                "etcdserver: too many requests",
+                true,
+            ),
+            (Code::ResourceExhausted, "quota of the proxy", false),
+            (
+                Code::OutOfRange,
+                "etcdserver: mvcc: required revision has been compacted",
+                true,
+            ),
+            (Code::OutOfRange, "decoded message length too large", false),
+            (
+                Code::NotFound,
+                "etcdserver: requested lease not found",
+                true,
+            ),
+            (Code::Unavailable, "etcdserver: request timed out", false),
+        ] {
+            let status = Status::new(code, text);
+            assert_eq!(is_refusal(&status), expected, "{code:?} {text}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_a_valid_token_is_sent_again_after_a_login() {
+        for (text, expected) in [
+            ("etcdserver: invalid auth token", true),
+            ("etcdserver: user name is empty", true),
+            ("etcdserver: permission denied", false),
+        ] {
+            assert_eq!(
+                wants_login(&Status::unauthenticated(text)),
+                expected,
+                "{text}"
+            );
+        }
+    }
 }

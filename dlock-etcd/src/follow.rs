@@ -145,18 +145,8 @@ impl Follow {
 
     /// Follows the key no longer for this waiter.
     pub(crate) fn leave(&self, key: &LockKey, owner: OwnerId) {
-        self.leave_if(key, owner, |_| true);
-    }
-
-    /// The same if the key is in this state.
-    pub(crate) fn leave_if(
-        &self,
-        key: &LockKey,
-        owner: OwnerId,
-        is_over: impl FnOnce(&Followed) -> bool,
-    ) {
         let mut keys = locked(&self.shared.keys);
-        let Some(followed) = keys.get_mut(key).filter(|it| is_over(it)) else {
+        let Some(followed) = keys.get_mut(key) else {
             return;
         };
         followed.remove(owner);

@@ -112,6 +112,25 @@ impl Followed {
         waiter.asked = Some(asked);
     }
 
+    /// Notes a request that may not reach etcd, of a waiter that has asked before.
+    pub(crate) fn ask_again(&mut self, owner: OwnerId, asked: Moment) {
+        let waiter = self.waiters.get_mut(&owner);
+        if let Some(last) = waiter.and_then(|waiter| waiter.asked.as_mut()) {
+            *last = last.later(asked);
+        }
+    }
+
+    /// Returns the lease of a waiter's key.
+    pub(crate) fn lease_of(&self, owner: OwnerId) -> Option<i64> {
+        self.waiters.get(&owner).map(|waiter| waiter.lease)
+    }
+
+    /// Returns `true` if the waiter has been released.
+    pub(crate) fn has_quit(&self, owner: OwnerId) -> bool {
+        let waiter = self.waiters.get(&owner);
+        waiter.is_some_and(|waiter| waiter.asked.is_none())
+    }
+
     /// Tells the waiter nothing more. Its key is still to be deleted.
     pub(crate) fn quit(&mut self, owner: OwnerId) {
         if let Some(waiter) = self.waiters.get_mut(&owner) {
@@ -147,8 +166,9 @@ impl Followed {
         if revision >= self.revision {
             self.queue = queue;
             self.revision = revision;
-            self.seen = self.seen.later(seen);
         }
+        // Events that are later than the read say what it does, and more.
+        self.seen = self.seen.later(seen);
         self.changed.send_replace(());
     }
 
@@ -251,204 +271,4 @@ impl Followed {
 }
 
 #[cfg(test)]
-mod tests {
-    use dlock_runtime::{
-        store::ClientId,
-        testing::{Clock, SystemClock, SystemRandom},
-    };
-
-    use super::*;
-    use crate::{
-        keys::Value,
-        leases::Lease,
-        proto::{Event, KeyValue},
-    };
-
-    const NAMESPACE: &str = "n";
-    const KEY: &str = "order:42";
-    const SHARED: i64 = 7;
-
-    fn owners() -> [OwnerId; 2] {
-        let client = ClientId::new(&SystemRandom);
-        [OwnerId::new(client, 1), OwnerId::new(client, 2)]
-    }
-
-    fn claim(owner: OwnerId, create: i64) -> KeyValue {
-        let value = Value {
-            base: 100,
-            mode: LockMode::Exclusive,
-            epoch: None,
-            label: None,
-            function: None,
-            stage: keys::Stage::waits_now(None),
-        };
-        KeyValue {
-            key: keys::claim(NAMESPACE, KEY, owner),
-            create_revision: create,
-            mod_revision: create,
-            value: value.to_bytes(),
-            lease: SHARED,
-        }
-    }
-
-    fn put(kv: KeyValue) -> Event {
-        Event {
-            kind: EventType::Put as i32,
-            kv: Some(kv),
-        }
-    }
-
-    fn deleted(owner: OwnerId, revision: i64) -> Event {
-        let kv = KeyValue {
-            key: keys::claim(NAMESPACE, KEY, owner),
-            mod_revision: revision,
-            ..KeyValue::default()
-        };
-        Event {
-            kind: EventType::Delete as i32,
-            kv: Some(kv),
-        }
-    }
-
-    fn events(events: Vec<Event>) -> WatchResponse {
-        WatchResponse {
-            events,
-            ..WatchResponse::default()
-        }
-    }
-
-    /// The claims of two owners, the second of which waits.
-    fn followed([first, second]: [OwnerId; 2]) -> Followed {
-        let queue = Queue::read(&[claim(first, 4), claim(second, 5)]);
-        let task = tokio::spawn(async {}).abort_handle();
-        let now = SystemClock.now();
-        let mut followed = Followed::new((queue, 5), now, (0, task));
-        followed.ask(second, SHARED, now);
-        followed
-    }
-
-    fn place(create: i64) -> Place {
-        let lease = Lease {
-            id: SHARED,
-            seconds: 5,
-            is_shared: true,
-        };
-        Place {
-            create,
-            base: 100,
-            mode: LockMode::Exclusive,
-            lease,
-            held: None,
-            label: None,
-            function: None,
-            since: tokio::time::Instant::now(),
-        }
-    }
-
-    fn view(followed: &Followed, owner: OwnerId, create: i64) -> View {
-        let name = keys::claim(NAMESPACE, KEY, owner);
-        let now = SystemClock.now();
-        followed.view(&name, &place(create), LockMode::Exclusive, now)
-    }
-
-    fn told(followed: &mut Followed) -> Vec<(OwnerId, u64)> {
-        let news = followed.news(NAMESPACE, KEY, false);
-        news.into_iter().map(|it| (it.owner, it.fence)).collect()
-    }
-
-    #[tokio::test]
-    async fn a_waiter_is_told_once_and_asks_while_the_database_is_full() {
-        let [first, second] = owners();
-        let mut all = followed([first, second]);
-        assert!(told(&mut all).is_empty());
-        assert!(
-            matches!(view(&all, second, 5), View::Waits { holder, .. } if holder.position == Some(0))
-        );
-        all.apply(&events(vec![deleted(first, 6)]));
-        assert_eq!(told(&mut all), [(second, 105)]);
-        assert!(told(&mut all).is_empty());
-        assert!(matches!(view(&all, second, 5), View::Changed), "it holds");
-
-        let mut all = followed([first, second]);
-        all.apply(&events(vec![deleted(first, 6)]));
-        assert_eq!(all.news(NAMESPACE, KEY, true)[0].fence, 0);
-
-        let mut all = followed([first, second]);
-        all.quit(second);
-        all.apply(&events(vec![deleted(first, 6)]));
-        assert!(told(&mut all).is_empty(), "it is leaving");
-    }
-
-    #[tokio::test]
-    async fn an_event_that_is_older_than_a_read_is_left_out() {
-        let [first, second] = owners();
-        let mut all = followed([first, second]);
-        let now = SystemClock.now();
-        // The first has left and come back, behind the second; then the second was created again, behind the first.
-        let queue = Queue::read(&[claim(first, 7), claim(second, 9)]);
-        all.read(queue, 9, now);
-        all.apply(&events(vec![
-            deleted(first, 6),
-            put(claim(first, 7)),
-            deleted(second, 8),
-            put(claim(second, 9)),
-        ]));
-        assert!(told(&mut all).is_empty());
-        assert!(matches!(view(&all, second, 9), View::Waits { .. }));
-        assert!(
-            matches!(view(&all, second, 5), View::Changed),
-            "another key"
-        );
-        // Nor does an old read undo an event.
-        all.apply(&events(vec![deleted(first, 10)]));
-        all.read(Queue::read(&[claim(first, 7), claim(second, 9)]), 9, now);
-        assert_eq!(told(&mut all), [(second, 109)]);
-        // A restored snapshot has smaller revisions.
-        all.begin_again(Queue::read(&[claim(first, 3)]), 3, now);
-        assert_eq!(all.revision(), 3);
-    }
-
-    #[tokio::test]
-    async fn a_change_of_this_process_is_waited_for() {
-        let [first, second] = owners();
-        let mut all = followed([first, second]);
-        all.wrote(6);
-        assert!(matches!(view(&all, second, 5), View::IsBehind));
-        all.apply(&events(vec![deleted(first, 6)]));
-        assert!(matches!(view(&all, second, 5), View::Changed));
-        // The key of the second is gone, so it waits no more.
-        all.apply(&events(vec![deleted(second, 7)]));
-        assert!(all.is_empty());
-    }
-
-    #[tokio::test]
-    async fn rests_are_asked_for_by_one_and_run_out() {
-        let [first, second] = owners();
-        let mut all = followed([first, second]);
-        let now = SystemClock.now();
-        let later = |seconds| now.plus(Duration::from_secs(seconds));
-        assert_eq!(all.unknown_rests(now), [SHARED]);
-        assert_eq!(all.unknown_rests(now), [0; 0], "another caller asks");
-        all.note_rests(&[(SHARED, Duration::from_secs(9))], now);
-        assert_eq!(all.unknown_rests(later(8)), [0; 0]);
-        assert_eq!(all.unknown_rests(later(10)), [SHARED]);
-    }
-
-    #[tokio::test]
-    async fn a_waiter_is_silent_when_it_has_not_asked_for_long() {
-        let [first, second] = owners();
-        let mut all = followed([first, second]);
-        let now = SystemClock.now();
-        let limit = Duration::from_secs(4);
-        let silent = |all: &Followed, seconds| {
-            let now = now.plus(Duration::from_secs(seconds));
-            all.silent(now, limit).collect::<Vec<_>>()
-        };
-        assert_eq!(silent(&all, 3), []);
-        assert_eq!(silent(&all, 5), [second]);
-        all.ask(second, SHARED, now.plus(Duration::from_secs(3)));
-        assert_eq!(silent(&all, 5), []);
-        all.quit(second);
-        assert_eq!(silent(&all, 0), [second]);
-    }
-}
+mod tests;

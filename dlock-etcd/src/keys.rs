@@ -126,7 +126,6 @@ pub(crate) fn owner_in(name: &[u8]) -> Option<OwnerId> {
 }
 
 /// The prefix of all names of a namespace, in which a key begins with this text.
-#[cfg(feature = "admin")]
 pub(crate) fn prefix(namespace: &str, key: &str) -> Vec<u8> {
     format!("{}/{}", encoded(namespace), encoded(key)).into_bytes()
 }

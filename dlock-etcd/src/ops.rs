@@ -20,15 +20,6 @@ pub(crate) fn is_created_at(name: &[u8], create: i64) -> Compare {
     )
 }
 
-/// Holds if the key is there.
-pub(crate) fn exists(name: &[u8]) -> Compare {
-    compare(
-        CompareResult::NotEqual,
-        CompareWith::CreateRevision(0),
-        name,
-    )
-}
-
 /// Holds if the key is as it was at this revision.
 pub(crate) fn is_modified_at(name: &[u8], modified: i64) -> Compare {
     compare(

@@ -11,7 +11,8 @@
 //!   from before the keep-alive that a majority has confirmed, by both clocks. Otherwise the request waits for the next
 //!   beat. (`a_request_is_covered_for_as_long_as_a_grant_is_trusted`)
 //! - **Safety.** A place is deleted for silence only when its last request is longer ago than a grant is trusted. Both
-//!   happen under the lock of the claim. (`a_waiter_that_is_silent_loses_its_place_although_others_wait`)
+//!   happen under the lock of the claim. (`a_waiter_that_is_silent_loses_its_place_although_others_wait`) A deletion that
+//!   arrives later finds another key, see `release.rs`.
 //! - **Safety.** The shared lease does not end with a claim, so it cannot end a late request that creates a place. Such a
 //!   request therefore compares the *gate*, a key with the same lease. A release whose claim has a request without an
 //!   answer deletes the gate in its own transaction: from then on that request has no effect, and new waiters get another

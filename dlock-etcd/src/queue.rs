@@ -192,7 +192,8 @@ impl Queue {
             return Some(Epoch::Own(written));
         }
         let holders = || self.entries.iter().take(self.holding());
-        let has_written = holders().find(|(_, it)| it.epoch().is_some());
+        // The last to join is usually the last to leave, and one that leaves makes the transaction fail.
+        let has_written = holders().rfind(|(_, it)| it.epoch().is_some());
         let ((_, source), entry) = has_written.or_else(|| holders().next())?;
         let fence = entry.epoch().unwrap_or_else(|| entry.own_fence());
         if source == name {
@@ -247,6 +248,23 @@ mod tests {
             .map(|(create, mode)| claim(create, *mode, None))
             .collect();
         Queue::read(&kvs)
+    }
+
+    #[test]
+    fn an_epoch_is_taken_from_the_last_holder_that_has_written_it() {
+        let written = Some(101);
+        let kvs = [
+            claim(1, SHARED, None),
+            claim(2, SHARED, written),
+            claim(3, SHARED, written),
+            claim(4, SHARED, None),
+        ];
+        let expected = Epoch::Of {
+            fence: 101,
+            name: b"n/k/3".to_vec(),
+            modified: 3,
+        };
+        assert_eq!(Queue::read(&kvs).epoch(b"n/k/4"), Some(expected));
     }
 
     #[test]

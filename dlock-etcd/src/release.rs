@@ -1,18 +1,39 @@
 //! The request that ends a claim.
+//!
+//! # Rules
+//!
+//! - **Safety.** The request that ends a claim may get no answer, and arrive late. It deletes the key only with the create
+//!   revision that it was sent for. If the owner asks again, that end is repeated until it is answered, before anything else
+//!   is done: from then on no key of that revision exists.
+//!   (`a_deletion_that_arrives_late_does_not_end_a_lease_of_a_waiter_that_came_back`)
+//! - A claim that was forgotten is ended as one whose request for a place got no answer, as long as its waiter is followed.
+//!   (`the_place_of_a_forgotten_claim_ends_with_its_waiter`)
 
 use dlock_runtime::{
     LockKey,
-    store::{OwnerId, ReleaseRequest, Released, StoreError},
+    store::{OwnerId, ReleaseRequest, Released, StoreError, StoreErrorKind},
 };
 
 use crate::{
-    claims::Claim,
-    conn::Conn,
-    keys, ops,
+    claims::{Claim, Place},
+    conn::{Conn, Failure},
+    keys,
+    leases::Lease,
+    ops,
+    places::WAITING,
     proto::{Answer, TxnRequest},
     queue::Queue,
-    requests::{Core, Names},
+    requests::{Core, Names, ROUNDS},
 };
+
+/// The reason for which a claim ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Its owner has released it, and never asks again.
+    Released,
+    /// Its place is of no use. The owner may ask again.
+    Displaced,
+}
 
 /// The findings of a deletion.
 struct Ended {
@@ -29,15 +50,20 @@ impl Core {
     ) -> Result<Released, StoreError> {
         let (key, owner) = (request.key, request.owner);
         // The place is still followed: if this request fails, a beat deletes it.
-        self.follow.with(key, |followed| followed.quit(owner));
-        if self.claims.is_unknown(key, owner) {
-            self.follow.leave(key, owner);
+        let waits = self.follow.with(key, |followed| {
+            followed.quit(owner);
+            followed.lease_of(owner)
+        });
+        let lease = waits.flatten();
+        if lease.is_none() && self.claims.is_unknown(key, owner) {
             return Ok(Released::WasGone);
         }
         let names = self.names(key.as_str(), owner);
         let conn = self.session.conn().await?;
         let mut claim = self.claims.enter(key, owner).await;
-        let released = self.end(&conn, &mut claim, &names, (key, owner)).await;
+        recall(&mut claim, lease);
+        let id = (key, owner);
+        let released = self.end(&conn, &mut claim, &names, id, End::Released).await;
         if released.is_err() {
             // An acquire request that was under way may have asked for a hint.
             self.follow.with(key, |followed| followed.quit(owner));
@@ -53,56 +79,39 @@ impl Core {
         claim: &mut Claim,
         names: &Names,
         (key, owner): (&LockKey, OwnerId),
+        end: End,
     ) -> Result<Released, StoreError> {
+        if claim.is_empty() {
+            claim.is_ending = false;
+            self.follow.leave(key, owner);
+            return Ok(Released::WasGone);
+        }
         let place = claim.place.clone();
         let is_settled = claim.unsettled.is_empty();
-        let (compare, is_known) = match &place {
-            Some(place) if is_settled => (
-                ops::is_created_at(&names.own, place.create),
-                place.held.is_some(),
-            ),
-            None if is_settled => {
-                self.follow.leave(key, owner);
-                return Ok(Released::WasGone);
-            }
-            // The name has the owner in it, and the claim of this owner is to end in any case.
-            _ => (ops::exists(&names.own), false),
-        };
+        let was_known = is_settled && place.as_ref().is_some_and(|place| place.held.is_some());
         let shared = claim.unsettled.iter().filter(|lease| lease.is_shared);
         let gates: Vec<_> = shared
             .map(|lease| keys::gate(&self.config.namespace, lease.id))
             .collect();
-        let closed = || gates.iter().map(|gate| ops::delete(gate));
-        let mut success = vec![ops::delete(&names.own)];
-        if !is_known {
-            // Its value is read before it is deleted.
-            success.insert(0, ops::get_all(&names.all));
-        }
-        success.extend(closed());
-        let txn = TxnRequest {
-            compare: vec![compare],
-            success,
-            failure: closed().collect(),
-        };
-        let ended = match conn.txn(txn).await {
-            Err(failure) if failure.is_full => {
-                end_one_by_one(conn, names, &gates, is_known).await?
+        let was_ending = claim.is_ending;
+        claim.is_ending |= end == End::Displaced;
+        let deleted = self.delete(conn, names, place.as_ref(), was_known, &gates);
+        let ended = match deleted.await {
+            Err(failure) if failure.is_full && end == End::Released => {
+                end_one_by_one(conn, names, &gates, was_known).await?
             }
-            answer => {
-                let answer = answer?;
-                let read = answer.succeeded && !is_known;
-                let queue = read.then(|| ops::keys_of(&answer, 0).map(Queue::read));
-                Ended {
-                    deleted_at: answer.succeeded.then(|| answer.header().revision),
-                    queue: queue.transpose()?,
-                }
+            Err(failure) => {
+                // Refused, it arrives no more.
+                claim.is_ending &= was_ending || !failure.error.has_no_effect();
+                return Err(failure.error);
             }
+            Ok(ended) => ended,
         };
         if let Some(revision) = ended.deleted_at {
             self.follow.with(key, |followed| followed.wrote(revision));
         }
         let holds = |queue: Option<Queue>| queue.is_some_and(|queue| queue.holds(&names.own));
-        let was_held = ended.deleted_at.is_some() && (is_known || holds(ended.queue));
+        let was_held = ended.deleted_at.is_some() && (was_known || holds(ended.queue));
         while let Some(lease) = claim.unsettled.last().copied() {
             // A request that names it may still arrive.
             if lease.is_shared {
@@ -122,6 +131,7 @@ impl Core {
             _ => {}
         }
         claim.place = None;
+        claim.is_ending = false;
         self.follow.leave(key, owner);
         Ok(if was_held {
             Released::WasHeld
@@ -129,10 +139,71 @@ impl Core {
             Released::WasGone
         })
     }
+
+    /// Deletes the key of a claim by its create revision, and the gates in the same transaction. With `is_known`, the queue
+    /// need not be read for whether the claim held.
+    async fn delete(
+        &self,
+        conn: &Conn,
+        names: &Names,
+        place: Option<&Place>,
+        mut is_known: bool,
+        gates: &[Vec<u8>],
+    ) -> Result<Ended, Failure> {
+        let mut create = place.map_or(0, |place| place.create);
+        for _ in 0..ROUNDS {
+            let is_read = create != 0 && !is_known;
+            // Its value is read before it is deleted.
+            let mut success: Vec<_> = is_read
+                .then(|| ops::get_all(&names.all))
+                .into_iter()
+                .collect();
+            success.extend((create != 0).then(|| ops::delete(&names.own)));
+            success.extend(gates.iter().map(|gate| ops::delete(gate)));
+            let txn = TxnRequest {
+                compare: vec![ops::is_created_at(&names.own, create)],
+                success,
+                failure: vec![ops::get(&names.own)],
+            };
+            let answer = conn.txn(txn).await?;
+            let read = |index| ops::keys_of(&answer, index).map_err(Failure::new);
+            if answer.succeeded {
+                let queue = is_read.then(|| read(0).map(Queue::read));
+                return Ok(Ended {
+                    deleted_at: (create != 0).then(|| answer.header().revision),
+                    queue: queue.transpose()?,
+                });
+            }
+            // Of a request without an answer; 0 if there is none, and then its gate is still to be deleted.
+            create = read(0)?.first().map_or(0, |found| found.create_revision);
+            is_known = false;
+            if create == 0 && gates.is_empty() {
+                return Ok(Ended {
+                    deleted_at: None,
+                    queue: None,
+                });
+            }
+        }
+        let text = "the key of the claim changed with every attempt; it is repeated";
+        Err(Failure::new(StoreError::new(StoreErrorKind::Refused, text)))
+    }
 }
 
-/// The same by requests that a full database of an old version does not refuse. The name has the owner in it, so no key of
-/// another claim is deleted.
+/// Notes the lease of a waiter whose claim was forgotten: its key may still be there.
+pub(crate) fn recall(claim: &mut Claim, lease: Option<i64>) {
+    if claim.is_empty()
+        && let Some(id) = lease
+    {
+        claim.doubt(Lease {
+            id,
+            seconds: WAITING,
+            is_shared: true,
+        });
+    }
+}
+
+/// The same by requests that a full database of an old version does not refuse. They compare nothing. The name has the owner in
+/// it, so no key of another claim is deleted.
 async fn end_one_by_one(
     conn: &Conn,
     names: &Names,

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 use crate::{
     claims::{Claim, Entered},
     ops,
+    release::End,
     requests::{Core, Wish, seconds},
 };
 
@@ -92,6 +93,10 @@ impl Core {
             .iter()
             .map(|it| it.claim.place.as_ref().map_or(0, |place| place.lease.id))
             .collect();
+        for it in &mut *chunk {
+            let seconds = it.claim.place.as_ref().map(|place| place.lease.seconds);
+            it.claim.lasts(it.asked, seconds.unwrap_or(0));
+        }
         let reads = chunk.iter().map(|it| ops::get(&it.name)).collect();
         let (exist, answer) = conn.confirm_read(&leases, &ops::read(reads)).await?;
         let found = ops::found(&answer);
@@ -110,8 +115,6 @@ impl Core {
                 }
                 (Some(place), _) if exists => {
                     place.since = it.asked;
-                    let seconds = place.lease.seconds;
-                    claim.lasts(it.asked, seconds);
                     Ok(Renewal::Renewed)
                 }
                 _ => {
@@ -128,11 +131,16 @@ impl Core {
         let names = self.names(request.key.as_str(), request.owner);
         let conn = self.session.conn().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
+        if claim.is_ending {
+            let id = (request.key, request.owner);
+            let ended = self.end(&conn, &mut claim, &names, id, End::Displaced);
+            return ended.await.map(|_| Renewal::NotOwner);
+        }
         if claim.place.is_none() && !claim.unsettled.is_empty() {
             self.adopt(&conn, &mut claim, &names).await?;
         }
         let Some((queue, ..)) = self.look(&conn, &mut claim, &names).await? else {
-            return Ok(Renewal::NotOwner);
+            return not_held(&claim);
         };
         if !queue.holds(&names.own) {
             return Ok(Renewal::NotOwner);
@@ -152,7 +160,7 @@ impl Core {
                 self.follow.leave(request.key, request.owner);
                 Ok(Renewal::Renewed)
             }
-            Ok(None) => Ok(Renewal::NotOwner),
+            Ok(None) => not_held(&claim),
             // A full database refuses the label. The lease was kept alive before.
             Err(error)
                 if error.kind() == StoreErrorKind::OutOfMemory && is_held(&claim, &request) =>
@@ -162,6 +170,15 @@ impl Core {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The answer when a claim has got no lease of its own. Its lease is lost only if its key is gone.
+fn not_held(claim: &Claim) -> Result<Renewal, StoreError> {
+    if claim.place.is_none() {
+        return Ok(Renewal::NotOwner);
+    }
+    let text = "the claims on the key changed with every attempt; the renewal is repeated";
+    Err(StoreError::new(StoreErrorKind::Disconnected, text))
 }
 
 /// Returns `true` if nothing is to be written.
@@ -190,5 +207,32 @@ async fn limited<T>(
             .await
             .map_err(|_| StoreError::timed_out(limit)),
         None => Ok(future.await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{claims::Place, leases::Lease};
+
+    #[tokio::test]
+    async fn a_lease_is_lost_only_if_its_key_is_gone() {
+        let mut claim = Claim::default();
+        assert_eq!(not_held(&claim), Ok(Renewal::NotOwner));
+        claim.place = Some(Place {
+            create: 5,
+            base: 100,
+            mode: dlock_runtime::LockMode::Shared,
+            lease: Lease {
+                id: 7,
+                seconds: 10,
+                is_shared: false,
+            },
+            held: Some(105),
+            label: None,
+            function: None,
+            since: Instant::now(),
+        });
+        assert!(not_held(&claim).is_err(), "the renewal is repeated");
     }
 }

@@ -4,8 +4,9 @@
 //!
 //! - **Safety.** A grant is answered only when the claim's key has a lease of the requested TTL that was made or kept alive
 //!   after the request began.
-//! - **Safety.** A change of a claim's key compares the revision of its last change. A request that arrives late finds the
-//!   key gone or changed, and has no effect. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
+//! - **Safety.** A change of a claim's key compares the revision of its last change, and a deletion that of its creation. A
+//!   request that arrives late finds the key gone or changed, and has no effect: `release.rs` sees to it that no key of an
+//!   owner that asks again outlasts its deletion. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
 //! - **Safety.** The request that creates a key names a lease. If it got no answer, the release ends that lease, so the
 //!   request can create nothing later. (`a_request_that_arrives_after_the_release_has_no_effect`)
 //! - A waiter's key has the lease of all waiters of its process, see `places.rs`. A grant is answered only with a lease of
@@ -33,6 +34,7 @@ use crate::{
     places::{Places, WAITING},
     proto::{Answer, KeyValue, TxnRequest},
     queue::{self, Epoch, Queue},
+    release::End,
     session::Session,
     settle::run,
 };
@@ -89,6 +91,9 @@ impl Core {
             label: request.label,
             function: request.function,
         };
+        // A waiter is not silent while the connection is away.
+        self.follow
+            .with(request.key, |it| it.ask_again(request.owner, asked));
         // A release without a caller comes first.
         let mut departing = self.departing.subscribe();
         departing.wait_for(|count| *count == 0).await.ok();
@@ -119,6 +124,11 @@ impl Core {
         (wish, request): (Wish<'_>, AcquireRequest<'_>),
         asked: Moment,
     ) -> Result<AcquireOutcome, StoreError> {
+        if claim.is_ending {
+            // A deletion of its place may still arrive.
+            let id = (request.key, request.owner);
+            self.end(conn, claim, names, id, End::Displaced).await?;
+        }
         for _ in 0..ROUNDS {
             if claim.place.is_none() && !claim.unsettled.is_empty() {
                 self.adopt(conn, claim, names).await?;
@@ -194,7 +204,7 @@ impl Core {
                 self.follow.wait(id, lease.id, known, seen, asked);
             }
             // It is not known for how long a lease that another program has put there lasts.
-            _ => drop(self.end(conn, claim, names, id).await?),
+            _ => drop(self.end(conn, claim, names, id, End::Displaced).await?),
         }
         Ok(None)
     }
@@ -209,23 +219,24 @@ impl Core {
     ) -> Result<Option<(Queue, i64, Moment)>, StoreError> {
         let request = ops::read(vec![ops::get_all(&names.all)]);
         for _ in 0..ROUNDS {
-            let Some(place) = claim.place.as_mut() else {
+            let Some(place) = claim.place.as_ref() else {
                 return Ok(None);
             };
             let (lease, asked) = (place.lease, SystemClock.now());
+            let create = place.create;
+            claim.lasts(asked.monotonic, lease.seconds.max(WAITING));
             let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
             let (kvs, revision) = ops::read_of(&answer, 0)?;
             let queue = Queue::read(kvs);
             let own = queue.get(&names.own);
-            let own = own.filter(|own| own.create == place.create);
-            match own {
-                Some(own) if own.lease != lease.id => {
+            let own = own.filter(|own| own.create == create);
+            match (own, claim.place.as_mut()) {
+                (Some(own), Some(place)) if own.lease != lease.id => {
                     // An earlier request without an answer has given it another lease.
                     place.moved_to(self.places.lease(own.lease));
                 }
-                Some(_) if exist == [true] => {
+                (Some(_), Some(place)) if exist == [true] => {
                     place.since = asked.monotonic;
-                    claim.lasts(asked.monotonic, lease.seconds.max(WAITING));
                     self.places.kept(lease.id, asked);
                     return Ok(Some((queue, revision, asked)));
                 }
@@ -275,7 +286,11 @@ impl Core {
                     ops::get_all(&names.all),
                 ],
             };
-            let Some((exists, answer)) = run(conn, claim, &taken, asked, txn).await? else {
+            let ran = run(conn, claim, &taken, asked, txn).await;
+            if taken.is_fresh && ran.as_ref().is_err_and(StoreError::has_no_effect) {
+                self.leases.give(lease, asked);
+            }
+            let Some((exists, answer)) = ran? else {
                 continue;
             };
             if answer.succeeded {

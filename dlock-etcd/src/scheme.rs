@@ -28,7 +28,8 @@ use crate::store::EtcdStore;
 /// | `sslcert=…`, `sslkey=…` | the client's certificate and its key |
 ///
 /// All keys in etcd begin with the manager's [namespace](dlock_runtime::LockManagerBuilder::namespace) and a slash. The user
-/// needs the permission `readwrite` for this prefix.
+/// needs the permission `readwrite` for this prefix. A slash in the namespace is written `%2F`: the prefix of `shop/eu` is
+/// `shop%2Feu/`.
 ///
 /// Connect to the members directly. Behind a proxy that spreads the requests of one connection over several members, leases
 /// cannot be renewed.

@@ -1,4 +1,10 @@
 //! The lease of a claim that holds: the transactions that name a lease, and what is known after them.
+//!
+//! # Rules
+//!
+//! - **Safety.** A key that has a lease gets another one only after that one has its whole TTL. The transaction and a
+//!   keep-alive beside it take different ways in etcd, so one of them may be carried out alone: the key would end before an
+//!   earlier answer has promised. (`a_key_gets_an_idle_lease_only_after_that_was_kept_alive`)
 
 use dlock_runtime::{LockKey, store::StoreError};
 use tokio::time::Instant;
@@ -51,9 +57,19 @@ impl Core {
             };
             let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
             compare.extend(epoch.is_unchanged());
-            let asked = Instant::now();
-            let taken = self.leases.take(conn, wish.seconds).await?;
-            let lease = taken.lease;
+            let kept = is_kept(&before.lease, wish).then_some((before.lease, before.since));
+            let whole = match kept {
+                Some(kept) => Some(kept),
+                None => self.whole(conn, names, wish.seconds).await?,
+            };
+            let Some((lease, asked)) = whole else {
+                continue;
+            };
+            let taken = Taken {
+                lease,
+                // It needs no keep-alive beside the transaction.
+                is_fresh: true,
+            };
             let txn = TxnRequest {
                 compare,
                 success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
@@ -67,6 +83,9 @@ impl Core {
                 claim.settled(before.lease);
                 claim.place = Some(before.clone());
             }
+            if kept.is_none() && ran.as_ref().is_err_and(StoreError::has_no_effect) {
+                self.leases.give(lease, asked);
+            }
             let Some((exists, answer)) = ran? else {
                 continue;
             };
@@ -74,7 +93,8 @@ impl Core {
                 let revision = answer.header().revision;
                 self.follow.with(key, |followed| followed.wrote(revision));
                 // Another request that names it may be under way.
-                if claim.unsettled.iter().all(|it| it.id != before.lease.id) {
+                let is_named = claim.unsettled.iter().any(|it| it.id == before.lease.id);
+                if kept.is_none() && !is_named {
                     self.leases.give(before.lease, before.since);
                 }
                 let is_placed = claim.placed(lease, exists, asked, before.create, &value);
@@ -84,10 +104,30 @@ impl Core {
                     epoch.fence()
                 }));
             }
-            self.give_back(lease, exists, asked);
+            if kept.is_none() {
+                self.give_back(lease, exists, asked);
+            }
             queue = Queue::read(ops::keys_of(&answer, 0)?);
         }
         Ok(None)
+    }
+
+    /// Returns a lease that no claim uses, and that lasts for its TTL from the moment that is returned with it. `None` if an
+    /// idle one had ended.
+    async fn whole(
+        &self,
+        conn: &Conn,
+        names: &Names,
+        seconds: i64,
+    ) -> Result<Option<(Lease, Instant)>, StoreError> {
+        let asked = Instant::now();
+        let Taken { lease, is_fresh } = self.leases.take(conn, seconds).await?;
+        if is_fresh {
+            return Ok(Some((lease, asked)));
+        }
+        let read = ops::read(vec![ops::get(&names.own)]);
+        let (exist, _) = conn.confirm_read(&[lease.id], &read).await?;
+        Ok((exist == [true]).then_some((lease, asked)))
     }
 
     /// Keeps a lease that was not used for the next claim.
@@ -98,8 +138,8 @@ impl Core {
     }
 }
 
-/// Sends a transaction that names a lease, and keeps that lease alive beside it if it was made earlier. Returns whether the
-/// lease exists, and the answer; `None` if the lease does not exist and the transaction had no effect.
+/// Sends a transaction that names a lease, and keeps that lease alive beside it if it was made earlier. Returns whether
+/// the lease exists, and the answer; `None` if the lease does not exist and the transaction had no effect.
 pub(crate) async fn run(
     conn: &Conn,
     claim: &mut Claim,
@@ -135,4 +175,9 @@ pub(crate) async fn run(
             Err(failure.error)
         }
     }
+}
+
+/// Returns `true` if a key can keep its lease when its value is written again.
+fn is_kept(lease: &Lease, wish: Wish<'_>) -> bool {
+    !lease.is_shared && lease.seconds == wish.seconds
 }

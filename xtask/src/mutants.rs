@@ -327,14 +327,16 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 14] = [
+    const WITH_RULES: [&str; 16] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
         "dlock-etcd/src/followed.rs",
         "dlock-etcd/src/places.rs",
         "dlock-etcd/src/queue.rs",
+        "dlock-etcd/src/release.rs",
         "dlock-etcd/src/renew.rs",
         "dlock-etcd/src/requests.rs",
+        "dlock-etcd/src/settle.rs",
         "dlock-postgres/src/pooled.rs",
         "dlock-postgres/src/schema.sql",
         "dlock-postgres/src/store.rs",

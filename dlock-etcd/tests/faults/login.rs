@@ -1,11 +1,16 @@
 //! Users, permissions and TLS.
 
 use dlock::ConnectError;
-use dlock_runtime::StoreErrorKind;
-use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy};
+use dlock_etcd::EtcdStore;
+use dlock_runtime::{
+    LockKey, StoreErrorKind,
+    store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
+    testing::SystemRandom,
+};
+use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy, eventually};
 use serde_json::json;
 
-use crate::world::{TTL, builder, connect, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, connect, is_released, works};
 
 /// A server that wants a login, with a user who may use the prefix `dlock/`, and one who may not.
 async fn server() -> EtcdServer {
@@ -83,14 +88,7 @@ async fn a_token_that_has_become_invalid_is_replaced() {
     let proxy = Proxy::start(server.port());
     let manager = connect(&format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port())).await;
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
-    let login = json!({"name": "root", "password": "top"});
-    let answer = server.call("auth/authenticate", &login).await;
-    let root = answer["token"].as_str().unwrap();
-    // It ends the tokens of the user, as their expiry does.
-    let same = json!({"name": "shop", "password": "p@ss"});
-    server
-        .call_as(Some(root), "auth/user/changepw", &same)
-        .await;
+    end_tokens(&server).await;
     is_released(guard).await;
     works(&manager, "order:42").await;
     assert_eq!(
@@ -98,6 +96,55 @@ async fn a_token_that_has_become_invalid_is_replaced() {
         1,
         "by a login, and not by another connection"
     );
+}
+
+/// Ends the tokens of the user, as their expiry does.
+async fn end_tokens(server: &EtcdServer) {
+    let login = json!({"name": "root", "password": "top"});
+    let answer = server.call("auth/authenticate", &login).await;
+    let root = answer["token"].as_str().unwrap();
+    let same = json!({"name": "shop", "password": "p@ss"});
+    server
+        .call_as(Some(root), "auth/user/changepw", &same)
+        .await;
+}
+
+#[tokio::test]
+async fn requests_that_come_during_a_login_wait_for_it() {
+    let server = server().await;
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port());
+    let mut options = StoreOptions::default();
+    // The connection outlasts the test.
+    options.response_timeout = 2 * DEADLINE;
+    let store = EtcdStore::open(&url, &options).unwrap();
+    let client = ClientId::new(&SystemRandom);
+    let [one, other] = ["order:1", "order:2"].map(|key| LockKey::new(key).unwrap());
+    let owner = OwnerId::new(client, 1);
+    for key in [&one, &other] {
+        let request = AcquireRequest::new(key, owner, TTL);
+        store.acquire(request).await.unwrap();
+    }
+    end_tokens(&server).await;
+    let sent = async |name: &str| server.messages().await.get(name).copied().unwrap_or(0);
+    let logins = sent("Authenticate").await;
+    proxy.hold_replies_from("p@ss");
+    let release = async |key: &LockKey| store.release(ReleaseRequest::new(key, owner)).await;
+    let second = async {
+        eventually(DEADLINE, "the first logs in", async || !proxy.is_trap_set()).await;
+        let before = sent("Txn").await;
+        let arrives = async {
+            eventually(DEADLINE, "the second has arrived", async || {
+                sent("Txn").await > before
+            })
+            .await;
+            proxy.thaw();
+        };
+        tokio::join!(release(&other), arrives).0
+    };
+    let answers = tokio::join!(release(&one), second);
+    assert_eq!(answers, (Ok(Released::WasHeld), Ok(Released::WasHeld)));
+    assert_eq!(sent("Authenticate").await, logins + 1, "one login for both");
 }
 
 #[tokio::test]

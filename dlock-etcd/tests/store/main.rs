@@ -7,5 +7,7 @@
 mod compare;
 mod contract;
 mod keys;
+mod large;
+mod late;
 mod quiet;
 mod waiting;

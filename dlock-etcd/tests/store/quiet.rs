@@ -13,17 +13,18 @@ use dlock_runtime::{
     testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+use serde_json::json;
 use tokio::{
     task::JoinSet,
     time::{Instant, timeout},
 };
 
-const LONG: Duration = Duration::from_secs(60);
-const TTL: Duration = Duration::from_secs(120);
+pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(super) const TTL: Duration = Duration::from_secs(120);
 const WAITERS: usize = 100;
 
 /// The claims, without the gate of the waiters.
-const CLAIMS: &str = "dlock/";
+pub(super) const CLAIMS: &str = "dlock/";
 const GATES: &str = "dlock//gate/";
 
 async fn manager(url: &str) -> LockManager {
@@ -31,27 +32,31 @@ async fn manager(url: &str) -> LockManager {
     builder.connect(url).await.unwrap()
 }
 
-fn store(url: &str) -> EtcdStore {
+pub(super) fn store(url: &str) -> EtcdStore {
     let mut options = StoreOptions::default();
     // A silent connection is replaced before leases of waiters end.
     options.response_timeout = Duration::from_millis(1500);
     EtcdStore::open(url, &options).unwrap()
 }
 
-fn owner() -> OwnerId {
+pub(super) fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
 }
 
-fn key(text: &str) -> LockKey {
+pub(super) fn key(text: &str) -> LockKey {
     LockKey::new(text).unwrap()
 }
 
-async fn ask(store: &EtcdStore, key: &LockKey, owner: OwnerId) -> Option<AcquireOutcome> {
+pub(super) async fn ask(
+    store: &EtcdStore,
+    key: &LockKey,
+    owner: OwnerId,
+) -> Option<AcquireOutcome> {
     let request = AcquireRequest::new(key, owner, TTL).queue(Queue::ForLease);
     store.acquire(request).await.ok()
 }
 
-async fn hold(store: &EtcdStore, key: &LockKey) -> OwnerId {
+pub(super) async fn hold(store: &EtcdStore, key: &LockKey) -> OwnerId {
     let owner = owner();
     let answer = ask(store, key, owner).await;
     assert!(
@@ -201,6 +206,68 @@ async fn a_waiter_that_is_silent_loses_its_place_although_others_wait() {
         matches!(answer, Some(AcquireOutcome::Busy(_))),
         "{answer:?}"
     );
+}
+
+/// The connection is away for longer than a waiter may be silent. One that asks all the while is not silent.
+#[tokio::test]
+async fn a_waiter_that_asks_while_the_connection_is_away_keeps_its_place() {
+    let server = EtcdServer::start().await;
+    eventually(LONG, "the connection is back in time", async || {
+        is_kept(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that places have ended for other reasons.
+async fn is_kept(server: &EtcdServer) -> bool {
+    const AWAY: Duration = Duration::from_millis(4300);
+    const SILENT: Duration = Duration::from_secs(4);
+    let proxy = Proxy::start(server.port());
+    let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    let (holder, waiters) = (store(&server.url()), store(&url));
+    let one = key(&format!("order:{}", owner()));
+    hold(&holder, &one).await;
+    let [silent, living, rival] = [owner(), owner(), owner()];
+    for (store, owner) in [(&waiters, silent), (&waiters, living), (&holder, rival)] {
+        assert!(ask(store, &one, owner).await.is_some());
+    }
+    let prefix = format!("{CLAIMS}{one}/");
+    let before = server.keys(&prefix).await;
+    let Some(lease) = server.lease_of(&before[1]).await else {
+        return false;
+    };
+    let goes_on = async || {
+        // As after an election, which gives a lease its whole TTL.
+        server.call("lease/keepalive", &json!({"ID": lease})).await;
+        ask(&holder, &one, rival).await;
+    };
+    proxy.refuse();
+    proxy.cut();
+    let since = Instant::now();
+    eventually(LONG, "some time has passed", async || {
+        goes_on().await;
+        ask(&waiters, &one, living).await;
+        since.elapsed() > AWAY
+    })
+    .await;
+    let asked = Instant::now();
+    proxy.accept();
+    eventually(LONG, "the silent place is deleted", async || {
+        goes_on().await;
+        server.keys(&prefix).await.len() < 4
+    })
+    .await;
+    let is_in_time = asked.elapsed() < SILENT;
+    // A place that is lost would be made again behind the rival.
+    let is_answered = ask(&waiters, &one, living).await.is_some();
+    let after = server.keys(&prefix).await;
+    if !is_in_time || !is_answered || !server.put_with(&lease, "elsewhere", "1").await {
+        return false;
+    }
+    let mut expected = before;
+    expected.remove(1);
+    assert_eq!(after, expected);
+    true
 }
 
 /// A request that is answered promises that a grant can be trusted for some time. Without a beat, nothing is known of that.

@@ -8,6 +8,7 @@ mod cluster;
 mod confirm;
 mod etcd;
 mod etcd_admin;
+mod etcd_late;
 mod guard;
 mod modes;
 mod options;
@@ -44,6 +45,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         postgres::ALL,
         etcd::ALL,
         etcd_admin::ALL,
+        etcd_late::ALL,
         zookeeper::ALL,
         zookeeper_admin::ALL,
         run::ALL,

@@ -21,12 +21,12 @@ const QUEUE: &str = "dlock-etcd/src/queue.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
 const VERSION: &str = "dlock-etcd/src/version.rs";
 
-const STORE: Target = Target {
+pub(super) const STORE: Target = Target {
     package: "dlock-etcd",
     test: Some("store"),
 };
 
-const FAULTS: Target = Target {
+pub(super) const FAULTS: Target = Target {
     package: "dlock-etcd",
     test: Some("faults"),
 };
@@ -302,7 +302,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-silent-stays",
         "The place of a waiter that asks no more is kept alive with the others",
         BEAT,
-        "if «is_silent == Some(true)» && !holds(&claim) {",
+        "if «is_silent» && !holds(&claim) {",
         "false",
         SILENT,
     ),
@@ -330,8 +330,8 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-gate-stays",
         "A release leaves the gate although a request for a place got no answer",
         RELEASE,
-        "failure: «closed().collect()»,",
-        "Vec::new()",
+        "«success.extend(gates.iter().map(|gate| ops::delete(gate)))»;",
+        "()",
         LATE_PLACE,
     )
     .breaks("A release whose claim has a request without an answer deletes the gate"),
@@ -378,7 +378,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-full-release",
         "A full database of an old version refuses releases",
         RELEASE,
-        "Err(failure) if «failure.is_full» => {",
+        "Err(failure) if «failure.is_full» && end == End::Released => {",
         "false",
         FULL,
     ),

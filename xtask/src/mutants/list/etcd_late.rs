@@ -1,0 +1,192 @@
+//! Mistakes in the locks of etcd about requests that come late, leases that are about to end, and connections that were away.
+
+use super::super::look::Look::{self, Test};
+use super::super::mutant::Mutant;
+use super::etcd::{FAULTS, STORE, UNIT};
+
+const CLAIMS: &str = "dlock-etcd/src/claims.rs";
+const CONN: &str = "dlock-etcd/src/conn.rs";
+const ERRORS: &str = "dlock-etcd/src/errors.rs";
+const FOLLOWED: &str = "dlock-etcd/src/followed.rs";
+const QUEUE: &str = "dlock-etcd/src/queue.rs";
+const RELEASE: &str = "dlock-etcd/src/release.rs";
+const RENEW: &str = "dlock-etcd/src/renew.rs";
+const REQUESTS: &str = "dlock-etcd/src/requests.rs";
+const SETTLE: &str = "dlock-etcd/src/settle.rs";
+
+const FORGOTTEN: &[Look] = &[Test(
+    UNIT,
+    "beat::tests::the_place_of_a_forgotten_claim_ends_with_its_waiter",
+)];
+
+const COMES_BACK: &[Look] = &[Test(
+    STORE,
+    "late::a_deletion_that_arrives_late_does_not_end_a_lease_of_a_waiter_that_came_back",
+)];
+
+const KEEPS_ITS_LEASE: &[Look] = &[Test(
+    STORE,
+    "late::a_key_keeps_its_lease_when_its_label_changes",
+)];
+
+const REFUSALS: &[Look] = &[Test(
+    UNIT,
+    "errors::tests::only_a_refusal_by_etcd_itself_has_no_effect",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    // Deletions
+    Mutant::new(
+        "etcd-late-end",
+        "A waiter that comes back keeps a place whose deletion may still arrive",
+        REQUESTS,
+        "if «claim.is_ending» { // A deletion of its place may still arrive.",
+        "false",
+        COMES_BACK,
+    )
+    .breaks("If the owner asks again, that end is repeated until it is answered"),
+    Mutant::new(
+        "etcd-end-unnoted",
+        "A claim does not know that the deletion of its place got no answer",
+        RELEASE,
+        "claim.is_ending |= «end == End::Displaced»;",
+        "false",
+        COMES_BACK,
+    ),
+    Mutant::new(
+        "etcd-end-forgotten",
+        "A claim is forgotten although the deletion of its place got no answer",
+        CLAIMS,
+        "«self.is_ending» || self.until",
+        "false",
+        &[Test(
+            UNIT,
+            "claims::tests::claims_that_have_ended_without_a_release_are_forgotten",
+        )],
+    ),
+    Mutant::new(
+        "etcd-forgotten-stays",
+        "The place of a claim that was forgotten is kept alive with the others",
+        RELEASE,
+        "if «claim.is_empty()» && let Some(id) = lease {",
+        "false",
+        FORGOTTEN,
+    ),
+    // Leases
+    Mutant::new(
+        "etcd-idle-lease",
+        "A key gets a lease that may be about to end",
+        SETTLE,
+        "if «is_fresh» { return Ok(Some((lease, asked)));",
+        "true",
+        &[Test(
+            STORE,
+            "late::a_key_gets_an_idle_lease_only_after_that_was_kept_alive",
+        )],
+    )
+    .breaks("A key that has a lease gets another one only after that one has its whole TTL"),
+    Mutant::new(
+        "etcd-other-lease",
+        "A key gets another lease although only its label changes",
+        SETTLE,
+        "let kept = «is_kept(&before.lease, wish)».then_some(",
+        "false",
+        KEEPS_ITS_LEASE,
+    ),
+    Mutant::new(
+        "etcd-lease-in-use",
+        "The lease of a key becomes that of another claim as well",
+        SETTLE,
+        "if «kept.is_none()» && !is_named {",
+        "true",
+        KEEPS_ITS_LEASE,
+    ),
+    Mutant::new(
+        "etcd-lost-too-early",
+        "A lease that is held is lost when its key changed with every attempt",
+        RENEW,
+        "if «claim.place.is_none()» { return Ok(Renewal::NotOwner);",
+        "true",
+        &[Test(
+            UNIT,
+            "renew::tests::a_lease_is_lost_only_if_its_key_is_gone",
+        )],
+    ),
+    Mutant::new(
+        "etcd-first-epoch",
+        "An epoch is taken from the holder that leaves first",
+        QUEUE,
+        "let has_written = «holders().rfind(|(_, it)| it.epoch().is_some())»;",
+        "holders().find(|(_, it)| it.epoch().is_some())",
+        &[Test(
+            UNIT,
+            "queue::tests::an_epoch_is_taken_from_the_last_holder_that_has_written_it",
+        )],
+    ),
+    // Waiters
+    Mutant::new(
+        "etcd-unasked",
+        "A waiter that asks without a connection counts as silent",
+        REQUESTS,
+        "«self.follow .with(request.key, |it| it.ask_again(request.owner, asked))»;",
+        "None::<()>",
+        &[Test(
+            STORE,
+            "quiet::a_waiter_that_asks_while_the_connection_is_away_keeps_its_place",
+        )],
+    ),
+    Mutant::new(
+        "etcd-hot-key",
+        "A read that is older than an event does not count",
+        FOLLOWED,
+        "// Events that are later than the read say what it does, and more. «self.seen = self.seen.later(seen)»;",
+        "()",
+        &[Test(
+            UNIT,
+            "followed::tests::a_read_that_is_older_than_an_event_still_says_that_the_queue_is_known",
+        )],
+    ),
+    // Answers
+    Mutant::new(
+        "etcd-small-answer",
+        "An answer of more than 4 MiB is refused",
+        CONN,
+        ".max_decoding_message_size(«usize::MAX»)",
+        "4 << 20",
+        &[Test(
+            STORE,
+            "large::a_waiter_waits_although_the_claims_of_its_key_are_large",
+        )],
+    ),
+    Mutant::new(
+        "etcd-foreign-refusal",
+        "The refusal of a proxy counts as one of etcd",
+        ERRORS,
+        "«status.message().starts_with(\"etcdserver:\")»",
+        "true",
+        REFUSALS,
+    ),
+    // Logins
+    Mutant::new(
+        "etcd-each-logs-in",
+        "Each request with an old token logs in",
+        CONN,
+        "if «self.token() != refused» {",
+        "false",
+        &[Test(
+            FAULTS,
+            "login::requests_that_come_during_a_login_wait_for_it",
+        )],
+    ),
+    Mutant::new(
+        "etcd-no-token",
+        "A request without a token is refused for good",
+        ERRORS,
+        "«\"user name is empty\"», ] .iter()",
+        "\"another text\"",
+        &[Test(
+            UNIT,
+            "errors::tests::a_request_without_a_valid_token_is_sent_again_after_a_login",
+        )],
+    ),
+];
