@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 16] = [
+    const WITH_RULES: [&str; 18] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
         "dlock-etcd/src/followed.rs",
@@ -343,6 +343,7 @@ mod tests {
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
         "dlock-zookeeper/src/fence.rs",
+        "dlock-zookeeper/src/proof.rs",
         "dlock-zookeeper/src/queue.rs",
         "dlock-zookeeper/src/requests.rs",
     ];

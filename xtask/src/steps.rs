@@ -17,7 +17,7 @@ pub(crate) enum Step {
     Supply,
     /// The words of documents, documentation, errors and output
     Words,
-    /// clippy on all targets, and on the crates without Redis; seeded mistakes compile
+    /// clippy on all targets, and on the crates without Redis
     Lint,
     /// Unit tests and tests against real servers, and what needs none without Redis
     Test,
@@ -125,8 +125,6 @@ impl Step {
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
                 ),
-                // Seeded mistakes that do not compile show nothing.
-                Call::new("run --quiet --package xtask --locked -- mutants --compile"),
             ],
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo

@@ -90,7 +90,7 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "zookeeper-no-pause",
+        "zookeeper-scan-without-pause",
         "Requests count as if they cost the servers nothing",
         PAGE,
         "«times(FOR_A_REQUEST, requests)».saturating_add",
