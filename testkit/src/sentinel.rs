@@ -3,7 +3,7 @@
 mod process;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Client;
 use redis::aio::MultiplexedConnection;
@@ -289,10 +289,24 @@ impl Sentinels {
     }
 
     /// Waits until these servers follow a master.
+    ///
+    /// Now and then the Sentinels leave a former master alone after its return. After half a minute it is sent to the
+    /// master that they name.
     pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
+        const PATIENCE: Duration = Duration::from_secs(30);
         for replica in replicas {
+            let since = Instant::now();
             after_a_while(START_DEADLINE, "a replica follows the master", async || {
-                is_in_sync(replica).await
+                if is_in_sync(replica).await {
+                    return true;
+                }
+                if since.elapsed() > PATIENCE {
+                    let master = self.master().await;
+                    if master.port() != replica.port() {
+                        follow(replica, master).await;
+                    }
+                }
+                false
             })
             .await;
         }
@@ -373,6 +387,14 @@ async fn info(server: &RedisServer, field: &str) -> Option<String> {
     let mut lines = report.lines().filter_map(|line| line.split_once(':'));
     let (_, value) = lines.find(|(name, _)| *name == field)?;
     Some(value.to_owned())
+}
+
+async fn follow(replica: &RedisServer, master: &RedisServer) {
+    let mut connection = replica.connection().await;
+    let mut order = redis::cmd("REPLICAOF");
+    let sent = order.arg("127.0.0.1").arg(master.port());
+    // It is repeated until it has had an effect.
+    sent.query_async::<()>(&mut connection).await.ok();
 }
 
 async fn is_in_sync(replica: &RedisServer) -> bool {
