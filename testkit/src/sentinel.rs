@@ -5,8 +5,8 @@ mod process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Client;
 use redis::aio::MultiplexedConnection;
+use redis::{Client, RedisResult};
 
 use crate::eventually::after_a_while;
 use crate::pool::{Pool, Pooled};
@@ -278,14 +278,9 @@ impl Sentinels {
     /// the fail-over timeout, or when they choose a new master.
     pub async fn cut_off(&self, replica: &RedisServer) {
         self.is_disturbed.store(true, Ordering::Relaxed);
-        let mut connection = replica.connection().await;
         // No server listens there.
-        redis::cmd("REPLICAOF")
-            .arg("127.0.0.1")
-            .arg(1)
-            .query_async::<()>(&mut connection)
-            .await
-            .expect("a replica can be sent elsewhere");
+        let sent = follow(replica, 1).await;
+        sent.expect("a replica can be sent elsewhere");
     }
 
     /// Waits until these servers follow a master.
@@ -303,7 +298,8 @@ impl Sentinels {
                 if since.elapsed() > PATIENCE {
                     let master = self.master().await;
                     if master.port() != replica.port() {
-                        follow(replica, master).await;
+                        // It is repeated until it has had an effect.
+                        follow(replica, master.port()).await.ok();
                     }
                 }
                 false
@@ -389,12 +385,12 @@ async fn info(server: &RedisServer, field: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-async fn follow(replica: &RedisServer, master: &RedisServer) {
+/// Makes a server the replica of what listens on this port.
+async fn follow(replica: &RedisServer, port: u16) -> RedisResult<()> {
     let mut connection = replica.connection().await;
     let mut order = redis::cmd("REPLICAOF");
-    let sent = order.arg("127.0.0.1").arg(master.port());
-    // It is repeated until it has had an effect.
-    sent.query_async::<()>(&mut connection).await.ok();
+    let order = order.arg("127.0.0.1").arg(port);
+    order.query_async(&mut connection).await
 }
 
 async fn is_in_sync(replica: &RedisServer) -> bool {
