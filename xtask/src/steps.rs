@@ -172,11 +172,11 @@ impl Step {
 }
 
 /// Most tests wait for servers, so a machine of few processors can run more of them at once than it
-/// has processors: so many in each of two executables.
+/// has processors: so many in each executable.
 pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "RUST_TEST_THREADS";
     let is_small = thread::available_parallelism().is_ok_and(|processors| processors.get() < 6);
-    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "4"))
+    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "6"))
 }
 
 #[cfg(test)]
