@@ -12,6 +12,7 @@ macro_rules! links {
          [cli#dlock-doctor]: crate::book::cli#dlock-doctor\n\
          [cli#dlock-postgres-migrate]: crate::book::cli#dlock-postgres-migrate\n\
          [cli#dlock-run]: crate::book::cli#dlock-run\n\
+         [cli#dlock-top]: crate::book::cli#dlock-top\n\
          [crash]: crate::book::crash\n\
          [cron]: crate::book::cron\n\
          [deploys#change-a-key-template]: crate::book::deploys#change-a-key-template\n\
@@ -69,6 +70,7 @@ macro_rules! links {
          [permissions#additional-permissions]: crate::book::permissions#additional-permissions\n\
          [permissions#operators]: crate::book::permissions#operators\n\
          [permissions#postgresql]: crate::book::permissions#postgresql\n\
+         [permissions#read-only-users]: crate::book::permissions#read-only-users\n\
          [permissions#services]: crate::book::permissions#services\n\
          [postgresql]: crate::book::postgresql\n\
          [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\
@@ -80,6 +82,7 @@ macro_rules! links {
          [quorum]: crate::book::quorum\n\
          [quorum#shared-locks-and-permits]: crate::book::quorum#shared-locks-and-permits\n\
          [readers-writers-permits]: crate::book::readers_writers_permits\n\
+         [seeing-locks]: crate::book::seeing_locks\n\
          [servers]: crate::book::servers\n\
          [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
          [servers#clocks]: crate::book::servers#clocks\n\
@@ -87,6 +90,7 @@ macro_rules! links {
          [servers#eviction]: crate::book::servers#eviction\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
          [threads]: crate::book::threads\n\
+         [troubleshooting#a-lock-is-stuck]: crate::book::troubleshooting#a-lock-is-stuck\n\
          [troubleshooting#everything-is-busy]: crate::book::troubleshooting#everything-is-busy\n\
          [troubleshooting#locks-are-lost]: crate::book::troubleshooting#locks-are-lost\n\
          [troubleshooting#the-server-restarted-empty]: crate::book::troubleshooting#the-server-restarted-empty\n\
@@ -143,6 +147,10 @@ pub mod postgresql {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/readers-writers-permits.md")]
 pub mod readers_writers_permits {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/seeing-locks.md")]
+pub mod seeing_locks {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/servers.md")]

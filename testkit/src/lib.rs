@@ -51,7 +51,7 @@ pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use pool::Pooled;
 pub use postgres::{PgBouncer, PostgresOptions, PostgresServer};
 pub use process::{Worker, example_path};
-pub use program::{EtcdMake, Make, python};
+pub use program::{EtcdMake, Make, promtool, python, systemd_analyze};
 pub use proxy::Proxy;
 pub use sentinel::{SentinelShape, Sentinels};
 pub use server::{RedisServer, patient};

@@ -162,6 +162,43 @@ pub(crate) fn java() -> PathBuf {
         })
 }
 
+/// A call of promtool: `DLOCK_PROMTOOL`, or the one that `cargo xtask test` gets, or the one in the `PATH`.
+#[must_use]
+pub fn promtool() -> Command {
+    let ours = || tool_at("promtool/promtool");
+    let found = named("DLOCK_PROMTOOL").or_else(ours);
+    Command::new(found.or_else(|| find("promtool")).unwrap_or_else(|| {
+        panic!(
+            "these tests need promtool of Prometheus: `cargo xtask test server` gets it, or name its program in \
+             DLOCK_PROMTOOL"
+        )
+    }))
+}
+
+/// A call of `systemd-analyze`: `DLOCK_SYSTEMD_ANALYZE`, or the one that `cargo xtask test` gets, or the one in the
+/// `PATH`.
+#[must_use]
+pub fn systemd_analyze() -> Command {
+    let named = named("DLOCK_SYSTEMD_ANALYZE");
+    if let Some(list) = tool_at("systemd/libraries").filter(|_| named.is_none()) {
+        let folder = list.parent().expect("a file lies in a folder");
+        let libraries = std::fs::read_to_string(&list).unwrap_or_default();
+        let mut command = Command::new(folder.join("usr/bin/systemd-analyze"));
+        command.env("LD_LIBRARY_PATH", libraries.trim());
+        // Older packages have the units that others depend on in `lib`.
+        let units = ["usr/lib/systemd/system", "lib/systemd/system"].map(|it| folder.join(it));
+        let units = env::join_paths(units).expect("a path of the workspace has no colon");
+        command.env("SYSTEMD_UNIT_PATH", units);
+        return command;
+    }
+    Command::new(named.or_else(|| find("systemd-analyze")).unwrap_or_else(|| {
+        panic!(
+            "these tests need systemd-analyze: `cargo xtask test server` gets it, or name its program in \
+             DLOCK_SYSTEMD_ANALYZE"
+        )
+    }))
+}
+
 /// A call of Python that finds the package `redis`: `DLOCK_PYTHON`, or `python3`, with what
 /// `cargo xtask test` gets for it.
 #[must_use]

@@ -10,6 +10,7 @@ mod etcd;
 mod etcd_admin;
 mod etcd_late;
 mod guard;
+mod metrics;
 mod modes;
 mod options;
 mod postgres;
@@ -36,6 +37,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         guard::ALL,
         blocking::ALL,
         options::ALL,
+        metrics::ALL,
         several::ALL,
         confirm::ALL,
         cluster::ALL,

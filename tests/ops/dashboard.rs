@@ -1,0 +1,112 @@
+//! The dashboard can be loaded, and every panel says what it shows and what to do.
+
+use std::{collections::BTreeSet, fmt::Write as _};
+
+use serde_json::Value;
+
+use crate::{
+    assert_none,
+    files::{dashboard, panels, queries_of_panels, without_variables},
+    rules,
+};
+
+/// The width of the grid on which Grafana lays out panels.
+const WIDTH: u64 = 24;
+
+#[test]
+fn every_panel_has_an_id_a_title_a_description_and_a_query() {
+    let mut ids = BTreeSet::new();
+    let mut faults = Vec::new();
+    for panel in panels() {
+        let title = panel["title"].as_str().unwrap_or_default();
+        let mut note = |fault: &str| faults.push(format!("{title:?}: {fault}"));
+        if title.is_empty() {
+            note("it has no title");
+        }
+        if !panel["id"].as_u64().is_some_and(|id| ids.insert(id)) {
+            note("its id is missing or taken");
+        }
+        if panel["type"] == "row" {
+            continue;
+        }
+        let description = panel["description"].as_str().unwrap_or_default();
+        // What it shows, and what to do.
+        if description.len() < 60 || description.matches('.').count() < 2 {
+            note("its description is short");
+        }
+        let targets = panel["targets"].as_array();
+        if targets.is_none_or(Vec::is_empty) {
+            note("it has no query");
+        }
+        for part in targets.into_iter().flatten().chain([&panel]) {
+            if part["datasource"]["uid"] != "${datasource}" {
+                note("its data source is not the variable");
+            }
+        }
+        if panel["fieldConfig"]["defaults"]["unit"].as_str().is_none() {
+            note("its values have no unit");
+        }
+    }
+    assert!(ids.len() > 20, "there are fewer panels than there were");
+    assert_none(&faults);
+}
+
+#[test]
+fn no_two_panels_overlap() {
+    let place = |panel: &Value, key: &str| panel["gridPos"][key].as_u64().unwrap();
+    let mut taken = BTreeSet::new();
+    let mut faults = Vec::new();
+    for panel in panels() {
+        let (x, y) = (place(&panel, "x"), place(&panel, "y"));
+        let (w, h) = (place(&panel, "w"), place(&panel, "h"));
+        let cells = (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y)));
+        let free = cells.filter(|cell| taken.insert(*cell)).count() as u64;
+        if free != w * h || free == 0 || x + w > WIDTH {
+            faults.push(panel["title"].to_string());
+        }
+    }
+    assert_none(&faults);
+}
+
+#[test]
+fn variables_that_are_used_are_there() {
+    let dashboard = dashboard();
+    let list = dashboard["templating"]["list"].as_array().unwrap();
+    let names: BTreeSet<_> = list.iter().filter_map(|it| it["name"].as_str()).collect();
+    let of_grafana = ["__all", "__range", "__rate_interval"];
+    let text = dashboard.to_string();
+    let used = text.split('$').skip(1).map(|rest| {
+        let rest = rest.trim_start_matches('{');
+        let end = rest.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    let used: BTreeSet<_> = used.filter(|it| !of_grafana.contains(it)).collect();
+    assert_eq!(used, names);
+    assert!(dashboard["schemaVersion"].as_u64() >= Some(39));
+    assert_eq!(dashboard["id"], Value::Null, "Grafana gives it one");
+    assert!(dashboard["uid"].is_string() && dashboard["title"].is_string());
+}
+
+/// Each query is given to promtool as a rule.
+#[test]
+fn promtool_reads_every_query() {
+    let mut file = "groups:\n  - name: dashboard\n    rules:\n".to_owned();
+    let queries = queries_of_panels();
+    for (number, asked) in queries.iter().enumerate() {
+        let query = serde_json::to_string(&without_variables(&asked.query)).unwrap();
+        writeln!(
+            file,
+            "      - record: panel:query{number}\n        expr: {query}"
+        )
+        .unwrap();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queries.yml");
+    std::fs::write(&path, &file).unwrap();
+    let said = rules::check(&path).unwrap_or_else(|said| panic!("{said}\n{file}"));
+    let found = format!("SUCCESS: {} rules found", queries.len());
+    assert!(said.contains(&found), "{said}");
+    // And says so when it cannot.
+    std::fs::write(&path, file.replacen("sum by (", "sum by ((", 1)).unwrap();
+    rules::check(&path).expect_err("a query without an end");
+}
