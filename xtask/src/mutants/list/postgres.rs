@@ -9,7 +9,7 @@ const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
-const CALLS: &str = "dlock-postgres/src/calls.rs";
+const LINE: &str = "dlock-postgres/src/line.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
@@ -359,8 +359,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewals-by-another-index",
         "The answer to a renewal is that of the one after it",
         STORE_RS,
-        "answers.get_mut(«index - 1»)",
-        "index % requests.len()",
+        "usize::try_from(«index - 1»)",
+        "index % requests.len().cast_signed()",
         CONTRACT,
     ),
     // Messages and connections
@@ -419,7 +419,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "pg-names-behind-a-pooler",
         "Requests have names behind a pooler",
-        CALLS,
+        LINE,
         "if «is_pooled» { &[] }",
         "false",
         POOLER,
