@@ -444,6 +444,18 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("An answer is believed only if it has the number of its request"),
     Mutant::new(
+        "pg-answer-about-the-server-of-others",
+        "The answer about a server is believed without the number of its request",
+        SESSION,
+        "let rows = «turns.ask(client, &statement, &[], &[]).await»;",
+        "client.query_typed(&statement, &[(&0_i64 as _, tokio_postgres::types::Type::INT8)]).await.map_err(Failure::from)",
+        &[Test(
+            UNIT,
+            "session::tests::an_answer_about_the_server_that_a_pooler_has_mixed_up_is_not_believed",
+        )],
+    )
+    .breaks("An answer is believed only if it has the number of its request"),
+    Mutant::new(
         "pg-no-turns-behind-a-pooler",
         "Requests through a pooler do not wait for each other",
         POOLED,
