@@ -8,6 +8,7 @@ mod cycle;
 mod fenced;
 pub(crate) mod hand_off;
 mod held;
+mod queued;
 pub(crate) mod report;
 pub(crate) mod rounds;
 pub(crate) mod turns;

@@ -72,6 +72,7 @@ mod errors;
 mod fence;
 mod hints;
 mod hosts;
+mod line;
 mod message;
 mod pooled;
 mod pump;

@@ -25,7 +25,24 @@ use tokio_postgres::{
     types::{IsNull, ToSql, Type, to_sql_checked},
 };
 
-use crate::calls::Failure;
+use crate::{
+    calls::{Call, Failure},
+    schema::Schema,
+};
+
+/// Returns the statement of a call with the number of the request behind each row, and at least one row: before those
+/// of a renewal, there is one for the index 0, which no lease has.
+pub(crate) fn numbered(call: Call, schema: &Schema) -> String {
+    schema.fill(match call {
+        Call::Acquire => "SELECT *, $8 FROM {schema}.acquire($1, $2, $3, $4, $5, $6, $7)",
+        Call::Release => "SELECT {schema}.release($1, $2), $3",
+        Call::Renew => {
+            "SELECT index, $6 FROM (SELECT 0::bigint UNION ALL \
+             SELECT {schema}.renew($1, $2, $3, $4, $5)) renewed (index)"
+        }
+        Call::Sweep => "SELECT {schema}.sweep(), $1",
+    })
+}
 
 /// The requests on one connection through a pooler.
 pub(crate) struct Turns {
@@ -52,6 +69,21 @@ impl Turns {
     /// Returns `true` if the connection has to be replaced.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent.load(Ordering::Acquire)
+    }
+
+    /// Sends a call with its [`numbered`] text, and returns the rows that it has without the number.
+    pub(crate) async fn call(
+        &self,
+        client: &Arc<Client>,
+        call: Call,
+        text: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Failure> {
+        let mut rows = self.ask(client, text, parameters, call.types()).await?;
+        if matches!(call, Call::Renew) {
+            rows.retain(|row| !matches!(row.try_get(0), Ok(0_i64)));
+        }
+        Ok(rows)
     }
 
     /// Sends a request. Its text has one parameter more than `parameters`: the number, which is the last column of its

@@ -18,11 +18,12 @@ use tokio::{
 use tokio_postgres::{Client, Row, tls::NoTls, types::ToSql};
 
 use crate::{
-    calls::{Call, Line},
+    calls::{Call, Failure},
     config::{Config, Listen, Route},
     dial::Tries,
     errors::{self, MARK},
     hints::Messages,
+    line::Line,
     pooled::Turns,
     pump::{self, Home, Pump, Pumped},
     worker::Worker,
@@ -267,14 +268,15 @@ impl Keeper {
 
     /// Checks what is at the other end, and prepares the requests. `mark` is what the connection was marked with.
     async fn try_out(&self, pumped: Pumped, mark: u64) -> Result<Connected, StoreError> {
-        let found = self.check(&pumped.client).await?;
+        // Whether this is a pooler is not known yet. This is the runtime of the store.
+        let turns = Turns::new(Handle::current(), mark);
+        let found = self.check(&pumped.client, &turns).await?;
         // A URL says how to listen because of a pooler.
         let is_pooled = self.config.listen != Listen::Direct
             || found.as_deref() != Some(&format!("{mark:016x}"));
-        // This is the runtime of the store.
-        let turns = is_pooled.then(|| Turns::new(Handle::current(), mark));
+        let turns = is_pooled.then_some(turns);
         let line = Line::on(pumped.client.clone(), &self.config.schema, turns);
-        let line = line.await.map_err(|error| self.unsent(&error))?;
+        let line = line.await.map_err(|error| self.unsent(&error.into()))?;
         Ok(Connected {
             pumped,
             line,
@@ -282,18 +284,23 @@ impl Keeper {
         })
     }
 
-    fn unsent(&self, error: &tokio_postgres::Error) -> StoreError {
-        errors::of_request(error, &self.config).unsent()
+    fn unsent(&self, failure: &Failure) -> StoreError {
+        errors::of_failure(failure, &self.config).unsent()
     }
 
     /// Checks that the server has what requests need. Returns the mark of the connection.
-    async fn check(&self, client: &Client) -> Result<Option<String>, StoreError> {
-        let statement = self.config.schema.fill(errors::STATE);
-        let row = client.query_typed_one(&statement, &[]).await;
-        let row = row.map_err(|error| self.unsent(&error))?;
-        errors::check(&row, &self.config.schema)?;
-        errors::check_level(&row, &self.config)?;
-        errors::mark(&row)
+    async fn check(
+        &self,
+        client: &Arc<Client>,
+        turns: &Turns,
+    ) -> Result<Option<String>, StoreError> {
+        let statement = self.config.schema.fill(errors::STATE) + ", $1";
+        let rows = turns.ask(client, &statement, &[], &[]).await;
+        let rows = rows.map_err(|failure| self.unsent(&failure))?;
+        let row = rows.first().expect("an answer has a row");
+        errors::check(row, &self.config.schema)?;
+        errors::check_level(row, &self.config)?;
+        errors::mark(row)
     }
 
     /// Offers the connection to requests, until it breaks, does not answer, or has to move. Returns `false` if it moves.
@@ -362,19 +369,36 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use dlock_runtime::store::StoreOptions;
-    use dlock_testkit::{PgBouncer, PostgresServer};
+    use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 
     use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    async fn database(server: &PostgresServer) -> String {
+        let name = server.database().await;
+        let migration = crate::Schema::new("dlock").unwrap().migration(None);
+        let client = server.client(&name).await;
+        client.batch_execute(&migration.unwrap()).await.unwrap();
+        name
+    }
+
+    fn session(url: &str) -> (Session, Worker) {
+        let mut options = StoreOptions::default();
+        options.response_timeout = DEADLINE;
+        options.connect_timeout = DEADLINE;
+        let config = Arc::new(Config::parse(url, &options).unwrap());
+        let worker = Worker::start().unwrap();
+        let route = config.requests.clone();
+        let session = Session::start(&worker, config, route, Home::of_callers(), None);
+        (session, worker)
+    }
 
     /// A name may meet another client's statement there, and messages reach another client.
     #[tokio::test]
     async fn a_pooler_that_ignores_settings_is_found_out() {
         let server = PostgresServer::shared().await;
-        let name = server.database().await;
-        let schema = crate::Schema::new("dlock").unwrap();
-        let client = server.client(&name).await;
-        let migration = schema.migration(None).unwrap();
-        client.batch_execute(&migration).await.unwrap();
+        let name = database(server).await;
         let refuses = PgBouncer::start(server).await;
         let ignores = PgBouncer::start_ignoring_settings(server).await;
         for (url, is_direct) in [
@@ -383,12 +407,37 @@ mod tests {
             (ignores.url_of("postgres", &name), false),
             (server.url_of("postgres", &name) + "?listen=off", false),
         ] {
-            let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
-            let worker = Worker::start().unwrap();
-            let route = config.requests.clone();
-            let session = Session::start(&worker, config, route, Home::of_callers(), None);
+            let (session, _worker) = session(&url);
             let line = session.line().await.unwrap();
             assert_eq!(line.is_prepared(Call::Acquire), is_direct, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_about_the_server_that_a_pooler_has_mixed_up_is_not_believed() {
+        let server = PostgresServer::shared().await;
+        let name = database(server).await;
+        let pooler = PgBouncer::start_with_pool(server, 1).await;
+        let gate = server.client(&name).await;
+        let close = "SELECT pg_advisory_lock(7)";
+        gate.batch_execute(close).await.unwrap();
+        // A schema that dlock would refuse.
+        let forged = "SELECT 2, false, 'read committed', NULL FROM pg_advisory_xact_lock_shared(7)";
+        pooler.leave_an_answer(&name, forged).await;
+        let (session, _worker) = session(&pooler.url_of("postgres", &name));
+        let is_passed_on = eventually(DEADLINE, "the check is at the server", async || {
+            pooler.used_connections(&name).await > 0
+        });
+        let answered = tokio::select! {
+            // A pooler that mixes up nothing gives it a connection of its own.
+            answered = session.ready() => answered,
+            () = is_passed_on => {
+                drop(gate);
+                session.ready().await
+            }
+        };
+        if let Err(error) = answered {
+            assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
         }
     }
 }

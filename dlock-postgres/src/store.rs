@@ -174,17 +174,11 @@ impl LockStore for PostgresStore {
         };
         let mut answers = vec![Ok(Renewal::NotOwner); requests.len()];
         for row in &rows {
-            let held = row.try_get::<_, i64>(0).map(usize::try_from);
-            let Ok(Ok(index)) = held else {
-                return all(bad_answer("no index of a renewal"));
-            };
-            // The first row of an answer through a pooler.
-            if index == 0 {
-                continue;
-            }
-            match answers.get_mut(index - 1) {
+            let index = row.try_get::<_, i64>(0).ok();
+            let place = index.and_then(|index| usize::try_from(index - 1).ok());
+            match place.and_then(|place| answers.get_mut(place)) {
                 Some(answer) => *answer = Ok(Renewal::Renewed),
-                None => return all(bad_answer("an index beyond the renewals")),
+                None => return all(bad_answer("an index that no renewal has")),
             }
         }
         answers

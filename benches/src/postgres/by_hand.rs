@@ -14,6 +14,12 @@ CREATE TABLE lease (
     fence bigint NOT NULL,
     ends timestamptz NOT NULL
 ) WITH (fillfactor = 70);
+CREATE UNLOGGED TABLE queue (
+    key text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY,
+    PRIMARY KEY (key, owner)
+) WITH (fillfactor = 70);
 CREATE TABLE account (id integer PRIMARY KEY, cents bigint NOT NULL) WITH (fillfactor = 70);
 INSERT INTO account VALUES (7, 100);
 "#;
@@ -29,6 +35,14 @@ const RELEASE: &str = "\
 UPDATE lease SET ends = '-infinity'
 WHERE key = $1 AND owner = $2 AND set_config('synchronous_commit', 'off', true) = 'off'
 RETURNING fence";
+
+/// A lease for [`CHECK`].
+pub(super) const HELD: &str = "\
+INSERT INTO lease (key, owner, fence, ends) VALUES ('account:7', 'one', 1, 'infinity') ON CONFLICT DO NOTHING";
+
+/// Finds a lease, and keeps it until the end of the transaction.
+pub(super) const CHECK: &str = "\
+SELECT 1 FROM lease WHERE key = $1 AND owner = $2 AND fence = $3 FOR KEY SHARE";
 
 const TTL_MS: i64 = 30_000;
 

@@ -7,8 +7,10 @@
 //! of dlock is spent in the function `release`, and hardly any in the clients, which exchange the same messages and change
 //! no thread. Of the server's instructions for a release with a grant, an eighth is the call, a twelfth the mutex of the
 //! key, a quarter the removal of the lease without waiting for a transaction, a tenth the search for the first living
-//! waiter, and two fifths the grant, of which a third is the message with its proof. A lock by hand with a queue takes two
-//! fifths of these instructions, and a commit with NOTIFY a fifth.
+//! waiter, and two fifths the grant, of which a third is the message with its proof. Starting the statements, whose plans
+//! are kept, takes a third of it all, and finding rows by their place instead of their key would save a twentieth. A lock
+//! by hand with a queue takes two fifths of these instructions, and a commit with NOTIFY a fifth: `queued.rs` has the
+//! first, which says what a queue alone costs.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -19,7 +21,7 @@ use tokio::time::timeout;
 
 use super::report::Report;
 use super::rounds::Rounds;
-use super::turns::{ADVISORY, DLOCK, NOTIFY};
+use super::turns::{ADVISORY, DLOCK, NOTIFY, QUEUED};
 use super::{Options, PATIENCE};
 use crate::Failure;
 use crate::clock::micros;
@@ -48,7 +50,7 @@ pub(super) async fn measure(
 ) -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let mut pairs = Vec::new();
-    for way in [DLOCK, NOTIFY, ADVISORY] {
+    for way in [DLOCK, NOTIFY, QUEUED, ADVISORY] {
         let words = ["postgres", "--child", way, url];
         pairs.push(Pair::start(&own, &words, options.turns, QUICK).await?);
     }
@@ -64,28 +66,37 @@ pub(super) async fn measure(
         }
     }
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
-    report.time("hand-off by dlock", rounds[0]);
-    report.time("commit with NOTIFY until the message is there", rounds[1]);
+    let [dlock, notify, queued, advisory, peer @ ..] = &rounds[..] else {
+        return Err("a way is missing".into());
+    };
+    report.time("hand-off by dlock", dlock);
+    report.time("commit with NOTIFY until the message is there", notify);
+    report.time("hand-off of a lock by hand with a queue", queued);
     report.time(
         "hand-off of an advisory lock, a connection for each waiter",
-        rounds[2],
+        advisory,
     );
     report.ratio(
         "hand-off / commit with NOTIFY",
-        rounds[0].ratio(rounds[1]),
+        dlock.ratio(notify),
         Some(1.3),
     );
     report.ratio(
-        "hand-off / that of an advisory lock",
-        rounds[0].ratio(rounds[2]),
+        "hand-off / of a lock by hand with a queue",
+        dlock.ratio(queued),
         None,
     );
-    match rounds.get(3) {
+    report.ratio(
+        "hand-off / that of an advisory lock",
+        dlock.ratio(advisory),
+        None,
+    );
+    match peer.first() {
         Some(peer) => {
             report.time("hand-off by the other library", peer);
             report.ratio(
                 "hand-off / by the other library",
-                rounds[0].ratio(peer),
+                dlock.ratio(peer),
                 Some(0.05),
             );
         }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Statement, types::Type};
 
+use super::queued::Queued;
 use super::{connect, manager};
 use crate::Failure;
 use crate::clock::now;
@@ -20,6 +21,7 @@ use crate::clock::now;
 /// The words that name a way.
 pub(super) const DLOCK: &str = "dlock";
 pub(super) const NOTIFY: &str = "notify";
+pub(super) const QUEUED: &str = "queued";
 pub(super) const ADVISORY: &str = "advisory";
 
 /// The key of the advisory lock.
@@ -40,6 +42,8 @@ enum Way {
         messages: mpsc::UnboundedReceiver<()>,
         other: String,
     },
+    /// A lock by hand that grants itself to the next waiter.
+    Queued(Queued),
     /// A lock for which a connection waits inside the server.
     Advisory(Client),
 }
@@ -86,9 +90,14 @@ impl Way {
     async fn connect(way: &str, url: &str, number: u32) -> Result<Self, Failure> {
         match way {
             DLOCK => Ok(Self::Dlock(manager(url).await?, None)),
+            QUEUED => Ok(Self::Queued(Queued::connect(url, number).await?)),
             ADVISORY => Ok(Self::Advisory(connect(url).await?)),
             NOTIFY => {
-                let messages = listen(url, number).await?;
+                let (told, messages) = listen(url, &format!("turn_{number}")).await?;
+                if number == 0 {
+                    // The first turn.
+                    told.send(())?;
+                }
                 let client = connect(url).await?;
                 let pass_on = client.prepare_typed(PASS_ON, &[Type::TEXT]).await?;
                 Ok(Self::Notify {
@@ -112,6 +121,7 @@ impl TurnsByWay for Way {
             Self::Notify { messages, .. } => {
                 messages.recv().await.ok_or("the connection was lost")?;
             }
+            Self::Queued(lock) => lock.acquire().await?,
             Self::Advisory(client) => {
                 let key = [(&NUMBER as _, Type::INT8)];
                 client
@@ -131,6 +141,7 @@ impl TurnsByWay for Way {
                 other,
                 ..
             } => drop(client.query(pass_on, &[other]).await?),
+            Self::Queued(lock) => lock.release().await?,
             Self::Advisory(client) => {
                 let key = [(&NUMBER as _, Type::INT8)];
                 client
@@ -142,25 +153,23 @@ impl TurnsByWay for Way {
     }
 }
 
-/// The messages for the process with this number. The first process has the first turn.
-async fn listen(url: &str, number: u32) -> Result<mpsc::UnboundedReceiver<()>, Failure> {
+type Messages = (mpsc::UnboundedSender<()>, mpsc::UnboundedReceiver<()>);
+
+/// The messages on a channel, and where they come from.
+pub(super) async fn listen(url: &str, channel: &str) -> Result<Messages, Failure> {
     let (told, messages) = mpsc::unbounded_channel();
-    if number == 0 {
-        told.send(())?;
-    }
+    let tell = told.clone();
     let (client, mut connection) = tokio_postgres::connect(url, NoTls).await?;
     tokio::spawn(async move {
         let mut all = poll_fn(move |context| connection.poll_message(context));
         while let Some(Ok(message)) = all.next().await {
-            if matches!(message, AsyncMessage::Notification(_)) && told.send(()).is_err() {
+            if matches!(message, AsyncMessage::Notification(_)) && tell.send(()).is_err() {
                 return;
             }
         }
     });
-    client
-        .batch_execute(&format!("LISTEN turn_{number}"))
-        .await?;
+    client.batch_execute(&format!("LISTEN {channel}")).await?;
     // The connection ends with its client, and this one is to last as long as the process.
     std::mem::forget(client);
-    Ok(messages)
+    Ok((told, messages))
 }

@@ -5,43 +5,49 @@
 
 use std::pin::pin;
 
-use dlock_testkit::{PgBouncer, Proxy};
+use dlock_testkit::{PgBouncer, Proxy, eventually};
 use tokio::time::timeout;
 use tokio_postgres::types::Type;
 
-use crate::world::{DEADLINE, World, client, connect};
+use crate::world::{DEADLINE, World, builder, client, connect};
 
-/// A lock that nobody has been granted, in the words of an answer.
+/// A lock that nobody has been granted, in the words of an answer. It is held back until the [`GATE`] is open.
 const FORGED: &str = "SELECT true AS is_granted, 7::bigint AS fence, NULL::bigint AS last_fence, NULL::bigint AS place, \
      NULL::text AS label, NULL::text AS function, NULL::bigint AS rest_ms, NULL::bigint AS others \
-     FROM pg_sleep(0.3)";
+     FROM pg_advisory_xact_lock_shared(7)";
 
-/// Sends two requests at once, and leaves after the first answer.
-async fn leave_an_answer(url: &str, statement: &str) {
-    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
-        .await
-        .unwrap();
-    let pump = tokio::spawn(connection);
-    let mut first = pin!(client.query_typed("SELECT 1", &[]));
-    let mut second = pin!(client.query_typed(statement, &[]));
-    tokio::select! {
-        biased;
-        answer = &mut first => drop(answer.unwrap()),
-        _ = &mut second => unreachable!("it comes second"),
-    }
-    pump.abort();
-    drop(pump.await);
-}
+/// Holds back the forged answer as long as its connection lasts.
+const GATE: &str = "SELECT pg_advisory_lock(7)";
 
 #[tokio::test]
 async fn an_answer_that_a_pooler_has_mixed_up_is_not_believed() {
     let world = World::shared().await;
     let pooler = PgBouncer::start_with_pool(world.server, 1).await;
     let url = pooler.url_of("postgres", &world.database);
-    let manager = connect(&url).await;
-    leave_an_answer(&url, FORGED).await;
-    let guard = manager.lock("order:42").acquire().await.unwrap();
-    assert_eq!(world.holders().await, 1, "a lock that was granted is there");
+    let patient = builder().response_timeout(DEADLINE);
+    let manager = patient.connect(&url).await.unwrap();
+    let gate = world.client().await;
+    gate.batch_execute(GATE).await.unwrap();
+    pooler.leave_an_answer(&world.database, FORGED).await;
+    let is_passed_on = eventually(DEADLINE, "the request is at the server", async || {
+        pooler.used_connections(&world.database).await > 0
+    });
+    let mut acquired = pin!(manager.lock("order:42").acquire());
+    let guard = tokio::select! {
+        // A pooler that mixes up nothing gives it a connection of its own.
+        guard = &mut acquired => guard,
+        () = is_passed_on => {
+            drop(gate);
+            acquired.await
+        }
+    };
+    let guard = guard.unwrap();
+    let granted = world.number("SELECT max(fence) FROM dlock.holder").await;
+    assert_eq!(
+        i64::try_from(guard.fencing_token().fence()),
+        Ok(granted),
+        "the lock that is held is the one that was granted"
+    );
     guard.release().await.unwrap();
     world.nothing_is_left().await;
 }

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 use tokio::time::sleep;
-use tokio_postgres::NoTls;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 use super::group::OwnedGroup;
 use super::{ADMIN, PAUSE, PORTS_TO_TRY, PostgresServer, START_DEADLINE, launch};
@@ -16,6 +17,9 @@ use crate::within::within;
 
 /// The connections to a server for each user and database, unless a test says otherwise.
 const POOL: usize = 3;
+
+/// The database that stands for the pooler itself.
+const CONSOLE: &str = "pgbouncer";
 
 /// The part of a configuration that tests choose.
 #[derive(Clone, Copy)]
@@ -127,6 +131,41 @@ impl PgBouncer {
         self.port
     }
 
+    /// The number of its connections to the server that a client of `database` uses now.
+    pub async fn used_connections(&self, database: &str) -> u32 {
+        let (client, connection) = tokio_postgres::connect(&self.url_of(ADMIN, CONSOLE), NoTls)
+            .await
+            .expect("the console of PgBouncer takes connections");
+        tokio::spawn(connection);
+        let pools = client.simple_query("SHOW POOLS").await;
+        let pools = pools.expect("the console of PgBouncer shows its pools");
+        let used = pools.iter().filter_map(|it| match it {
+            SimpleQueryMessage::Row(row) if row.get("database") == Some(database) => {
+                row.get("sv_active")?.parse::<u32>().ok()
+            }
+            _ => None,
+        });
+        used.sum()
+    }
+
+    /// Sends two requests at once to a database, and leaves after the first answer. PgBouncer 1.18 gives the answer of the
+    /// second one, `statement`, to the next client.
+    pub async fn leave_an_answer(&self, database: &str, statement: &str) {
+        let (client, connection) = tokio_postgres::connect(&self.url_of(ADMIN, database), NoTls)
+            .await
+            .expect("PgBouncer takes connections");
+        let pump = tokio::spawn(connection);
+        let mut first = pin!(client.query_typed("SELECT 1", &[]));
+        let mut second = pin!(client.query_typed(statement, &[]));
+        tokio::select! {
+            biased;
+            answer = &mut first => drop(answer.expect("the first request is answered")),
+            _ = &mut second => unreachable!("it comes second"),
+        }
+        pump.abort();
+        drop(pump.await);
+    }
+
     /// Kills the pooler.
     pub fn kill(&self) {
         self.process().kill();
@@ -191,6 +230,7 @@ fn configuration((port, server): (u16, u16), settings: Settings, directory: &Pat
          pool_mode = transaction\n\
          default_pool_size = {pool}\n\
          max_client_conn = 500\n\
+         stats_users = {ADMIN}\n\
          server_login_retry = 1\n\
          {ignored}"
     )

@@ -9,7 +9,7 @@ const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
-const CALLS: &str = "dlock-postgres/src/calls.rs";
+const LINE: &str = "dlock-postgres/src/line.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
@@ -359,8 +359,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewals-by-another-index",
         "The answer to a renewal is that of the one after it",
         STORE_RS,
-        "answers.get_mut(«index - 1»)",
-        "index % requests.len()",
+        "usize::try_from(«index - 1»)",
+        "index % requests.len().cast_signed()",
         CONTRACT,
     ),
     // Messages and connections
@@ -419,7 +419,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "pg-names-behind-a-pooler",
         "Requests have names behind a pooler",
-        CALLS,
+        LINE,
         "if «is_pooled» { &[] }",
         "false",
         POOLER,
@@ -441,6 +441,18 @@ pub(super) const ALL: &[Mutant] = &[
         "if rows.is_empty() || «!rows.iter().all(is_right)» {",
         "false && !rows.iter().all(is_right)",
         &[Test(FAULTS, "poolers::an_answer_that_a_pooler_has_mixed_up_is_not_believed")],
+    )
+    .breaks("An answer is believed only if it has the number of its request"),
+    Mutant::new(
+        "pg-answer-about-the-server-of-others",
+        "The answer about a server is believed without the number of its request",
+        SESSION,
+        "let rows = «turns.ask(client, &statement, &[], &[]).await»;",
+        "client.query_typed(&statement, &[(&0_i64 as _, tokio_postgres::types::Type::INT8)]).await.map_err(Failure::from)",
+        &[Test(
+            UNIT,
+            "session::tests::an_answer_about_the_server_that_a_pooler_has_mixed_up_is_not_believed",
+        )],
     )
     .breaks("An answer is believed only if it has the number of its request"),
     Mutant::new(
