@@ -102,7 +102,7 @@ async fn replace(
 ) -> Result<Option<Base>, Failure> {
     let value = following(old.map(|old| old.value), fence_by_the_clock());
     let new = path(root, value);
-    let options = CreateMode::Persistent.with_acls(session.acls);
+    let options = CreateMode::Persistent.with_acls(session.acls());
     let mut writer = session.client.new_multi_writer();
     match old {
         Some(old) => writer.add_delete(&path(root, old.value), None)?,
@@ -117,7 +117,7 @@ async fn replace(
         }) => {
             if old.is_none() && source == Error::NoNode {
                 // An operator has deleted the directory of all locks, which nothing else makes before the next session.
-                let options = CreateMode::Persistent.with_acls(session.acls);
+                let options = CreateMode::Persistent.with_acls(session.acls());
                 session.client.mkdir(root, &options).await?;
             }
             return Ok(None);

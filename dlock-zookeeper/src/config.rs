@@ -1,11 +1,12 @@
 //! The URL of a store.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use dlock_runtime::{ConnectError, store::StoreOptions};
 use url::form_urlencoded;
+use zookeeper_client::{Acl, Acls};
 
-use crate::names;
+use crate::{names, readers};
 
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
 
@@ -18,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) login: Option<String>,
     /// The directory of the locks.
     pub(crate) root: String,
+    /// The permissions of all nodes: those of the user, and then those of readers.
+    pub(crate) acls: Arc<[Acl]>,
     pub(crate) session: Duration,
     /// The time between two pings of the leader to its followers, or more.
     pub(crate) tick: Duration,
@@ -69,17 +72,28 @@ impl Config {
             hosts: hosts.to_owned(),
             login,
             root: root(path, &options.namespace),
+            acls: Arc::default(),
             session: Duration::from_secs(40),
             tick: Duration::from_secs(2),
             response_limit: options.response_timeout,
             shown: shown.clone(),
         };
+        let mut readers = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name.starts_with("ssl") {
                 let reason = format!(
                     "no `{name}`: connections to ZooKeeper are not encrypted; use a tunnel, or a network that no other service reads"
                 );
                 return Err(refused(reason));
+            }
+            if name == "readers" {
+                let reader = readers::read(&value).ok_or_else(|| {
+                    let form =
+                        "write `world`, or a scheme and an identity, for example `digest:ops:hash`";
+                    refused(format!("invalid readers `{value}`: {form}"))
+                })?;
+                readers.push(reader);
+                continue;
             }
             let time = duration(&value).filter(|time| !time.is_zero());
             let time = time.ok_or_else(|| {
@@ -89,11 +103,20 @@ impl Config {
                 "session" => config.session = time.map_err(refused)?,
                 "tick" => config.tick = time.map_err(refused)?,
                 _ => {
-                    let known = "the options are `session` and `tick`";
+                    let known = "the options are `session`, `tick` and `readers`";
                     return Err(refused(format!("unknown option `{name}`; {known}")));
                 }
             }
         }
+        if config.login.is_none() && !readers.is_empty() {
+            let reason = "`readers` needs a user, `user:password@`: without one, every client may read and write the nodes";
+            return Err(refused(reason.to_owned()));
+        }
+        let own = match config.login {
+            Some(_) => Acls::creator_all(),
+            None => Acls::anyone_all(),
+        };
+        config.acls = own.iter().cloned().chain(readers).collect();
         if config.longest_ttl() < Duration::from_secs(1) {
             let Self { session, tick, .. } = config;
             return Err(refused(format!(
@@ -102,6 +125,16 @@ impl Config {
             )));
         }
         Ok(config)
+    }
+
+    /// Returns the permissions of new nodes.
+    pub(crate) fn acls(&self) -> Acls<'_> {
+        Acls::new(&self.acls)
+    }
+
+    /// Returns those who may only read.
+    pub(crate) fn readers(&self) -> &[Acl] {
+        self.acls.get(1..).unwrap_or_default()
     }
 
     /// Returns the time between two requests that prove the session to be alive.
@@ -182,6 +215,10 @@ mod tests {
             (config.session, config.tick),
             (Duration::from_secs(90), Duration::from_millis(500))
         );
+        assert_eq!(config.readers(), []);
+        let config = parsed("zookeeper://u:p@a?readers=ip%3A10.0.0.1&readers=world").unwrap();
+        let readers = config.readers().iter().map(Acl::scheme);
+        assert_eq!(readers.collect::<Vec<_>>(), ["ip", "world"]);
         assert_eq!(parsed("zookeeper://a").unwrap().root, "/dlock");
         assert!(parsed("zookeeper://[::1]:2181,[::2]").is_ok());
     }
@@ -199,6 +236,11 @@ mod tests {
                 "zookeeper://u:secret@a?timeout=4s",
                 "unknown option `timeout`",
             ),
+            (
+                "zookeeper://u:secret@a?readers=ops",
+                "invalid readers `ops`",
+            ),
+            ("zookeeper://a?readers=world", "`readers` needs a user"),
             ("zookeeper://a?session=3s", "too short for a lease"),
             (
                 "zookeeper://u:secret@a?sslmode=require",

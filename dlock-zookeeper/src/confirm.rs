@@ -1,7 +1,11 @@
-//! Confirms that a claim holds its key: the lease and the fence are written into its child.
+//! Confirms that a claim holds its key.
+//!
+//! Usually the lease and the fence are written into its child. The fence of an exclusive holder is that of its child, so an
+//! earlier write is enough, as long as the session certainly lasts for the lease.
 
 use dlock_runtime::{
-    store::{StoreError, StoreErrorKind},
+    LockMode,
+    store::{GRANT_TTL, StoreError, StoreErrorKind},
     testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
@@ -11,7 +15,7 @@ use crate::{
     claims::Claim,
     data::{Held, Value},
     errors::Failure,
-    holder::{self, Seen},
+    holder::{Seen, now_in_milliseconds},
     queue::Queue,
     session::Session,
     slots::Child,
@@ -48,21 +52,21 @@ pub(crate) async fn confirm(
     queue: &Queue,
     claim: &Claim,
 ) -> Result<Confirmed, Failure> {
-    let (held, source) = if let Some(held) = child.held {
-        (held, None)
-    } else {
-        let (fence, source) = match epoch(session, child, queue).await? {
+    let (fence, source) = match child.held {
+        Some(held) => (held.fence.unwrap_or(child.fence), None),
+        None => match epoch(session, child, queue).await? {
             Epoch::Own => (child.fence, None),
             Epoch::Of { fence, path } => (fence, Some(path)),
             Epoch::Changed => return Ok(Confirmed::Changed),
-        };
-        let since = u64::try_from(holder::now().as_millis()).unwrap_or(0);
-        (Held { fence, since }, source)
+        },
     };
-    if !claim.label.is_empty() {
-        child.label = Some(claim.label.clone());
-        child.function = Some(claim.function.clone());
-    }
+    let held = Held {
+        fence: Some(fence),
+        since: child
+            .held
+            .map_or_else(now_in_milliseconds, |held| held.since),
+    };
+    note_names(child, claim);
     let value = Value {
         base: child.base,
         ttl: claim.ttl,
@@ -80,8 +84,51 @@ pub(crate) async fn confirm(
     }
     child.held = Some(held);
     child.ends = claim.begun.plus(claim.ttl).monotonic;
-    certain(session, written, claim)?;
-    Ok(Confirmed::As(held.fence))
+    session.proof.wrote(written);
+    certain(session, claim)?;
+    Ok(Confirmed::As(fence))
+}
+
+/// Accepts the lease of a claim whose child has just been created, in front of the queue that was read after it. Returns
+/// `false` if the lease has to be written.
+pub(crate) fn accept(session: &Session, child: &mut Child, claim: &Claim) -> bool {
+    if !may_hold_unwritten(session, claim.mode, claim.begun.plus(claim.ttl)) {
+        return false;
+    }
+    note_names(child, claim);
+    hold(child);
+    child.ends = claim.begun.plus(claim.ttl).monotonic;
+    true
+}
+
+/// Accepts the grant to a waiter whose child was in front of the queue a moment ago. Returns its fence; 0 if the waiter has to
+/// ask.
+pub(crate) fn grant(session: &Session, child: &mut Child, mode: LockMode) -> u64 {
+    if !may_hold_unwritten(session, mode, SystemClock.now().plus(GRANT_TTL)) {
+        return 0;
+    }
+    hold(child);
+    child.fence
+}
+
+/// Returns `true` if a lease until then needs no write of its own.
+fn may_hold_unwritten(session: &Session, mode: LockMode, end: Moment) -> bool {
+    mode.is_exclusive() && session.proof.lasts_until(end)
+}
+
+fn hold(child: &mut Child) {
+    let held = Held {
+        fence: None,
+        since: now_in_milliseconds(),
+    };
+    child.held = Some(held);
+}
+
+fn note_names(child: &mut Child, claim: &Claim) {
+    if !claim.label.is_empty() {
+        child.label = Some(claim.label.clone());
+        child.function = Some(claim.function.clone());
+    }
 }
 
 /// Finds the fence of those that hold together with a child.
@@ -170,9 +217,9 @@ async fn write(
 }
 
 /// Refuses to confirm a lease that the session may not last for.
-fn certain(session: &Session, written: Moment, claim: &Claim) -> Result<(), StoreError> {
+fn certain(session: &Session, claim: &Claim) -> Result<(), StoreError> {
     let lease_end = claim.begun.plus(claim.ttl);
-    if session.proof.lasts(written, lease_end) {
+    if session.proof.lasts_until(lease_end) {
         return Ok(());
     }
     let message = "the session was without an answer for too long, or has just got another server";

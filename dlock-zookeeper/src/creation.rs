@@ -3,47 +3,48 @@
 use dlock_runtime::{
     FencingToken,
     store::{ALIVE, GRANT_TTL, StoreError, StoreErrorKind},
+    testing::{Clock, SystemClock},
 };
-use tokio::time::Instant;
+use tokio::{join, time::Instant};
 use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::{
     base,
-    claims::Claim,
-    data::Value,
+    claims::{Claim, list},
+    data::{Held, Value},
     errors::Failure,
     fence::Base,
-    names,
+    holder, names,
+    queue::Queue,
     session::Session,
     slots::{Child, Locked},
 };
 
-/// Creates the child of a claim, the last one of its key, while its base of fences is there.
+/// Creates the child of a claim, the last one of its key, while its base of fences is there. Returns the queue behind it, or
+/// why that has no answer.
+///
+/// Both requests are sent at once. A session has its answers in the order of its requests, and a server that answers for the
+/// queue has carried out all that was written before the child.
 pub(crate) async fn create(
     session: &Session,
     slot: &mut Locked,
     root: &str,
     directory: &str,
     claim: &Claim,
-) -> Result<(), Failure> {
+) -> Result<Result<Queue, Error>, Failure> {
     let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
-    let options = CreateMode::EphemeralSequential.with_acls(session.acls);
+    let options = CreateMode::EphemeralSequential.with_acls(session.acls());
     loop {
         let base = base::current(session, root).await?;
-        let value = Value {
-            base,
-            ttl: GRANT_TTL,
-            held: None,
-            label: None,
-            function: None,
-            waiter: Some(claim.label.clone()),
-        };
+        let value = text(base, claim);
         let mut writer = session.client.new_multi_writer();
         writer.add_check_version(&base::path(root, base.value), -1)?;
         writer.add_create(&path, &value.to_bytes(), &options)?;
         // Until the answer says otherwise, also if this future is dropped.
         slot.unknown = Some(session.clone());
-        let (path, stat) = match writer.commit().await {
+        let written = SystemClock.now();
+        let (committed, queue) = join!(writer.commit(), list(session, directory));
+        let (path, stat) = match committed {
             Ok(results) => created(results)?,
             Err(MultiWriteError::OperationFailed { index, source }) => {
                 slot.unknown = None;
@@ -57,6 +58,7 @@ pub(crate) async fn create(
             }
             Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
         };
+        session.proof.wrote(written);
         let czxid = if stat.is_invalid() {
             // Old servers do not say in the answer when the node was created.
             let stat = session.client.check_stat(&path).await?;
@@ -65,14 +67,52 @@ pub(crate) async fn create(
             stat.czxid
         };
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let placed = place(session, slot, directory, name, base, czxid);
+        let placed = place(session, slot, directory, name, &value, czxid);
         let is_placed = placed.await?;
         slot.unknown = None;
         if is_placed {
-            return Ok(());
+            return Ok(queue);
         }
         base::replace_used_up(session, root, base).await?;
     }
+}
+
+/// The text of a new child: an exclusive claim expects to hold the key, as most do. Others write their fence when they hold.
+fn text(base: Base, claim: &Claim) -> Value {
+    if !claim.mode.is_exclusive() {
+        return waiter(base, claim);
+    }
+    Value {
+        ttl: claim.ttl,
+        held: Some(Held {
+            fence: None,
+            since: holder::now_in_milliseconds(),
+        }),
+        label: Some(claim.label.clone()),
+        function: Some(claim.function.clone()),
+        ..waiter(base, claim)
+    }
+}
+
+fn waiter(base: Base, claim: &Claim) -> Value {
+    Value {
+        base,
+        ttl: GRANT_TTL,
+        held: None,
+        label: None,
+        function: None,
+        waiter: Some(claim.label.clone()),
+    }
+}
+
+/// Writes the text of a waiter, if the child has that of a holder. Only people read it, so the answer is not waited for.
+pub(crate) fn tell_that_it_waits(session: &Session, child: &mut Child, claim: &Claim) {
+    if !std::mem::take(&mut child.is_hopeful) {
+        return;
+    }
+    let text = waiter(child.base, claim).to_bytes();
+    // The call sends the request.
+    drop(session.client.set_data(&child.path(), &text, None));
 }
 
 /// Returns the path and the state of the node that the second operation has created.
@@ -87,7 +127,7 @@ fn created(results: Vec<MultiWriteResult>) -> Result<(String, zookeeper_client::
 }
 
 async fn make_directory(session: &Session, directory: &str) -> Result<(), Failure> {
-    let directories = CreateMode::Container.with_acls(session.acls);
+    let directories = CreateMode::Container.with_acls(session.acls());
     match session.client.create(directory, b"", &directories).await {
         Ok(_) | Err(Error::NodeExists) => Ok(()),
         // With the directory of all locks, the base is gone, and is made again.
@@ -113,11 +153,11 @@ pub(crate) async fn place(
     slot: &mut Locked,
     directory: &str,
     name: String,
-    base: Base,
+    value: &Value,
     czxid: i64,
 ) -> Result<bool, Failure> {
     let path = format!("{directory}/{name}");
-    let Some(fence) = base.fence(czxid) else {
+    let Some(fence) = value.base.fence(czxid) else {
         delete(session, &path).await?;
         return Ok(false);
     };
@@ -136,10 +176,11 @@ pub(crate) async fn place(
         session: session.clone(),
         directory: directory.to_owned(),
         name,
-        base,
+        base: value.base,
         fence,
         held: None,
         watching: None,
+        is_hopeful: value.held.is_some(),
         is_timed: false,
         ends: Instant::now() + ALIVE,
         label: None,

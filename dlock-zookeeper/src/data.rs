@@ -11,7 +11,8 @@ pub(crate) struct Value {
     pub(crate) base: Base,
     /// The time for which it was last written. It counts from the node's time of modification.
     pub(crate) ttl: Duration,
-    /// `None` until its owner has confirmed that it holds the key.
+    /// `None` while its owner waits. One that asks for an exclusive lock expects to hold it when it creates the child, and
+    /// writes the text of a waiter when it has to wait.
     pub(crate) held: Option<Held>,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
@@ -22,8 +23,9 @@ pub(crate) struct Value {
 /// The fence of a holder, and the time since which it holds the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The fence: that of the first of those that hold the key together.
-    pub(crate) fence: u64,
+    /// The fence: that of the first of those that hold the key together. `None` stands for that of the child alone, which its owner
+    /// does not know before the child is there.
+    pub(crate) fence: Option<u64>,
     /// The time since which it holds the key, by the clock of its owner, in milliseconds since 1970. For people.
     pub(crate) since: u64,
 }
@@ -35,7 +37,7 @@ impl Value {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let Base { value, since } = self.base;
         let ttl = self.ttl.as_millis();
-        let fence = or_dash(self.held.map(|held| held.fence));
+        let fence = or_dash(self.held.and_then(|held| held.fence));
         let held_since = or_dash(self.held.map(|held| held.since));
         let [label, function, waiter] = [&self.label, &self.function, &self.waiter]
             .map(|word| or_dash(word.as_deref().filter(|word| is_word(word))));
@@ -71,7 +73,10 @@ impl Value {
             held: match (fence, held_since) {
                 ("-", "-") => None,
                 (fence, since) => Some(Held {
-                    fence: fence.parse().ok()?,
+                    fence: match fence {
+                        "-" => None,
+                        fence => Some(fence.parse().ok()?),
+                    },
                     since: since.parse().ok()?,
                 }),
             },
@@ -102,11 +107,11 @@ mod tests {
 
     #[test]
     fn a_text_is_read_as_it_was_written_and_no_other_is() {
-        let held = Held {
-            fence: 91_000_000_007,
-            since: 1_790_000_000_000,
+        let held = |fence| {
+            let since = 1_790_000_000_000;
+            Some(Held { fence, since })
         };
-        for held in [None, Some(held)] {
+        for held in [None, held(None), held(Some(91_000_000_007))] {
             let value = Value {
                 base: BASE,
                 ttl: Duration::from_secs(30),

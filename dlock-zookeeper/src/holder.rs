@@ -57,9 +57,10 @@ impl Seen {
         self.value.as_ref()?.base.fence(self.stat.czxid)
     }
 
-    /// The fence that its owner has confirmed.
+    /// The fence that its owner has written.
     pub(crate) fn confirmed(&self) -> Option<u64> {
-        Some(self.value.as_ref()?.held?.fence)
+        let held = self.value.as_ref()?.held?;
+        held.fence.or_else(|| self.own_fence())
     }
 }
 
@@ -72,6 +73,10 @@ pub(crate) fn moment(milliseconds: i64) -> Duration {
 pub(crate) fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default()
+}
+
+pub(crate) fn now_in_milliseconds() -> u64 {
+    u64::try_from(now().as_millis()).unwrap_or(0)
 }
 
 /// Describes who holds the key to a caller that wants it in this mode. `own` is the caller's child, if it waits, with its

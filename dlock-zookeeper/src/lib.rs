@@ -39,6 +39,7 @@ mod names;
 mod notices;
 mod proof;
 mod queue;
+mod readers;
 mod requests;
 mod scheme;
 mod session;

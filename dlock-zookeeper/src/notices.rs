@@ -63,7 +63,7 @@ pub(crate) async fn listen(client: &Client, root: &str, sinks: &Sinks) -> Infall
             Ok((text, _, watcher)) => {
                 // Those of an earlier session are of owners that are gone.
                 for Notice { key, owner } in read(&text) {
-                    sinks.wake(&key, owner);
+                    sinks.wake(&key, owner, 0);
                 }
                 Ok(Some(watcher))
             }

@@ -39,6 +39,8 @@ pub(crate) struct Proof {
     time_out: Duration,
     tick: Duration,
     answered: Mutex<VecDeque<Request>>,
+    /// When the latest write was sent that has been answered.
+    written: Mutex<Option<Moment>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,7 @@ impl Proof {
             time_out,
             tick,
             answered: Mutex::new(VecDeque::from([first])),
+            written: Mutex::default(),
         }
     }
 
@@ -72,8 +75,22 @@ impl Proof {
         }
     }
 
+    /// Notes a write that was sent at this moment, and that has been carried out.
+    pub(crate) fn wrote(&self, sent: Moment) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.is_none_or(|last| is_by_both(last, sent)) {
+            *written = Some(sent);
+        }
+    }
+
+    /// Returns `true` if the session certainly lasts until `end`, by the latest of its writes.
+    pub(crate) fn lasts_until(&self, end: Moment) -> bool {
+        let written = *self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.is_some_and(|write| self.lasts(write, end))
+    }
+
     /// Returns `true` if the session certainly lasts until `end`. A write that was sent at `write` has been answered.
-    pub(crate) fn lasts(&self, write: Moment, end: Moment) -> bool {
+    fn lasts(&self, write: Moment, end: Moment) -> bool {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = answered
             .iter()
@@ -108,6 +125,19 @@ mod tests {
             let lasts = |end| proof.lasts(begun.plus(ms(write)), begun.plus(ms(end)));
             assert!(lasts(until), "{write}");
             assert!(!lasts(until + 1), "{write}");
+        }
+    }
+
+    #[test]
+    fn the_latest_write_counts_whichever_is_noted_last() {
+        let begun = SystemClock.now();
+        let proof = Proof::new(TIME_OUT, ms(500), begun);
+        proof.note(begun.plus(ms(3000)), begun.plus(ms(3100)));
+        assert!(!proof.lasts_until(begun), "there was no write");
+        for (write, until) in [(100, 10_000), (3600, 13_000), (2000, 13_000)] {
+            proof.wrote(begun.plus(ms(write)));
+            let lasts = |end| proof.lasts_until(begun.plus(ms(end)));
+            assert!(lasts(until) && !lasts(until + 1), "{write}");
         }
     }
 

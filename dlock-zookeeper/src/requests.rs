@@ -5,8 +5,9 @@
 //! - **Safety.** A claim holds by its place in the queue, see `queue.rs`. It holds for ever once its child was created and the
 //!   children before it that kept it from holding are deleted. A server that has not heard of a deletion yet answers
 //!   *busy*.
-//! - **Safety.** A grant and a renewal write to the child. Their answer shows that the child is there, and, with
-//!   [`crate::proof`], until when its session lasts. A lease that would last longer is not confirmed.
+//! - **Safety.** A lease is confirmed when the child is seen to be there after a write of its session. With [`crate::proof`],
+//!   the write shows until when the session lasts. A lease that would last longer is not confirmed. The write is that
+//!   of the lease into its child, or an earlier one, see `confirm.rs`.
 //! - **Safety.** A process deletes its child when the lease has ended, and ends the lease with the session.
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
 //!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
@@ -33,8 +34,8 @@ use zookeeper_client::Error;
 
 use crate::{
     claims::{Claim, Core, list},
-    confirm::{Confirmed, confirm},
-    creation::{create, delete, place},
+    confirm::{Confirmed, accept, confirm},
+    creation::{create, delete, place, tell_that_it_waits},
     data::Value,
     errors::Failure,
     holder, names,
@@ -101,6 +102,8 @@ impl Core {
             if slot.unknown.is_some() {
                 self.find(session, slot, &directory, claim.owner).await?;
             }
+            let deletions = self.answers.deletions();
+            let mut created = None;
             if slot.child.is_none() {
                 if !claim.waits {
                     let queue = list(session, &directory).await?;
@@ -112,20 +115,29 @@ impl Core {
                         }
                     }
                 }
-                create(session, slot, &self.config.root, &directory, claim).await?;
+                let queue = create(session, slot, &self.config.root, &directory, claim);
+                created = Some(queue.await?);
             }
             let Some(child) = &mut slot.child else {
                 continue;
             };
             self.end_in_time(handle, claim, child);
-            let deletions = self.answers.deletions();
-            let queue = list(session, &directory).await?;
+            let is_new = created.is_some();
+            let queue = match created {
+                Some(queue) => queue?,
+                None => list(session, &directory).await?,
+            };
             if queue.place(&child.name).is_none() {
-                // An operator has deleted it.
-                slot.child = None;
+                // An operator has deleted it. One that is new is looked for again, as another one beside it would wait for it.
+                if !is_new {
+                    slot.child = None;
+                }
                 continue;
             }
             if queue.holds(&child.name) {
+                if is_new && accept(session, child, claim) {
+                    return Ok(AcquireOutcome::granted(child.fence));
+                }
                 match confirm(session, child, &queue, claim).await? {
                     Confirmed::As(fence) => return Ok(AcquireOutcome::granted(fence)),
                     Confirmed::Gone => slot.child = None,
@@ -140,6 +152,7 @@ impl Core {
             };
             if claim.waits {
                 child.ends = claim.begun.monotonic + ALIVE;
+                tell_that_it_waits(session, child, claim);
                 self.watch(handle, claim, child);
                 self.answers
                     .note(&claim.key, claim.owner, &holder, deletions);
@@ -188,7 +201,7 @@ impl Core {
                 );
                 StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
             })?;
-            place(session, slot, directory, name, value.base, czxid).await?;
+            place(session, slot, directory, name, &value, czxid).await?;
         }
         slot.unknown = None;
         Ok(())

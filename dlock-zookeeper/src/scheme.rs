@@ -18,12 +18,13 @@ use crate::store::ZooKeeperStore;
 /// ```
 ///
 /// The URL is `zookeeper://user:password@host:2181,host:2181/path?option=value`. The user and the password are for the
-/// scheme `digest`; then only this user gets to the nodes. The path is the directory of the locks; without it, it is the manager's
+/// scheme `digest`; then only this user, and the readers that the URL names, get to the nodes. The path is the directory of the locks; without it, it is the manager's
 /// [namespace](dlock_runtime::LockManagerBuilder::namespace).
 ///
 /// | option | meaning |
 /// |---|---|
 /// | `session=40s` | the session time-out, 40 s if not set. The locks of a crashed process are free after this time. The longest TTL is shorter by a tick and up to a tenth: 35 s if neither is set. The servers' `maxSessionTimeout` must not be shorter |
+/// | `readers=world` | other clients that may read the nodes and change none of them: `world` for all, or a scheme and an identity of ZooKeeper, such as `digest:ops:<hash>`. It may be given several times, and needs a user |
 /// | `tick=2s` | the servers' `tickTime`, or more; 2 s if not set |
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZooKeeper;

@@ -4,16 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
     store::{StoreError, StoreErrorKind},
-    testing::{Clock, SystemClock},
+    testing::{Clock, Moment, SystemClock},
 };
 use tokio::{
     sync::watch,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
-use zookeeper_client::{Acls, Client, CreateMode, Error, SessionState};
+use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
 
 use crate::{
-    config::Config, errors, fence::Known, notices, proof::Proof, sinks::Sinks, worker::Worker,
+    config::Config, errors, fence::Known, notices, proof::Proof, readers, sinks::Sinks,
+    worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -25,11 +26,16 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) proof: Arc<Proof>,
-    pub(crate) acls: Acls<'static>,
+    config: Arc<Config>,
     pub(crate) base: Arc<Known>,
 }
 
 impl Session {
+    /// Returns the permissions of new nodes.
+    pub(crate) fn acls(&self) -> Acls<'_> {
+        self.config.acls()
+    }
+
     /// Returns `true` if both are the same session.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.client.session_id() == other.client.session_id()
@@ -88,7 +94,7 @@ pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, Sto
     }
 }
 
-async fn keep(config: &Config, link: watch::Sender<Link>, sinks: &Sinks) {
+async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(config).await {
@@ -113,20 +119,55 @@ async fn keep(config: &Config, link: watch::Sender<Link>, sinks: &Sinks) {
     }
 }
 
-async fn connect(config: &Config) -> Result<Session, StoreError> {
+async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
     let connecting = SystemClock.now();
-    let mut connector = Client::connector()
-        .with_session_timeout(config.session)
-        // A silent server is left for another one before leases end.
-        .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
-        // A lease with a `min_hold` outlives its process, for as long as the session does.
-        .with_detached()
-        .with_fail_eagerly();
+    // A lease with a `min_hold` outlives its process, for as long as the session does.
+    let mut connector = connector(config).with_detached();
     if let Some(login) = &config.login {
         connector = connector.with_auth("digest", login.as_bytes());
     }
     let client = connector.connect(&config.hosts).await;
     let client = client.map_err(|error| errors::of(&error).unsent())?;
+    match prepared(config, client.clone(), connecting).await {
+        Ok(session) => Ok(session),
+        Err(error) => {
+            // Each try would leave a session at the servers until its time-out.
+            if timeout(config.response_limit, close(config, client))
+                .await
+                .is_err()
+            {
+                tracing::debug!(target: "dlock::store", url = %config.shown, "a session was not closed in time");
+            }
+            Err(error.unsent())
+        }
+    }
+}
+
+fn connector(config: &Config) -> Connector {
+    Client::connector()
+        .with_session_timeout(config.session)
+        // A silent server is left for another one before leases end.
+        .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
+        .with_fail_eagerly()
+}
+
+/// Closes a session. The client closes only those that are not detached, so this one is taken over.
+async fn close(config: &Config, client: Client) {
+    let taken_over = connector(config).with_session(client.into_session());
+    // Without an answer, the session ends by its time-out.
+    if let Ok(client) = taken_over.connect(&config.hosts).await {
+        let mut state = client.state_watcher();
+        drop(client);
+        while !state.changed().await.is_terminated() {}
+    }
+}
+
+/// Prepares a new session for requests.
+async fn prepared(
+    config: &Arc<Config>,
+    client: Client,
+    connecting: Moment,
+) -> Result<Session, StoreError> {
     let time_out = client.session_timeout();
     if time_out < config.session {
         let message = format!(
@@ -134,24 +175,20 @@ async fn connect(config: &Config) -> Result<Session, StoreError> {
              `maxSessionTimeout`",
             time_out.as_millis()
         );
-        return Err(StoreError::new(StoreErrorKind::Unsupported, message)
-            .with_advice()
-            .unsent());
+        return Err(StoreError::new(StoreErrorKind::Unsupported, message).with_advice());
     }
-    let acls = if config.login.is_some() {
-        Acls::creator_all()
-    } else {
-        Acls::anyone_all()
-    };
-    let made = client
-        .mkdir(&config.root, &CreateMode::Persistent.with_acls(acls))
-        .await;
-    made.map_err(|error| errors::of(&error).unsent())?;
+    let directory = CreateMode::Persistent.with_acls(config.acls());
+    let made = client.mkdir(&config.root, &directory).await;
+    made.map_err(|error| errors::of(&error))?;
+    if !config.readers().is_empty() {
+        let admitted = readers::admit(&client, config).await;
+        admitted.map_err(|error| errors::of(&error))?;
+    }
     let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
     Ok(Session {
         client,
         proof,
-        acls,
+        config: config.clone(),
         base: Arc::default(),
     })
 }

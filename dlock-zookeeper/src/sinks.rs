@@ -36,11 +36,11 @@ impl Sinks {
         }
     }
 
-    /// Makes a waiter ask: its lease needs a write.
-    pub(crate) fn wake(&self, key: &LockKey, owner: OwnerId) {
+    /// Wakes a waiter that holds the key with this fence. With 0, it asks: its lease may need a write.
+    pub(crate) fn wake(&self, key: &LockKey, owner: OwnerId, fence: u64) {
         // A hint runs code of the manager.
         let sink = self.map().get(&owner.client()).cloned();
-        if sink.is_some_and(|sink| !sink.hint(&Hint::new(key.as_str(), owner, 0))) {
+        if sink.is_some_and(|sink| !sink.hint(&Hint::new(key.as_str(), owner, fence))) {
             self.detach(owner.client());
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Child {
     pub(crate) held: Option<Held>,
     /// The task that watches for it while it waits.
     pub(crate) watching: Option<Watching>,
+    /// Its text says that it holds the key, although its owner has not seen that.
+    pub(crate) is_hopeful: bool,
     /// It has a timer.
     pub(crate) is_timed: bool,
     /// The end of the lease, or of the place in the queue, unless a request comes before.

@@ -1,5 +1,8 @@
 //! Waiters: each watches the children before its own that keep it from holding, and is woken when none is left.
 //!
+//! An exclusive waiter that has seen its own child in front of the queue holds the key, and its body begins without another
+//! request, if the session certainly lasts for the grant. Any other one asks.
+//!
 //! A watch for children of a child has one event alone: the deletion. Watches for its data would wake the waiter at each
 //! renewal of the holder.
 
@@ -15,6 +18,7 @@ use zookeeper_client::Error;
 
 use crate::{
     claims::{Claim, Core, list},
+    confirm::grant,
     session::Session,
     slots::{Child, Watching},
 };
@@ -38,18 +42,22 @@ impl Core {
         }
         let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
         let (session, directory) = (child.session.clone(), child.directory.clone());
-        let name = child.name.clone();
+        let (name, mode) = (child.name.clone(), claim.mode);
         let task = handle.spawn(async move {
             let again = || core.answers.forget(&key, owner);
-            until_free(&session, &directory, &name, again).await;
+            let is_free = until_free(&session, &directory, &name, again).await;
+            let mut fence = 0;
             let mut slot = core.slots.lock(&key, owner).await;
             if let Some(child) = slot.child.as_mut().filter(|it| it.name == name) {
                 // This ends the task itself at its next await, and there is none.
                 child.watching = None;
                 child.ends = child.ends.max(Instant::now() + GRANT_TTL);
+                if is_free {
+                    fence = grant(&session, child, mode);
+                }
             }
             core.slots.unlock(&key, owner, slot);
-            core.sinks.wake(&key, owner);
+            core.sinks.wake(&key, owner, fence);
         });
         child.watching = Some(Watching(task.abort_handle()));
     }
@@ -57,19 +65,19 @@ impl Core {
 
 type Event = BoxFuture<'static, ()>;
 
-/// Waits until a child holds its key or is gone, or the server does not answer. Calls `again` when the queue before the child
-/// has changed.
-async fn until_free(session: &Session, directory: &str, name: &str, again: impl Fn()) {
+/// Waits until a child holds its key or is gone, or the server does not answer. Returns `true` if the child has been seen to
+/// hold it. Calls `again` when the queue before the child has changed.
+async fn until_free(session: &Session, directory: &str, name: &str, again: impl Fn()) -> bool {
     // A watch stays set as long as its child is an obstacle, whichever others leave.
     let mut watched: HashMap<String, Event> = HashMap::new();
     loop {
         let Ok(queue) = list(session, directory).await else {
             // Without an answer, the waiter asks.
-            return;
+            return false;
         };
         let obstacles = queue.obstacles(name);
         if obstacles.is_empty() {
-            return;
+            return queue.holds(name);
         }
         watched.retain(|name, _| obstacles.iter().any(|it| it.name == *name));
         let new = obstacles
@@ -88,7 +96,7 @@ async fn until_free(session: &Session, directory: &str, name: &str, again: impl 
                     watched.insert(name, event);
                 }
                 Err(Error::NoNode) => is_gone = true,
-                Err(_) => return,
+                Err(_) => return false,
             }
         }
         if !is_gone {

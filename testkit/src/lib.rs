@@ -58,4 +58,4 @@ pub use server::{RedisServer, patient};
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
 pub use within::within;
-pub use zookeeper::{ZooKeeperBackup, ZooKeepers};
+pub use zookeeper::{CountedRequests, ZooKeeperBackup, ZooKeepers};

@@ -1,6 +1,7 @@
 //! A ZooKeeper ensemble of three servers, for tests.
 
 mod between;
+mod counted;
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::time::{sleep, timeout};
 
 use between::Between;
+pub use counted::CountedRequests;
 
 use crate::child::OwnedChild;
 use crate::within::within;
@@ -25,6 +27,9 @@ const ENSEMBLES_TO_TRY: usize = 3;
 const START_DEADLINE: Duration = Duration::from_secs(120);
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// The directory of a server's transactions and snapshots, in that of the server.
+const DATA: &str = "version-2";
 
 /// Three servers with ports, directories and data of their own. Their `tickTime` is 500 ms.
 ///
@@ -244,6 +249,16 @@ impl ZooKeepers {
         ZooKeeperBackup(copy)
     }
 
+    /// Kills all servers and copies their directories there, with their data and their logs: for people who look for a fault.
+    pub fn keep(&self, there: &Path) {
+        for (number, server) in (1..).zip(&self.servers) {
+            server.process().kill();
+            let copy = there.join(number.to_string());
+            copy_all(server.place(), &copy);
+            copy_all(&server.data(), &copy.join(DATA));
+        }
+    }
+
     /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Self::restart_all) starts them.
     pub fn restore(&self, backup: &ZooKeeperBackup) {
         self.forget();
@@ -282,11 +297,19 @@ impl ZooKeepers {
 
     /// The number of watches that a server keeps for its clients; `None` if it does not answer.
     pub async fn watches(&self, server: usize) -> Option<usize> {
+        self.counter(server, "zk_watch_count").await
+    }
+
+    /// The number of sessions that the leader knows; `None` if it does not answer.
+    pub async fn sessions(&self) -> Option<usize> {
+        let leader = self.leader().await;
+        self.counter(leader, "zk_global_sessions").await
+    }
+
+    async fn counter(&self, server: usize, name: &str) -> Option<usize> {
         let said = timeout(ANSWER_LIMIT, ask(self.port(server), "mntr")).await;
         let said = said.ok()?.ok()?;
-        let count = said
-            .lines()
-            .find_map(|line| line.strip_prefix("zk_watch_count"))?;
+        let count = said.lines().find_map(|line| line.strip_prefix(name))?;
         count.trim().parse().ok()
     }
 
@@ -307,7 +330,7 @@ impl Server {
     }
 
     fn data(&self) -> PathBuf {
-        self.place().join("version-2")
+        self.place().join(DATA)
     }
 
     fn process(&self) -> MutexGuard<'_, OwnedChild> {
@@ -315,10 +338,14 @@ impl Server {
     }
 }
 
+/// Copies the files of a directory.
 fn copy_all(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory can be made");
     for entry in fs::read_dir(from).expect("the data can be read") {
         let entry = entry.expect("the data can be read");
+        if entry.path().is_dir() {
+            continue;
+        }
         fs::copy(entry.path(), to.join(entry.file_name())).expect("the data can be copied");
     }
 }

@@ -141,6 +141,7 @@ mod tests {
     }
 
     const fn held(fence: u64, since: u64) -> Held {
+        let fence = Some(fence);
         Held { fence, since }
     }
 
@@ -180,6 +181,19 @@ mod tests {
             ("waiter/6", shared, 0),
         ];
         assert_eq!(waiters.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_holder_that_did_not_know_its_fence_has_that_of_its_child() {
+        let unknown = Held {
+            fence: None,
+            since: 1000,
+        };
+        let lock = described(vec![child(2, LockMode::Exclusive, Some(unknown))]);
+        let holder = lock.holder.unwrap();
+        assert_eq!((holder.fence, lock.last_fence), (102, 102));
+        assert_eq!(holder.label.as_deref(), Some("holder/2"));
+        assert_eq!(holder.ttl, Some(Duration::from_secs(6)));
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use dlock::{LockError, LockManager};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
+use dlock_zookeeper::ZooKeeper;
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::world::{LIMIT, SESSION, TTL, manager};
 
@@ -86,6 +88,37 @@ async fn a_process_that_is_cut_off_has_lost_its_lease_before_another_one_gets_th
     // The process has a new session.
     eventually(LIMIT, "the key", async || {
         matches!(one.lock("cut-off").try_acquire().await, Ok(Some(_)))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_leaves_no_session() {
+    // Of its own, since all sessions are counted.
+    let servers = ZooKeepers::start().await;
+    let host = format!("127.0.0.1:{}", servers.port(0));
+    let keeper = Client::connect(&host).await.unwrap();
+    let all_read = CreateMode::Persistent.with_acls(Acls::anyone_read());
+    keeper.create("/closed", b"", &all_read).await.unwrap();
+    drop(keeper);
+    // The longest that the servers allow: none of them ends by itself while this test lasts.
+    let [longest, too_long] = [120, 121].map(Duration::from_secs);
+    for (url, reason) in [
+        (
+            ZooKeepers::url_of(&host, too_long),
+            "write `session=120000ms`",
+        ),
+        (
+            ZooKeepers::url_of(&format!("{host}/closed/locks"), longest),
+            "not authorized",
+        ),
+    ] {
+        let refused = LockManager::builder().scheme("zookeeper", ZooKeeper);
+        let error = refused.connect(&url).await.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    eventually(LIMIT / 2, "no session is left", async || {
+        servers.sessions().await == Some(0)
     })
     .await;
 }

@@ -60,13 +60,17 @@ impl Place {
 
     /// A manager, which stands for a process.
     async fn manager_of(&self, application: &str, login: &str) -> LockManager {
+        self.manager_at(application, &self.url_of(login)).await
+    }
+
+    async fn manager_at(&self, application: &str, url: &str) -> LockManager {
         let builder = LockManager::builder()
             .scheme("zookeeper", ZooKeeper)
             .application(application)
             .ttl(TTL)
             .response_timeout(Duration::from_secs(10))
             .connect_timeout(LIMIT);
-        builder.connect(self.url_of(login)).await.unwrap()
+        builder.connect(url).await.unwrap()
     }
 
     async fn manager(&self, application: &str) -> LockManager {

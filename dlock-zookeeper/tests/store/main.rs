@@ -13,5 +13,4 @@ mod login;
 mod sessions;
 mod sharing;
 mod waiting;
-mod wire;
 mod world;

@@ -26,19 +26,26 @@ async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
     let store = store(&url).await;
     let key = LockKey::new("uncertain").unwrap();
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
-    let ask = async || {
-        let ask = AcquireRequest::new(&key, owner, Duration::from_millis(12_500));
+    let ttl = Duration::from_millis(12_500);
+    let ask = async || store.acquire(AcquireRequest::new(&key, owner, ttl)).await;
+    // A claim that begins with its request, of which the creation is the only write.
+    let ask_fresh = async || {
+        let key = crate::world::key("uncertain");
+        let ask = AcquireRequest::new(&key, crate::world::owner(), ttl);
         store.acquire(ask).await
     };
     // The first requests of the session are old enough to count.
     sleep(Duration::from_secs(6)).await;
     assert!(matches!(ask().await, Ok(AcquireOutcome::Granted { .. })));
+    let granted = ask_fresh().await;
+    assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
     proxy.freeze();
     // The session goes on without an answer, and its rest is shorter than the TTL.
     sleep(Duration::from_secs(9)).await;
     proxy.thaw();
-    let mut answers = Vec::new();
+    let (mut answers, mut of_fresh) = (Vec::new(), Vec::new());
     eventually(LIMIT, "the lease is confirmed", async || {
+        of_fresh.push(ask_fresh().await);
         answers.push(ask().await);
         matches!(answers.last(), Some(Ok(_)))
     })
@@ -48,6 +55,7 @@ async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
         error.is_some_and(|error| error.message().contains("without an answer for too long"))
     };
     assert!(answers.iter().any(is_refusal), "{answers:?}");
+    assert!(of_fresh.iter().any(is_refusal), "{of_fresh:?}");
     store
         .release(ReleaseRequest::new(&key, owner))
         .await

@@ -4,16 +4,16 @@ use std::{iter, time::Duration};
 
 use dlock::LockMode;
 use dlock_runtime::store::{
-    AcquireOutcome, AcquireRequest, LockStore, OwnerId, Queue, RenewRequest, Renewal,
+    AcquireOutcome, AcquireRequest, LockStore, OwnerId, Queue, ReleaseRequest, RenewRequest,
+    Renewal,
 };
-use dlock_testkit::{Proxy, ZooKeepers, eventually, within};
+use dlock_testkit::{CountedRequests, Proxy, ZooKeepers, eventually, within};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use zookeeper_client::{Acls, CreateMode};
 
-use crate::{
-    wire::Counted,
-    world::{LIMIT, SESSION, TTL, client, hold, key, listen, manager, owner, release, store, wait},
+use crate::world::{
+    LIMIT, SESSION, TTL, children, client, hold, key, listen, manager, owner, release, store, wait,
 };
 
 const EXCLUSIVE: LockMode = LockMode::Exclusive;
@@ -22,8 +22,8 @@ const TWO: LockMode = LockMode::Permits(2);
 #[tokio::test]
 async fn a_hundred_waiters_send_no_request_while_they_wait() {
     let servers = ZooKeepers::shared().await;
-    let counted = Counted::start(servers.port(0)).await;
-    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", counted.port), SESSION);
+    let counted = CountedRequests::start(servers.port(0)).await;
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", counted.port()), SESSION);
     let (waiting, holding) = (store(&url).await, store(&servers.url(SESSION)).await);
     // Behind an exclusive lock, behind another waiter of a shared one, and behind permits.
     let kinds = [EXCLUSIVE, LockMode::Shared, TWO].map(|mode| (key("quiet"), mode));
@@ -79,9 +79,9 @@ async fn a_hundred_waiters_send_no_request_while_they_wait() {
 #[tokio::test]
 async fn a_waiter_behind_a_lease_that_is_over_asks_once_a_second() {
     let servers = ZooKeepers::shared().await;
-    let counted = Counted::start(servers.port(0)).await;
+    let counted = CountedRequests::start(servers.port(0)).await;
     let locks = manager(&ZooKeepers::url_of(
-        &format!("127.0.0.1:{}", counted.port),
+        &format!("127.0.0.1:{}", counted.port()),
         SESSION,
     ))
     .await;
@@ -131,7 +131,7 @@ async fn is_told(url: &str, servers: &ZooKeepers, mode: LockMode, breaks: impl A
     release(&other, &key, holders[0], mode).await;
     // Its child is deleted 3 s after its last request: a waiter that was not told in this time never will be.
     let told = within(Duration::from_secs(6), heard.recv()).await;
-    let is_told = matches!(told, Some(Some(told)) if told == waiter);
+    let is_told = matches!(told, Some(Some((told, _))) if told == waiter);
     let renewal = RenewRequest::new(&key, waiter, TTL).mode(mode);
     let is_held = own.renew_one(renewal).await == Ok(Renewal::Renewed);
     release(&own, &key, waiter, mode).await;
@@ -187,6 +187,64 @@ async fn readers_behind_a_writer_are_all_told_when_it_leaves() {
             release(store, &key, *reader, LockMode::Shared).await;
         }
         told == 2
+    })
+    .await;
+}
+
+/// Has a waiter of a session wait for some seconds behind a holder, breaks something, and releases. Returns the fence of the
+/// hint that the waiter gets; `None` if the machine was too slow.
+async fn granted(
+    servers: &ZooKeepers,
+    session: Duration,
+    seconds: u32,
+    breaks: impl AsyncFn(&str),
+) -> Option<u64> {
+    let url = servers.url(session);
+    let (other, own) = (store(&servers.url(SESSION)).await, store(&url).await);
+    let (client, mut heard) = listen(&own);
+    let (key, holder, waiter) = (key("granted"), owner(), OwnerId::new(client, 1));
+    hold(&other, &key, holder, EXCLUSIVE).await;
+    let request = AcquireRequest::new(&key, waiter, TTL).queue(Queue::ForLease);
+    let mut is_waiting = matches!(own.acquire(request).await, Ok(AcquireOutcome::Busy(_)));
+    for _ in 0..seconds {
+        sleep(Duration::from_secs(1)).await;
+        is_waiting &= matches!(own.acquire(request).await, Ok(AcquireOutcome::Busy(_)));
+    }
+    breaks(key.as_str()).await;
+    release(&other, &key, holder, EXCLUSIVE).await;
+    let hint = within(Duration::from_secs(6), heard.recv()).await??;
+    let is_told = is_waiting && hint.0 == waiter;
+    // The session may have ended, and the child with it.
+    own.release(ReleaseRequest::new(&key, waiter)).await.ok();
+    is_told.then_some(hint.1)
+}
+
+#[tokio::test]
+async fn a_grant_is_a_lease_at_once_only_while_the_session_certainly_lasts() {
+    let servers = ZooKeepers::shared().await;
+    // The only write of the short session is at its begin, and proves nothing about its last seconds.
+    for (session, seconds, is_lease) in [(SESSION, 0, true), (Duration::from_secs(8), 6, false)] {
+        eventually(LIMIT, "a hint that may be believed", async || {
+            let fence = granted(servers, session, seconds, async |_| ()).await;
+            fence.is_some_and(|fence| (fence > 0) == is_lease)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_whose_child_was_deleted_holds_nothing() {
+    let servers = ZooKeepers::shared().await;
+    eventually(LIMIT, "a hint without a fence", async || {
+        let fence = granted(servers, SESSION, 0, async |key| {
+            let client = client(servers).await;
+            let all = children(servers, "dlock", key).await;
+            let waiter = all
+                .iter()
+                .max_by_key(|it| it.rsplit('-').next().unwrap().to_owned());
+            client.delete(waiter.unwrap(), None).await.unwrap();
+        });
+        fence.await == Some(0)
     })
     .await;
 }

@@ -108,12 +108,12 @@ pub(crate) async fn release(store: &ZooKeeperStore, key: &LockKey, owner: OwnerI
     store.release(release).await.unwrap();
 }
 
-/// Passes on the owner of each hint.
-struct Heard(mpsc::UnboundedSender<OwnerId>);
+/// Passes on the owner and the fence of each hint.
+struct Heard(mpsc::UnboundedSender<(OwnerId, u64)>);
 
 impl HintReceiver for Heard {
     fn hint(&self, hint: &Hint<'_>) -> bool {
-        self.0.send(hint.owner).is_ok()
+        self.0.send((hint.owner, hint.fence)).is_ok()
     }
 
     fn look_again(&self) -> bool {
@@ -122,7 +122,9 @@ impl HintReceiver for Heard {
 }
 
 /// A client that listens to hints of a store, and what it hears.
-pub(crate) fn listen(store: &ZooKeeperStore) -> (ClientId, mpsc::UnboundedReceiver<OwnerId>) {
+pub(crate) fn listen(
+    store: &ZooKeeperStore,
+) -> (ClientId, mpsc::UnboundedReceiver<(OwnerId, u64)>) {
     let client = ClientId::new(&SystemRandom);
     let (send, heard) = mpsc::unbounded_channel();
     let hooks = store.properties().hooks.unwrap();

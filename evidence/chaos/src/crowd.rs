@@ -11,7 +11,7 @@ use std::{
 use dlock_testkit::{Worker, machine_time};
 
 use crate::{
-    follow::Follow,
+    follow::{Follow, Transaction},
     random::Random,
     worker::{Cheat, Settings, Store, over},
 };
@@ -46,6 +46,16 @@ pub(crate) struct Stop {
     pub(crate) process: u32,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
+}
+
+/// What a process that is stopped has to be about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum About {
+    Anything,
+    /// It is inside, and will write without asking.
+    Blind,
+    /// It is between the reads and the writes of a transaction.
+    Transaction,
 }
 
 /// Which process a fault is to meet.
@@ -146,7 +156,7 @@ impl Crowd {
 
     /// Kills a process, if it still is what it is to be when it stands still.
     pub(crate) fn kill(&mut self, place: usize, victim: Victim) -> bool {
-        let is_wanted = self.pause(place, victim, false);
+        let is_wanted = self.pause(place, victim, About::Anything);
         if is_wanted && let Some(member) = self.places[place].take() {
             member.worker.kill();
             self.follow.died(member.process);
@@ -155,10 +165,21 @@ impl Crowd {
         is_wanted
     }
 
+    /// Whether transactions do not check their leases.
+    pub(crate) fn is_unfenced(&self) -> bool {
+        self.cheat == Some(Cheat::NoFence)
+    }
+
+    /// The transaction at which a process stands still.
+    pub(crate) fn works(&self, place: usize) -> Option<Transaction> {
+        let member = self.places[place].as_ref()?;
+        self.follow.works(member.process).cloned()
+    }
+
     /// Stops a process, if it still is what it is to be when it stands still.
-    pub(crate) fn stop(&mut self, place: usize, victim: Victim, only_blind: bool) -> bool {
+    pub(crate) fn stop(&mut self, place: usize, victim: Victim, about: About) -> bool {
         let from = machine_time();
-        let is_wanted = self.pause(place, victim, only_blind);
+        let is_wanted = self.pause(place, victim, about);
         if is_wanted && let Some(member) = &self.places[place] {
             self.stops.push(Stop {
                 process: member.process,
@@ -169,7 +190,7 @@ impl Crowd {
         is_wanted
     }
 
-    fn pause(&mut self, place: usize, victim: Victim, only_blind: bool) -> bool {
+    fn pause(&mut self, place: usize, victim: Victim, about: About) -> bool {
         self.look();
         let Some(member) = &self.places[place] else {
             return false;
@@ -181,7 +202,11 @@ impl Crowd {
             return false;
         };
         let is_wanted = self.is(place, victim)
-            && (!only_blind || self.follow.is_inside_blindly(member.process));
+            && match about {
+                About::Anything => true,
+                About::Blind => self.follow.is_inside_blindly(member.process),
+                About::Transaction => self.follow.works(member.process).is_some(),
+            };
         if !is_wanted {
             member.worker.resume();
         }
@@ -349,7 +374,7 @@ mod tests {
             let is_met = if is_killed {
                 crowd.kill(0, Victim::Holder)
             } else {
-                crowd.stop(0, Victim::Holder, false)
+                crowd.stop(0, Victim::Holder, About::Anything)
             };
             assert!(!is_met && crowd.has_crashed());
             assert!(crowd.killed.is_empty() && crowd.stops.is_empty());

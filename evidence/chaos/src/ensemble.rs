@@ -1,6 +1,6 @@
 //! Three servers of etcd or ZooKeeper, with the locks and what these protect.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, ZooKeepers, eventually};
 use futures_util::future::join_all;
@@ -143,6 +143,13 @@ impl Ensemble {
         }
         all.iter_mut().for_each(Books::sort);
         all
+    }
+
+    /// Keeps the data and the logs of the servers, after a run in which something was wrong. It ends the servers.
+    pub(crate) fn keep(&self, there: &Path) {
+        if let Self::ZooKeeper(servers) = self {
+            servers.keep(there);
+        }
     }
 
     /// The leases and places in queues that have not ended.

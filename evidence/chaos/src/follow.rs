@@ -23,6 +23,9 @@ pub(crate) struct Follow {
     pub(crate) failed: BTreeMap<String, u64>,
     /// Transactions that were carried out.
     pub(crate) posted: usize,
+    /// Those that have noted what they read, in the order in which that was seen.
+    pub(crate) postings: Vec<Transaction>,
+    reads: u64,
     /// The faults that tasks have seen.
     pub(crate) wrong: Vec<String>,
     entered: HashMap<String, Duration>,
@@ -35,6 +38,17 @@ struct Followed {
     /// The tasks that have asked, and have had no answer.
     waiting: HashSet<u32>,
     open: HashMap<u64, Open>,
+    /// The transactions of the tasks that have read an account, and whether they have gone on to write.
+    transactions: HashMap<u32, (Transaction, bool)>,
+}
+
+/// A transaction that has read an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Transaction {
+    pub(crate) process: u32,
+    pub(crate) key: String,
+    /// No other one has this number.
+    number: u64,
 }
 
 struct Open {
@@ -51,6 +65,8 @@ impl Follow {
             late: Vec::new(),
             failed: BTreeMap::new(),
             posted: 0,
+            postings: Vec::new(),
+            reads: 0,
             wrong: Vec::new(),
             entered: HashMap::new(),
         }
@@ -62,6 +78,7 @@ impl Follow {
             rest: Vec::new(),
             waiting: HashSet::new(),
             open: HashMap::new(),
+            transactions: HashMap::new(),
         };
         self.files.insert(process, followed);
     }
@@ -103,10 +120,18 @@ impl Follow {
     }
 
     fn take(&mut self, process: u32, note: Note) {
-        let Followed { waiting, open, .. } = self.files.get_mut(&process).expect("it was added");
+        let Followed {
+            waiting,
+            open,
+            transactions,
+            ..
+        } = self.files.get_mut(&process).expect("it was added");
         match note {
             Note::Asks { task } => _ = waiting.insert(task),
-            Note::Answered { task } => _ = waiting.remove(&task),
+            Note::Answered { task } => {
+                waiting.remove(&task);
+                transactions.remove(&task);
+            }
             Note::In {
                 section,
                 key,
@@ -164,7 +189,25 @@ impl Follow {
                 end: End::Lost,
             }),
             Note::Failed(how) => *self.failed.entry(how).or_default() += 1,
-            Note::Posted => self.posted += 1,
+            Note::Read { task, key } => {
+                self.reads += 1;
+                let read = Transaction {
+                    process,
+                    key,
+                    number: self.reads,
+                };
+                transactions.insert(task, (read, false));
+            }
+            Note::Writes { task } => {
+                if let Some((_, writes)) = transactions.get_mut(&task) {
+                    *writes = true;
+                }
+            }
+            Note::Posted { task } => {
+                self.posted += 1;
+                let read = transactions.remove(&task);
+                self.postings.extend(read.map(|(read, _)| read));
+            }
             Note::Wrong(what) => self.wrong.push(what),
         }
     }
@@ -193,6 +236,18 @@ impl Follow {
     pub(crate) fn is_inside_blindly(&self, process: u32) -> bool {
         let mut open = self.files[&process].open.values();
         open.any(|open| open.is_blind)
+    }
+
+    /// A transaction of a process that has read and has not gone on to write, as far as it has noted that.
+    pub(crate) fn works(&self, process: u32) -> Option<&Transaction> {
+        let mut all = self.files[&process].transactions.values();
+        all.find(|(_, writes)| !writes).map(|(read, _)| read)
+    }
+
+    /// Whether a transaction has had an answer.
+    pub(crate) fn has_ended(&self, read: &Transaction) -> bool {
+        let mut all = self.files[&read.process].transactions.values();
+        !all.any(|(it, _)| it == read)
     }
 
     /// Sections that should have ended by now.
@@ -261,6 +316,38 @@ mod tests {
         let seen: Vec<_> = follow.sections.iter().map(|it| (it.left, it.end)).collect();
         assert_eq!(seen, [(at(3), End::Lost), (at(4), End::Killed)]);
         assert!(follow.open().is_empty());
+    }
+
+    #[test]
+    fn a_transaction_works_between_its_reads_and_its_writes() {
+        let directory = TempDir::new().unwrap();
+        let mut follow = Follow::new(directory.path());
+        follow.add(1);
+        let notes = Notes::new(directory.path(), 1).unwrap();
+        let mut after = |note: Note| {
+            notes.note(&note);
+            follow.catch_up();
+            let works = follow.works(1).map(|it| it.key.clone());
+            (works, follow.postings.len(), follow.posted)
+        };
+        let read = |key: &str| Note::Read {
+            task: 7,
+            key: key.to_owned(),
+        };
+        let works = |key: &str| Some(key.to_owned());
+        assert_eq!(after(read("a")), (works("a"), 0, 0));
+        assert_eq!(after(Note::Writes { task: 7 }), (None, 0, 0));
+        assert_eq!(after(Note::Posted { task: 7 }), (None, 1, 1));
+        assert_eq!(after(Note::Posted { task: 7 }), (None, 1, 2));
+        assert_eq!(after(read("b")), (works("b"), 1, 2));
+        let failed = Note::Failed("busy".to_owned());
+        assert_eq!(after(failed), (works("b"), 1, 2));
+        let first = follow.works(1).unwrap().clone();
+        assert!(!follow.has_ended(&first));
+        notes.note(&Note::Answered { task: 7 });
+        notes.note(&read("b"));
+        follow.catch_up();
+        assert!(follow.has_ended(&first) && follow.works(1).is_some());
     }
 
     #[test]

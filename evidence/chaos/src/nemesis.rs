@@ -13,7 +13,7 @@ use dlock_testkit::machine_time;
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    crowd::{Crowd, Victim},
+    crowd::{About, Crowd, Victim},
     fault::{Fault, Kind},
     random::Random,
     worker::{KEYS, TTL},
@@ -84,6 +84,9 @@ impl<'a> Nemesis<'a> {
         match kind {
             K::HolderKilled => self.kill(Victim::Holder).await,
             K::WaiterKilled => self.kill(Victim::Waiter).await,
+            K::HolderStopped if self.crowd.is_unfenced() && self.world.is_ensemble() => {
+                self.stop_in_a_transaction().await
+            }
             K::HolderStopped => self.stop(Victim::Holder, true).await,
             K::HolderStoppedBriefly => self.stop(Victim::Holder, false).await,
             K::WaiterStopped => self.stop(Victim::Waiter, true).await,
@@ -148,7 +151,7 @@ impl<'a> Nemesis<'a> {
         if let Some(place) = self.crowd.find(victim, &mut self.random) {
             if self.random.one_in(2) {
                 self.crowd.kill(place, victim);
-            } else if self.crowd.stop(place, victim, false) {
+            } else if self.crowd.stop(place, victim, About::Anything) {
                 sleep(time / 2).await;
                 self.crowd.resume(place);
                 return;

@@ -49,8 +49,12 @@ pub(crate) enum Note {
     },
     /// A call that came to nothing, and how.
     Failed(String),
-    /// A transaction that was carried out.
-    Posted,
+    /// A transaction of the task has read the account of this key, and goes on to work.
+    Read { task: u32, key: String },
+    /// It is about to write.
+    Writes { task: u32 },
+    /// A transaction of the task that was carried out.
+    Posted { task: u32 },
     /// A fault that a task has seen.
     Wrong(String),
 }

@@ -88,6 +88,9 @@ impl Round {
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
         self.keep("faults.json", &faults);
+        if !report.wrong.is_empty() {
+            world.keep(&directory.join("servers"));
+        }
         report
     }
 

@@ -1,6 +1,6 @@
 //! The servers of a run, and the connections to them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, path::Path, time::Duration};
 
 use dlock_testkit::{Cluster, Proxy, RedisServer, Sentinels};
 use redis::{RedisError, Value};
@@ -89,6 +89,10 @@ impl World {
             proxies,
             processes,
         }
+    }
+
+    pub(crate) fn is_ensemble(&self) -> bool {
+        matches!(self.servers, Servers::Ensemble(_))
     }
 
     /// By which URL each process connects.
@@ -213,6 +217,13 @@ impl World {
             Servers::Postgres(database) => vec![database.books().await],
             Servers::Ensemble(ensemble) => ensemble.books().await,
             _ => Vec::new(),
+        }
+    }
+
+    /// Keeps the data of servers that differ from each other only in it. It may end them.
+    pub(crate) fn keep(&self, there: &Path) {
+        if let Servers::Ensemble(ensemble) = &self.servers {
+            ensemble.keep(there);
         }
     }
 

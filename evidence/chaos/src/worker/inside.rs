@@ -92,7 +92,7 @@ impl Caller {
 
     fn posted(&self, outcome: Result<(), Failure>) {
         self.note(&match outcome {
-            Ok(()) => Note::Posted,
+            Ok(()) => Note::Posted { task: self.who[1] },
             Err(Failure::Explained(how)) => Note::Failed(how),
             Err(Failure::Unbalanced(what)) => Note::Wrong(what),
         });
@@ -302,7 +302,13 @@ impl<'a> Inside<'a> {
             keys: keys.map(|it| (it.key.clone(), it.mode, it.token)).collect(),
             cents: cents_of(time),
         };
-        let posted = books.post(posting, level_of(time), self.pause(time)).await;
+        let (task, key) = (caller.who[1], self.keys[0].key.clone());
+        let work = async {
+            caller.note(&Note::Read { task, key });
+            self.pause(time).await;
+            caller.note(&Note::Writes { task });
+        };
+        let posted = books.post(posting, level_of(time), work).await;
         caller.posted(posted);
     }
 

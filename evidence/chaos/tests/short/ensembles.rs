@@ -24,21 +24,16 @@ async fn is_well(topology: &str, kinds: &[&str]) {
     assert!(report.posted > 0);
 }
 
-/// The locks are real, but transactions do not check their leases. A stopped process may have been outside of one.
+/// The locks are real, but transactions do not check their leases. A process is stopped between the reads and the writes of
+/// one, until another process has written to the same account, and then writes: the fault counts only if it has. So there is
+/// something to be found in every run.
 async fn is_guilty(topology: &str) {
-    const TRIES: usize = 10;
-    for _ in 0..TRIES {
-        let words = ["--kind", "holder-stopped", "--cheat", "no-fence"];
-        let report = of(topology, &words).await;
-        assert_eq!(report.overlaps, 0);
-        assert_eq!(report.violations == 0, report.wrong.is_empty());
-        let is_found = |it: &String| it.contains("transaction") || it.contains("the books");
-        if report.wrong.iter().any(is_found) {
-            return;
-        }
-        assert_eq!(report.wrong, [""; 0]);
-    }
-    panic!("nothing was found in {TRIES} runs");
+    let words = ["--kind", "holder-stopped", "--cheat", "no-fence"];
+    let report = of(topology, &words).await;
+    assert_eq!(report.overlaps, 0);
+    assert!(report.faults["HolderStopped"].count >= 1);
+    let is_found = |it: &String| it.starts_with("two transactions at once");
+    assert!(report.wrong.iter().any(is_found), "{:?}", report.wrong);
 }
 
 #[tokio::test]
@@ -53,13 +48,11 @@ async fn zookeeper_keeps_its_promises_when_its_leader_is_killed() {
 }
 
 #[tokio::test]
-#[ignore = "it may need several runs of ten seconds"]
 async fn transactions_of_etcd_that_do_not_compare_are_found_out() {
     is_guilty("etcd").await;
 }
 
 #[tokio::test]
-#[ignore = "it may need several runs of ten seconds"]
 async fn transactions_of_zookeeper_that_do_not_check_are_found_out() {
     is_guilty("zookeeper").await;
 }

@@ -14,6 +14,7 @@ const NAMES: &str = "dlock-zookeeper/src/names.rs";
 const PROOF: &str = "dlock-zookeeper/src/proof.rs";
 const QUEUE: &str = "dlock-zookeeper/src/queue.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
+const SESSION: &str = "dlock-zookeeper/src/session.rs";
 const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 const WAITING: &str = "dlock-zookeeper/src/waiting.rs";
 
@@ -32,7 +33,7 @@ pub(super) const UNIT: Target = Target {
     test: None,
 };
 
-const CONTRACT: &[Look] = &[Test(STORE, "contract::zookeeper_keeps_the_contract")];
+pub(super) const CONTRACT: &[Look] = &[Test(STORE, "contract::zookeeper_keeps_the_contract")];
 
 const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
 
@@ -93,7 +94,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-any-place",
         "A claim is confirmed wherever its child is",
         REQUESTS,
-        "if «queue.holds(&child.name)» { match confirm(",
+        "if «queue.holds(&child.name)» { if is_new",
         "true",
         CONTRACT,
     )
@@ -151,7 +152,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-uncertain",
         "A lease is confirmed that its session may not last for",
         CONFIRM,
-        "if «session.proof.lasts(written, lease_end)» {",
+        "if «session.proof.lasts_until(lease_end)» {",
         "true",
         &[Test(
             STORE,
@@ -299,7 +300,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-not-told",
         "A waiter is not told that it holds the key",
         WAITING,
-        "«core.sinks.wake(&key, owner)»;",
+        "«core.sinks.wake(&key, owner, fence)»;",
         "()",
         &[Test(
             STORE,
@@ -324,5 +325,47 @@ pub(super) const ALL: &[Mutant] = &[
         "«self.0.abort()»;",
         "()",
         &[Test(STORE, "waiting::waiters_that_leave_watch_nothing")],
+    ),
+    // Leases without a write of their own
+    Mutant::new(
+        "zookeeper-unproven-grant",
+        "A grant is a lease although the session may end before it",
+        CONFIRM,
+        "mode.is_exclusive() && «session.proof.lasts_until(end)»",
+        "{ let _ = (session, end); true }",
+        &[Test(
+            STORE,
+            "waiting::a_grant_is_a_lease_at_once_only_while_the_session_certainly_lasts",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-unseen-grant",
+        "A waiter whose child is gone holds the key",
+        WAITING,
+        "if obstacles.is_empty() { return «queue.holds(name)»;",
+        "true",
+        &[Test(
+            STORE,
+            "waiting::a_waiter_whose_child_was_deleted_holds_nothing",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-unwritten-reader",
+        "A reader does not write the token that it shares",
+        CONFIRM,
+        "«mode.is_exclusive()» && session.proof",
+        "{ let _ = mode; true }",
+        ONE_TOKEN,
+    ),
+    Mutant::new(
+        "zookeeper-session-left",
+        "A session is left behind by a connection that is refused",
+        SESSION,
+        "timeout(config.response_limit, «close(config, client)»)",
+        "async { drop(client) }",
+        &[Test(
+            FAULTS,
+            "connections::a_connection_that_is_refused_leaves_no_session",
+        )],
     ),
 ];

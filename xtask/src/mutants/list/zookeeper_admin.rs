@@ -2,18 +2,25 @@
 
 use super::super::look::Look::{self, Test};
 use super::super::mutant::Mutant;
-use super::zookeeper::{STORE, UNIT};
+use super::zookeeper::{CONTRACT, STORE, UNIT};
 
 const GRANTS: &str = "dlock-zookeeper/src/admin/grants.rs";
 const LOCK: &str = "dlock-zookeeper/src/admin/lock.rs";
 const NOTICES: &str = "dlock-zookeeper/src/notices.rs";
 const PAGE: &str = "dlock-zookeeper/src/admin/page.rs";
 const PERMISSIONS: &str = "dlock-zookeeper/src/admin/permissions.rs";
+const CREATION: &str = "dlock-zookeeper/src/creation.rs";
+const READERS: &str = "dlock-zookeeper/src/readers.rs";
 const UNLOCK: &str = "dlock-zookeeper/src/admin/unlock.rs";
 
 const TOLD: &[Look] = &[Test(
     STORE,
     "admin::unlock::the_next_waiter_holds_the_key_and_the_old_holder_is_told_at_once",
+)];
+
+const READ: &[Look] = &[Test(
+    STORE,
+    "admin::rights::readers_of_the_url_see_all_and_change_nothing",
 )];
 
 const SEEN: &[Look] = &[Test(
@@ -39,7 +46,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-notice-once",
         "A session hears of the first forced release alone",
         NOTICES,
-        "sinks.wake(&key, owner); } «Ok(Some(watcher))»",
+        "sinks.wake(&key, owner, 0); } «Ok(Some(watcher))»",
         "{ drop(watcher); std::future::pending().await }",
         TOLD,
     ),
@@ -132,5 +139,29 @@ pub(super) const ALL: &[Mutant] = &[
             STORE,
             "admin::report::each_server_tells_of_itself_and_nothing_is_written",
         )],
+    ),
+    Mutant::new(
+        "zookeeper-readers-write",
+        "A reader of the URL may change the nodes",
+        READERS,
+        "Acl::new(«Permission::READ», AuthId::new(scheme, id))",
+        "Permission::ALL",
+        READ,
+    ),
+    Mutant::new(
+        "zookeeper-readers-late",
+        "A directory that is older than the option stays closed to readers",
+        READERS,
+        "if «missing.is_empty()» { return Ok(());",
+        "true",
+        READ,
+    ),
+    Mutant::new(
+        "zookeeper-waits-as-holder",
+        "A waiter has the text of a holder",
+        CREATION,
+        "if «!std::mem::take(&mut child.is_hopeful)» {",
+        "true",
+        CONTRACT,
     ),
 ];

@@ -20,24 +20,31 @@ const PING: i32 = 11;
 const EXISTS: i32 = 3;
 
 /// A server's port behind which the requests are counted.
-pub(crate) struct Counted {
-    pub(crate) port: u16,
+pub struct CountedRequests {
+    port: u16,
     requests: Arc<AtomicUsize>,
     _links: JoinSet<()>,
 }
 
-impl Counted {
-    pub(crate) async fn start(upstream: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+impl CountedRequests {
+    /// Starts to forward connections to a server on this port.
+    pub async fn start(upstream: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("a port is free");
+        let port = listener.local_addr().expect("it is bound").port();
         let requests = Arc::new(AtomicUsize::new(0));
         let count = requests.clone();
         let mut links = JoinSet::new();
         links.spawn(async move {
             let mut open = JoinSet::new();
             loop {
-                let (client, _) = listener.accept().await.unwrap();
-                let server = TcpStream::connect(("127.0.0.1", upstream)).await.unwrap();
+                let Ok((client, _)) = listener.accept().await else {
+                    return;
+                };
+                // A server that is down refuses, and so does this: the connection is closed.
+                let Ok(server) = TcpStream::connect(("127.0.0.1", upstream)).await else {
+                    continue;
+                };
                 let (from_client, mut to_client) = client.into_split();
                 let (mut from_server, to_server) = server.into_split();
                 open.spawn(forward(from_client, to_server, count.clone()));
@@ -53,8 +60,15 @@ impl Counted {
         }
     }
 
+    /// The port for clients.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The number of requests so far, without those that keep the session.
-    pub(crate) fn requests(&self) -> usize {
+    #[must_use]
+    pub fn requests(&self) -> usize {
         self.requests.load(Ordering::SeqCst)
     }
 }
@@ -81,9 +95,7 @@ async fn forward(
 }
 
 fn keeps_the_session(request: &[u8]) -> bool {
-    let code = request
-        .get(4..8)
-        .map(|code| <[u8; 4]>::try_from(code).unwrap());
+    let code = request.get(4..8).and_then(|code| code.try_into().ok());
     match code.map(i32::from_be_bytes) {
         Some(PING) => true,
         Some(EXISTS) => request

@@ -1,0 +1,64 @@
+//! Readers: other clients that may read the nodes of a user, and change none of them.
+
+use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
+
+use crate::{base, config::Config};
+
+/// Reads `world`, or a scheme and an identity, such as `digest:ops:hash=` and `ip:10.0.0.0/8`. `None` for another text, and for
+/// `auth`, which is the user of the URL.
+pub(crate) fn read(text: &str) -> Option<Acl> {
+    let (scheme, id) = match text {
+        "world" => ("world", "anyone"),
+        other => other.split_once(':')?,
+    };
+    let is_valid = !scheme.is_empty() && !id.is_empty() && scheme != "auth";
+    is_valid.then(|| Acl::new(Permission::READ, AuthId::new(scheme, id)))
+}
+
+/// Adds the readers of the URL to the nodes that may be older than this option: all others are made again in time.
+///
+/// # Errors
+///
+/// Those of the client, such as `InvalidAcl` for an identity that the servers do not know.
+pub(crate) async fn admit(client: &Client, config: &Config) -> Result<(), Error> {
+    for path in [config.root.clone(), base::directory(&config.root)] {
+        match admit_to(client, config, &path).await {
+            // Another process has added them, or has not made the node yet. If another user owns it, that user decides.
+            Ok(()) | Err(Error::BadVersion | Error::NoNode | Error::NoAuth) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn admit_to(client: &Client, config: &Config, path: &str) -> Result<(), Error> {
+    let (mut acls, stat) = client.get_acl(path).await?;
+    let missing = config.readers().iter().filter(|it| !acls.contains(it));
+    let missing: Vec<_> = missing.cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    acls.extend(missing);
+    let version = Some(stat.aversion);
+    client.set_acl(path, &acls, version).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_has_a_scheme_and_an_identity_and_may_only_read() {
+        for (text, scheme, id) in [
+            ("world", "world", "anyone"),
+            ("ip:10.0.0.0/8", "ip", "10.0.0.0/8"),
+            ("digest:ops:a+b/c=", "digest", "ops:a+b/c="),
+        ] {
+            let reader = Acl::new(Permission::READ, AuthId::new(scheme, id));
+            assert_eq!(read(text), Some(reader), "{text}");
+        }
+        for text in ["", "anyone", "world:", ":x", "auth:", "auth:me"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
