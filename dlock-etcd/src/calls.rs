@@ -1,4 +1,4 @@
-//! The requests over a connection.
+//! The requests over a connection. `streams.rs` has the keep-alives.
 //!
 //! # Rules
 //!
@@ -21,17 +21,16 @@ use crate::{
     errors,
     proto::{
         Answer, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse,
-        LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest, LeaseRevokeResponse,
-        LeaseTimeToLiveRequest, LeaseTimeToLiveResponse, Op, RangeResponse, RequestOp,
-        ResponseHeader, ResponseOp, TxnRequest, TxnResponse, WatchCreateRequest, WatchRequest,
-        WatchResponse,
+        LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+        Op, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
+        WatchCreateRequest, WatchRequest, WatchResponse,
     },
+    streams::Kept,
 };
 
 const DELETE: &str = "/etcdserverpb.KV/DeleteRange";
 const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
-const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
 
@@ -117,54 +116,6 @@ impl Conn {
         Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
     }
 
-    /// Keeps leases alive. Returns for each whether it exists, and the terms that were seen.
-    async fn keep_alive(
-        &self,
-        leases: &[i64],
-    ) -> Result<(Vec<bool>, Vec<ResponseHeader>), Failure> {
-        if leases.is_empty() {
-            return Ok((Vec::new(), Vec::new()));
-        }
-        self.guarded(async {
-            let token = self.token();
-            match self.send_keep_alive(leases).await {
-                Err(status) if self.may_log_in(&status) => {
-                    Box::pin(self.log_in(token)).await?;
-                    self.send_keep_alive(leases).await
-                }
-                other => other,
-            }
-        })
-        .await
-    }
-
-    async fn send_keep_alive(
-        &self,
-        leases: &[i64],
-    ) -> Result<(Vec<bool>, Vec<ResponseHeader>), Status> {
-        let asked: Vec<_> = leases
-            .iter()
-            .map(|id| LeaseKeepAliveRequest { id: *id })
-            .collect();
-        let mut grpc = self.grpc();
-        ready(&mut grpc).await?;
-        let codec = ProstCodec::<LeaseKeepAliveRequest, LeaseKeepAliveResponse>::default();
-        let path = PathAndQuery::from_static(KEEP_ALIVE);
-        let request = self.request(stream::iter(asked));
-        let mut answers = grpc.streaming(request, path, codec).await?.into_inner();
-        let (mut exist, mut headers) = (Vec::new(), Vec::new());
-        // The server answers in the order of the requests.
-        for lease in leases {
-            let answer = answers.message().await?;
-            let answer = answer.filter(|answer| answer.id == *lease);
-            let answer =
-                answer.ok_or_else(|| Status::unavailable("a keep-alive was not answered"))?;
-            exist.push(answer.ttl > 0);
-            headers.push(answer.header());
-        }
-        Ok((exist, headers))
-    }
-
     /// Keeps leases alive beside a transaction, and returns whether each lease exists, with the answer of the
     /// transaction. A lease that exists lasts for its TTL from a moment after this call.
     pub(crate) async fn confirm(
@@ -211,7 +162,7 @@ impl Conn {
     fn compared(
         &self,
         term: u64,
-        (exist, headers): (Vec<bool>, Vec<ResponseHeader>),
+        (exist, headers): Kept,
         answer: TxnResponse,
     ) -> Result<(Vec<bool>, TxnResponse), Failure> {
         for header in &headers {

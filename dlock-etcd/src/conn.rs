@@ -37,6 +37,7 @@ use crate::{
         Answer, AuthenticateRequest, AuthenticateResponse, RangeRequest, RangeResponse,
         ResponseHeader, StatusRequest, StatusResponse,
     },
+    streams::Streams,
 };
 
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
@@ -57,6 +58,7 @@ pub(crate) struct Conn {
     /// `true` from a refusal by a full database until the next write.
     is_full: AtomicBool,
     pub(crate) channel: Channel,
+    pub(crate) streams: Streams,
     token: Mutex<Option<Token>>,
     /// Held by a login that is under way.
     login: tokio::sync::Mutex<()>,
@@ -89,6 +91,7 @@ impl Conn {
             base: Mutex::default(),
             is_full: AtomicBool::new(false),
             channel,
+            streams: Streams::default(),
             token: Mutex::default(),
             login: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),

@@ -2,6 +2,22 @@
 //!
 //! A claim has a lease of its own, so it ends by itself and no other claim ends with it. Making a lease costs etcd as
 //! much as a lock does, and keeping one alive costs a message; so a lease is used again while it lasts.
+//!
+//! # Rules
+//!
+//! The model `leases` in `evidence/model` searches the first two in every order of requests.
+//!
+//! - **Safety.** A lease is used again only if etcd has answered each request that gives it to a key, and the deletion of
+//!   its last key. A late request could otherwise create the key of a claim that is over, and the next claim would keep it
+//!   alive. (`a_request_that_arrives_after_the_release_has_no_effect`)
+//! - **Safety.** A lease is that of one claim at a time, so the end of a lease ends no key of another claim.
+//!   (`a_key_keeps_its_lease_when_its_label_changes`)
+//! - A keep-alive of an earlier claim that arrives late only makes a lease longer. A claim counts from its own keep-alive,
+//!   see `settle.rs`, so neither that nor a clock that jumps changes a deadline.
+//! - A lease that has ended, or that a restored ensemble does not know, is refused, and the claim takes another one.
+//! - A claim is known by the name and the create revision of its key, and never by its lease. Releases, renewals and
+//!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease.
+//! - A forked child sends no requests, so it uses none of them.
 
 use std::{
     collections::HashMap,

@@ -53,6 +53,7 @@ mod scheme;
 mod session;
 mod settle;
 mod store;
+mod streams;
 mod version;
 mod wait;
 mod worker;

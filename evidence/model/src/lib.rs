@@ -87,6 +87,11 @@
 //! | the row of a key is swept only when the clock is beyond its last fence | [`rows::Rule::SweptLater`] | 11 |
 //! | a request that has waited for a row which was swept then starts over | [`rows::Rule::StartsOverWhenSwept`] | 16 |
 //! | that a lease has ended is seen under the lock, and a renewal refuses it | [`rows::Rule::EndIsSeenUnderTheLock`], [`rows::Rule::RenewalRefusesTheEnded`]: other rules stand in for each | never |
+//! | a lease of etcd that a request of unknown outcome has named is not used again | [`leases::Rule::UnknownIsEnded`] | 5 |
+//! | it is that of one claim at a time | [`leases::Rule::OneClaimALease`] | 14 |
+//! | it is used again when the deletion of its last key was answered | [`leases::Rule::DeletedBeforeItIsUsed`] | 4 |
+//! | it counts when its keep-alive was answered as well | [`leases::Rule::KeptAliveBeside`] | 10 |
+//! | etcd refuses a request that names a lease which has ended | [`leases::Rule::EndedIsRefused`] | 7 |
 //!
 //! What is asserted is computed from what the server and the processes do, not by the code of the rules. Some
 //! things are so by construction: connections keep their order, a hint names who got the lock, the other
@@ -101,6 +106,7 @@ pub mod check;
 pub mod handover;
 pub mod historical;
 pub mod lease;
+pub mod leases;
 mod list;
 pub mod modes;
 pub mod quorum;
@@ -117,5 +123,6 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     checks.extend(modes::checks(is_large));
     checks.extend(quorum::checks(is_large));
     checks.extend(rows::checks(is_large));
+    checks.extend(leases::checks(is_large));
     checks
 }

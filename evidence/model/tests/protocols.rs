@@ -46,6 +46,7 @@ macro_rules! tests_of {
 
 tests_of! {
     lease: [];
+    leases: [];
     handover: [Rule::HandsOverInTime];
     modes: [];
     quorum: [];

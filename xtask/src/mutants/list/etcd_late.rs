@@ -13,6 +13,7 @@ const RELEASE: &str = "dlock-etcd/src/release.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const SETTLE: &str = "dlock-etcd/src/settle.rs";
+const STREAMS: &str = "dlock-etcd/src/streams.rs";
 
 const FORGOTTEN: &[Look] = &[Test(
     UNIT,
@@ -85,6 +86,28 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A key that has a lease gets another one only after that one has its whole TTL"),
+    Mutant::new(
+        "etcd-stream-once",
+        "Each keep-alive opens a stream",
+        STREAMS,
+        "«self.streams.give(stream)»;",
+        "drop(stream)",
+        &[Test(
+            UNIT,
+            "streams::tests::keep_alives_that_follow_each_other_have_one_stream",
+        )],
+    ),
+    Mutant::new(
+        "etcd-ended-stream",
+        "A keep-alive fails on a stream that the member has ended",
+        STREAMS,
+        "«if let Ok(kept) = self.answers(stream, leases).await { return Ok(kept); }»",
+        "return self.answers(stream, leases).await;",
+        &[Test(
+            UNIT,
+            "streams::tests::a_stream_that_has_ended_is_replaced",
+        )],
+    ),
     Mutant::new(
         "etcd-other-lease",
         "A key gets another lease although only its label changes",
