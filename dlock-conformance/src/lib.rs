@@ -30,7 +30,7 @@ use futures_util::{
 };
 use tokio::time::{Instant, timeout};
 
-use self::trial::{Broken, Trial};
+use self::trial::{Broken, Terms, Trial};
 pub use self::{
     cases::cases,
     report::{Failure, Report},
@@ -81,10 +81,7 @@ pub struct Case {
 pub struct Suite {
     level: Level,
     only: Option<&'static str>,
-    brief: Duration,
-    limit: Duration,
-    keeps_places: bool,
-    is_alone: bool,
+    terms: Terms,
 }
 
 impl Suite {
@@ -93,10 +90,12 @@ impl Suite {
         Self {
             level,
             only: None,
-            brief: Duration::from_millis(1500),
-            limit: Duration::from_secs(20),
-            keeps_places: true,
-            is_alone: false,
+            terms: Terms {
+                brief: Duration::from_millis(1500),
+                limit: Duration::from_secs(20),
+                keeps_places: true,
+                is_alone: false,
+            },
         }
     }
 
@@ -109,27 +108,27 @@ impl Suite {
     /// Sets the TTL of leases that the suite lets expire; 1.5 s if not set. It must be several times as long as
     /// a request.
     pub fn brief(mut self, ttl: Duration) -> Self {
-        self.brief = ttl;
+        self.terms.brief = ttl;
         self
     }
 
     /// Sets the maximum time of a case; 20 s if not set. A case that takes longer fails.
     pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+        self.terms.limit = limit;
         self
     }
 
     /// Declares that no other client uses the store. The cases then run one after the other and expect exact
     /// fences. Otherwise they accept gaps for fences of other clients.
     pub fn alone(mut self) -> Self {
-        self.is_alone = true;
+        self.terms.is_alone = true;
         self
     }
 
     /// Declares that a waiter may get a later place when it repeats its request, for example in a quorum after
     /// a node has answered too late.
     pub fn may_lose_places(mut self) -> Self {
-        self.keeps_places = false;
+        self.terms.keeps_places = false;
         self
     }
 
@@ -171,7 +170,7 @@ impl Suite {
         let meant: Vec<_> = all.into_iter().filter(|it| is_meant(&it.case)).collect();
         assert!(!meant.is_empty(), "there is no case {:?}", self.only);
         let mut outcomes = Vec::with_capacity(meant.len());
-        if self.is_alone {
+        if self.terms.is_alone {
             for attempt in &meant {
                 outcomes.push(self.try_one(store, attempt).await);
             }
@@ -202,16 +201,16 @@ impl Suite {
         let begun = Instant::now();
         let mut repeats = 0;
         loop {
-            let trial = Trial::new(store, self, attempt.case.name);
+            let trial = Trial::new(store, self.terms, attempt.case.name);
             let outcome = self.try_once(&trial, attempt).await;
             let was_late = trial.is_late();
             // A result from a paused machine says nothing about the store.
             if outcome.is_err() {
                 // If the store panics here too, only this case has failed.
                 let cleaned = AssertUnwindSafe(trial.clean_up()).catch_unwind();
-                timeout(self.limit, cleaned).await.ok();
+                timeout(self.terms.limit, cleaned).await.ok();
             }
-            if outcome.is_ok() || !was_late || begun.elapsed() >= self.limit {
+            if outcome.is_ok() || !was_late || begun.elapsed() >= self.terms.limit {
                 return (outcome, repeats);
             }
             repeats += 1;
@@ -220,7 +219,7 @@ impl Suite {
 
     async fn try_once<S: LockStore>(&self, trial: &Trial<'_, S>, attempt: &Attempt<S>) -> Outcome {
         let tried = AssertUnwindSafe((attempt.run)(trial)).catch_unwind();
-        match timeout(self.limit, tried).await {
+        match timeout(self.terms.limit, tried).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(panic)) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -232,7 +231,7 @@ impl Suite {
                 ))
             }
             Err(_) => {
-                let expected = format!("the case to end within {:?}", self.limit);
+                let expected = format!("the case to end within {:?}", self.terms.limit);
                 Err(Broken::new(expected, "a request without an answer"))
             }
         }

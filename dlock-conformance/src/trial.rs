@@ -19,8 +19,6 @@ use dlock_runtime::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::Suite;
-
 /// The TTL of leases that last for the whole case.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
@@ -87,15 +85,22 @@ pub(crate) fn expect_eq<T: Debug + PartialEq>(
     ))
 }
 
+/// The terms of all cases of a suite.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// The TTL of a lease that a case lets expire.
+    pub(crate) brief: Duration,
+    /// The maximum time of a case.
+    pub(crate) limit: Duration,
+    pub(crate) keeps_places: bool,
+    pub(crate) is_alone: bool,
+}
+
 /// One case over one store.
 pub(crate) struct Trial<'a, S> {
     pub(crate) store: &'a S,
     pub(crate) key: LockKey,
-    /// The TTL of a lease that the case lets expire.
-    pub(crate) brief: Duration,
-    pub(crate) limit: Duration,
-    pub(crate) keeps_places: bool,
-    is_alone: bool,
+    pub(crate) terms: Terms,
     /// The time by which requests must be answered. After it, the case says nothing about the store.
     hurry: Cell<Option<Instant>>,
     /// Every owner that has requested the key.
@@ -103,14 +108,11 @@ pub(crate) struct Trial<'a, S> {
 }
 
 impl<'a, S: LockStore> Trial<'a, S> {
-    pub(crate) fn new(store: &'a S, suite: &Suite, case: &str) -> Self {
+    pub(crate) fn new(store: &'a S, terms: Terms, case: &str) -> Self {
         Self {
             store,
             key: key(case),
-            brief: suite.brief,
-            limit: suite.limit,
-            keeps_places: suite.keeps_places,
-            is_alone: suite.is_alone,
+            terms,
             hurry: Cell::new(None),
             used: RefCell::default(),
         }
@@ -201,8 +203,8 @@ impl<'a, S: LockStore> Trial<'a, S> {
 
     /// Expects the fence `least`, or a greater one if other clients count fences of the store at the same time.
     pub(crate) fn expect_fence(&self, seen: u64, least: u64, of: &str) -> Result<(), Broken> {
-        let is_right = seen == least || (!self.is_alone && seen > least);
-        let at_least = if self.is_alone { "" } else { "at least " };
+        let is_right = seen == least || (!self.terms.is_alone && seen > least);
+        let at_least = if self.terms.is_alone { "" } else { "at least " };
         expect(is_right, &format!("{at_least}{least} {of}"), seen)
     }
 
@@ -263,7 +265,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
             match find().await? {
                 Ok(found) => return Ok(found),
                 // The limit of the case would not show the observation.
-                Err(seen) if begun.elapsed() >= self.limit / 2 => {
+                Err(seen) if begun.elapsed() >= self.terms.limit / 2 => {
                     return Err(Broken::new(expected, format!("{seen:?}")));
                 }
                 Err(_) => sleep(Duration::from_millis(10)).await,

@@ -54,8 +54,8 @@ pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
 ) -> Outcome {
     let [holder, waiter, newcomer] = owners();
     // Shorter than the life of a waiter, so that the waiter is still alive when the lease expires.
-    trial.hurry(trial.brief / 4);
-    let first = trial.granted(holder, trial.brief / 4).await?;
+    trial.hurry(trial.terms.brief / 4);
+    let first = trial.granted(holder, trial.terms.brief / 4).await?;
     trial.busy(waiter).await?;
     trial.calm()?;
     // The waiter stays alive for this time.
@@ -134,7 +134,7 @@ pub(super) async fn a_granted_waiter_gets_a_hint<S: LockStore>(trial: &Trial<'_,
             expect_eq(hint, expected, "as key, owner and fence of the hint")?;
             break;
         }
-        if begun.elapsed() >= trial.limit / 2 {
+        if begun.elapsed() >= trial.terms.limit / 2 {
             return Err(Broken::new(
                 "a hint for a waiter that was granted the key",
                 "none",

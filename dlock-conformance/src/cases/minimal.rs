@@ -85,13 +85,13 @@ pub(super) async fn a_repeated_request_returns_the_same_fence_and_restarts_the_t
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
-    trial.hurry(trial.brief);
-    let fence = trial.granted(holder, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    let fence = trial.granted(holder, trial.terms.brief).await?;
     // It also replaces a much shorter TTL of the first request.
     let again = trial.granted(holder, 2 * TTL).await?;
     expect_eq(again, fence, "as the fence of the repeated request")?;
     trial.calm()?;
-    sleep(2 * trial.brief).await;
+    sleep(2 * trial.terms.brief).await;
     trial.busy_once(other).await?;
     expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
     trial.release_all([holder]).await
@@ -99,15 +99,15 @@ pub(super) async fn a_repeated_request_returns_the_same_fence_and_restarts_the_t
 
 pub(super) async fn a_renewal_restarts_the_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other] = owners();
-    trial.hurry(trial.brief);
-    let fence = trial.granted(holder, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    let fence = trial.granted(holder, trial.terms.brief).await?;
     expect_eq(
         trial.renew(holder).await?,
         Renewal::Renewed,
         "for the holder",
     )?;
     trial.calm()?;
-    sleep(2 * trial.brief).await;
+    sleep(2 * trial.terms.brief).await;
     trial.busy_once(other).await?;
     expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
     trial.release_all([holder]).await
@@ -118,7 +118,7 @@ pub(super) async fn a_batch_of_renewals_has_one_answer_per_request<S: LockStore>
 ) -> Outcome {
     let none = trial
         .store
-        .renew(RenewBatch::new(&[]).limit(trial.limit))
+        .renew(RenewBatch::new(&[]).limit(trial.terms.limit))
         .await;
     expect(none.is_empty(), "no answer to no request", none)?;
     let stranger = owner();
@@ -144,7 +144,7 @@ pub(super) async fn a_batch_of_renewals_has_one_answer_per_request<S: LockStore>
         .collect();
     let answers = trial
         .store
-        .renew(RenewBatch::new(&requests).limit(trial.limit))
+        .renew(RenewBatch::new(&requests).limit(trial.terms.limit))
         .await;
     expect_eq(answers, expected, "in this order")?;
     for (number, (key, owner)) in (0..).zip(&keys) {
@@ -209,9 +209,9 @@ pub(super) async fn only_the_owner_renews_and_releases<S: LockStore>(
 pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, other, last] = owners();
     let elsewhere = trial.elsewhere(2);
-    trial.hurry(trial.brief);
-    let fence = trial.granted(holder, trial.brief).await?;
-    elsewhere.granted(last, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    let fence = trial.granted(holder, trial.terms.brief).await?;
+    elsewhere.granted(last, trial.terms.brief).await?;
     trial.calm()?;
     let next = trial.until("a lease that has expired", async || {
         Ok(fence_of(trial.ask_once(other).await?))
@@ -233,7 +233,7 @@ pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_
     )?;
 
     // This lease began a little later, and no request of another owner reveals that it has expired.
-    sleep(trial.brief).await;
+    sleep(trial.terms.brief).await;
     let of = "for an expired lease without a successor";
     expect_eq(elsewhere.renew(last).await?, Renewal::NotOwner, of)?;
     expect_eq(elsewhere.release(last).await?, Released::WasGone, of)
@@ -243,20 +243,23 @@ pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>
     let [holder, other] = owners();
     // The store counts from the time of the request.
     let asked = Instant::now();
-    trial.hurry(trial.brief);
-    trial.granted(holder, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    trial.granted(holder, trial.terms.brief).await?;
     trial.calm()?;
     let lasted = trial.until("a lease that has expired", async || {
         let answer = trial.ask_once(other).await?;
         Ok(fence_of(answer).map(|_| asked.elapsed()))
     });
     let lasted = lasted.await?;
-    let drift = trial.store.properties().drift.of(trial.brief);
+    let drift = trial.store.properties().drift.of(trial.terms.brief);
     // The clock of a server may round off a millisecond.
-    let least = trial.brief.saturating_sub(drift + Duration::from_millis(1));
+    let least = trial
+        .terms
+        .brief
+        .saturating_sub(drift + Duration::from_millis(1));
     expect(
         lasted >= least,
-        &format!("a lease of {:?}", trial.brief),
+        &format!("a lease of {:?}", trial.terms.brief),
         lasted,
     )?;
     trial.release_all([other]).await
@@ -268,8 +271,8 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
         let [owner, next] = owners();
         if round == 6 {
             // Let the store forget the key.
-            trial.hurry(trial.brief);
-            fences.push(trial.granted(owner, trial.brief).await?);
+            trial.hurry(trial.terms.brief);
+            fences.push(trial.granted(owner, trial.terms.brief).await?);
             trial.calm()?;
             let ran_out = trial.until("a lease that has expired", async || {
                 Ok(fence_of(trial.ask_once(next).await?))

@@ -124,9 +124,13 @@ pub(super) async fn each_holder_expires_by_itself<S: LockStore>(trial: &Trial<'_
     }
     let [stays, dies, next] = owners();
     trial.joins(stays, TWO).await?;
-    fence_of(trial.ask_in(TWO, dies, trial.brief, Queue::No).await?)?;
+    fence_of(
+        trial
+            .ask_in(TWO, dies, trial.terms.brief, Queue::No)
+            .await?,
+    )?;
     if let AcquireOutcome::Busy(seen) = trial.ask_in(TWO, next, TTL, Queue::ForLease).await? {
-        let is_first_end = seen.ttl.is_none_or(|ttl| ttl <= trial.brief);
+        let is_first_end = seen.ttl.is_none_or(|ttl| ttl <= trial.terms.brief);
         expect(is_first_end, "the TTL of the first lease to end", &seen)?;
     }
     let granted = trial.until("a permit of the dead", async || {
@@ -158,8 +162,12 @@ pub(super) async fn the_key_lasts_as_long_as_its_last_holder<S: LockStore>(
     }
     let [stays, dies] = owners();
     trial.joins(stays, SHARED).await?;
-    fence_of(trial.ask_in(SHARED, dies, trial.brief, Queue::No).await?)?;
-    sleep(2 * trial.brief).await;
+    fence_of(
+        trial
+            .ask_in(SHARED, dies, trial.terms.brief, Queue::No)
+            .await?,
+    )?;
+    sleep(2 * trial.terms.brief).await;
     // First of all: a request for the key may remove what has expired.
     let renewal = trial.renewal(dies, TTL).mode(SHARED);
     let answer = trial.store.renew_one(renewal).await;
@@ -189,16 +197,16 @@ pub(super) async fn one_queue_serves_all_modes<S: LockStore>(trial: &Trial<'_, S
     trial.all_leave(&[late], SHARED).await?;
 
     // A lease that has expired: the first waiter holds the key, although another one has come for it.
-    trial.hurry(trial.brief);
+    trial.hurry(trial.terms.brief);
     fence_of(
         trial
-            .ask_in(EXCLUSIVE, reader, trial.brief, Queue::No)
+            .ask_in(EXCLUSIVE, reader, trial.terms.brief, Queue::No)
             .await?,
     )?;
     trial.waits(writer, EXCLUSIVE).await?;
     trial.calm()?;
     trial.hurry(ALIVE);
-    sleep(trial.brief + trial.brief / 4).await;
+    sleep(trial.terms.brief + trial.terms.brief / 4).await;
     // A lease may end somewhat later than its TTL.
     let held = trial.until("the first waiter as the holder", async || {
         trial.waits(late, SHARED).await?;
@@ -300,7 +308,7 @@ pub(super) async fn a_grant_beside_other_holders_has_a_number<S: LockStore>(
             }
             break;
         }
-        if begun.elapsed() >= trial.limit / 2 {
+        if begun.elapsed() >= trial.terms.limit / 2 {
             return Err(Broken::new("a hint for a waiter that joins others", "none"));
         }
     }

@@ -85,15 +85,15 @@ pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, other] = owners();
-    trial.hurry(trial.brief);
-    let fence = trial.granted(holder, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    let fence = trial.granted(holder, trial.terms.brief).await?;
     expect_eq(
         trial.raise(holder, fence, fence + 5).await?,
         Raised::Raised,
         "",
     )?;
     let seen = trial.busy_once(other).await?;
-    let is_brief = seen.ttl.is_some_and(|ttl| ttl <= trial.brief);
+    let is_brief = seen.ttl.is_some_and(|ttl| ttl <= trial.terms.brief);
     expect(is_brief, "the TTL of the lease", seen.ttl)?;
     trial.calm()?;
     let ran_out = trial.until("a lease that has expired", async || {
@@ -140,8 +140,8 @@ pub(super) async fn a_waiter_for_a_notice_leaves_the_queue_with_a_grant_or_relea
     trial: &Trial<'_, S>,
 ) -> Outcome {
     let [holder, taker, leaver, next] = owners();
-    trial.hurry(trial.brief);
-    trial.granted(holder, trial.brief).await?;
+    trial.hurry(trial.terms.brief);
+    trial.granted(holder, trial.terms.brief).await?;
     trial.wait_for_notice(leaver).await?;
     trial.wait_for_notice(taker).await?;
     let left = trial.release(leaver).await?;
@@ -220,7 +220,7 @@ pub(super) async fn a_notice_has_no_fence<S: QuorumNode>(trial: &Trial<'_, S>) -
         let is_free = matches!(answer, AcquireOutcome::Granted { .. });
         expect(is_free, "a key that is free after the notice", answer)?;
         trial.release(waiter).await?;
-        if begun.elapsed() >= trial.limit / 2 {
+        if begun.elapsed() >= trial.terms.limit / 2 {
             break;
         }
     }

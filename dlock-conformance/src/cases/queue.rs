@@ -20,7 +20,7 @@ pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
     let place = trial.busy(second).await?.position;
     expect_eq(place, Some(1), "as the place of the second waiter")?;
     let place = trial.busy(first).await?.position;
-    let is_kept = place == Some(0) || (!trial.keeps_places && place == Some(1));
+    let is_kept = place == Some(0) || (!trial.terms.keeps_places && place == Some(1));
     expect(
         is_kept,
         "Some(0) as the place of the first waiter, which repeats its request",
