@@ -9,16 +9,13 @@
 //!   (`tokens_grow_although_a_snapshot_was_restored`)
 //! - A full database refuses that. The connection then raises the base before it creates the first claim.
 
-use std::sync::PoisonError;
-
-use dlock_runtime::store::{StoreError, fence_by_the_clock};
+use dlock_runtime::store::StoreError;
 
 use crate::{
-    conn::{Conn, Failure},
-    errors, keys, ops,
+    errors, keys,
     proto::{
-        Answer, Compare, CompareResult, CompareTarget, CompareWith, KeyValue, Op, OpAnswer,
-        PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
+        Compare, CompareResult, CompareTarget, CompareWith, KeyValue, Op, OpAnswer, RangeRequest,
+        RequestOp, TxnResponse,
     },
 };
 
@@ -87,55 +84,8 @@ pub(crate) fn of_answer(answer: &TxnResponse, index: usize) -> Result<Base, Stor
     }
 }
 
-/// Returns the base as this connection knows it, and raises it if that is still to be done.
-pub(crate) async fn current(conn: &Conn) -> Result<Base, StoreError> {
-    let known = *conn.base.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(base) = known {
-        return Ok(base);
-    }
-    let raised = raise(conn).await?;
-    note(conn, raised);
-    Ok(raised)
-}
-
-/// Notes the base that an answer had.
-pub(crate) fn note(conn: &Conn, base: Base) {
-    *conn.base.lock().unwrap_or_else(PoisonError::into_inner) = Some(base);
-}
-
-/// Reads the base, and raises it if fences would be behind the clock.
-pub(crate) async fn raise(conn: &Conn) -> Result<Base, Failure> {
-    let namespace = &conn.config.namespace;
-    loop {
-        let answer = conn.read(&ops::read(vec![read_op(namespace)])).await?;
-        let base = of_answer(&answer, 0).map_err(Failure::new)?;
-        let revision = u64::try_from(answer.header().revision).unwrap_or(0);
-        let clock = fence_by_the_clock();
-        let Some(raised) = raised(base, revision, clock) else {
-            return Ok(base);
-        };
-        let put = PutRequest {
-            key: keys::base(namespace),
-            value: raised.to_string().into_bytes(),
-            lease: 0,
-        };
-        let request = TxnRequest {
-            compare: vec![base.is_unchanged(namespace)],
-            success: vec![Op::Put(put).into()],
-            failure: Vec::new(),
-        };
-        let answer = conn.txn(request).await?;
-        if answer.succeeded {
-            return Ok(Base {
-                value: raised,
-                modified: answer.header().revision,
-            });
-        }
-    }
-}
-
 /// The base to write, if the present one is too small.
-fn raised(base: Base, revision: u64, clock: u64) -> Option<u64> {
+pub(crate) fn raised(base: Base, revision: u64, clock: u64) -> Option<u64> {
     let is_late = base.value + revision + RAISED_JUST_NOW < clock;
     let needed = clock.saturating_sub(revision).max(1);
     (base.modified == 0 || is_late).then(|| needed.max(base.value))

@@ -14,13 +14,13 @@ use crate::{
     base,
     claims::Claim,
     conn::Conn,
+    core::Core,
     followed::Followed,
     keys, ops,
     places::{Beat, Gate, WAITING},
     proto::{Answer, TxnRequest, TxnResponse},
     queue::Queue,
     release::{End, recall},
-    requests::Core,
 };
 
 /// The time from one beat to the next.

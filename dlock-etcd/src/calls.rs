@@ -1,4 +1,4 @@
-//! The requests over a connection. `streams.rs` has the keep-alives.
+//! The requests over a connection. `keep_alive.rs` has the keep-alives.
 //!
 //! # Rules
 //!
@@ -19,13 +19,13 @@ use tonic_prost::ProstCodec;
 use crate::{
     conn::{Conn, Failure, RANGE, TXN, ready},
     errors,
+    keep_alive::Kept,
     proto::{
         Answer, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse,
         LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
         Op, RangeResponse, RequestOp, ResponseHeader, ResponseOp, TxnRequest, TxnResponse,
         WatchCreateRequest, WatchRequest, WatchResponse,
     },
-    streams::Kept,
 };
 
 const DELETE: &str = "/etcdserverpb.KV/DeleteRange";

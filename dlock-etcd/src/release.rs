@@ -17,13 +17,13 @@ use dlock_runtime::{
 use crate::{
     claims::{Claim, Place},
     conn::{Conn, Failure},
+    core::{Core, Names, ROUNDS},
     keys,
     leases::Lease,
     ops,
     places::WAITING,
     proto::{Answer, TxnRequest},
     queue::Queue,
-    requests::{Core, Names, ROUNDS},
 };
 
 /// The reason for which a claim ends.

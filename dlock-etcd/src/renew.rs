@@ -14,9 +14,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     claims::{Claim, Entered},
+    core::{Core, Wish},
     ops,
     release::End,
-    requests::{Core, Wish, seconds},
+    requests::seconds,
 };
 
 /// Reads in one transaction. The default limit of etcd is 128.

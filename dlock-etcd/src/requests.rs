@@ -18,67 +18,25 @@ use dlock_runtime::{
     store::{AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind},
     testing::{Clock, Moment, SystemClock},
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::time::Instant;
 
 use crate::{
     base,
-    claims::{Claim, Claims, Place},
-    config::Config,
+    claims::{Claim, Place},
     conn::Conn,
-    errors,
-    follow::Follow,
-    holder,
-    keys::{self, Stage, Value},
-    leases::Leases,
+    core::{Core, Names, ROUNDS, Wish, word},
+    errors, holder,
+    keys::{Stage, Value},
     ops,
-    places::{Places, WAITING},
+    places::WAITING,
     proto::{Answer, KeyValue, TxnRequest},
     queue::{self, Epoch, Queue},
+    raise,
     release::End,
-    session::Session,
     settle::run,
 };
 
-/// A request gives up after so many changes of its key by others.
-pub(crate) const ROUNDS: usize = 16;
-
-/// All that requests need.
-pub(crate) struct Core {
-    pub(crate) config: Arc<Config>,
-    pub(crate) session: Session,
-    pub(crate) claims: Claims,
-    pub(crate) leases: Leases,
-    pub(crate) follow: Follow,
-    pub(crate) places: Places,
-    /// Releases under way without a caller that waits.
-    pub(crate) departing: watch::Sender<usize>,
-}
-
-/// The names that a request is about.
-pub(crate) struct Names {
-    /// That of the claim.
-    pub(crate) own: Vec<u8>,
-    /// Those of all claims on the key.
-    pub(crate) all: (Vec<u8>, Vec<u8>),
-}
-
-/// The lease and the labels that a claim asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Wish<'a> {
-    pub(crate) seconds: i64,
-    pub(crate) label: &'a str,
-    pub(crate) function: &'a str,
-}
-
 impl Core {
-    pub(crate) fn names(&self, key: &str, owner: dlock_runtime::store::OwnerId) -> Names {
-        let namespace = &self.config.namespace;
-        Names {
-            own: keys::claim(namespace, key, owner),
-            all: keys::range(namespace, key),
-        }
-    }
-
     pub(crate) async fn acquire(
         &self,
         request: AcquireRequest<'_>,
@@ -258,7 +216,7 @@ impl Core {
         // The claims that are known, and when they were all there were.
         let (mut queue, mut known) = (Queue::default(), 0);
         for _ in 0..ROUNDS {
-            let base = base::current(conn).await?;
+            let base = raise::current(conn).await?;
             let epoch = queue.epoch(&names.own);
             let value = Value {
                 base: base.value,
@@ -306,7 +264,7 @@ impl Core {
                 }));
             }
             self.give_back(lease, exists, asked);
-            base::note(conn, base::of_answer(&answer, 0)?);
+            raise::note(conn, base::of_answer(&answer, 0)?);
             let kvs = ops::keys_of(&answer, 1)?;
             if let Some(own) = kvs.iter().find(|kv| kv.key == names.own) {
                 claim.place = Some(self.adopted(own)?);
@@ -346,10 +304,6 @@ impl Core {
             since: Instant::now(),
         })
     }
-}
-
-pub(crate) fn word(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// A part of a second is not cut off.

@@ -15,7 +15,7 @@ use crate::{
     base,
     config::{Config, Member},
     conn::Conn,
-    errors, version,
+    errors, raise, version,
     worker::Worker,
 };
 
@@ -160,8 +160,8 @@ impl Keeper {
                 .with_advice()
                 .unsent());
         }
-        match base::raise(&conn).await {
-            Ok(raised) => base::note(&conn, raised),
+        match raise::raise(&conn).await {
+            Ok(raised) => raise::note(&conn, raised),
             // Leases can be renewed and released over it, and no claim is created.
             Err(failure) if failure.is_full => {}
             Err(failure) => return Err(failure.error.unsent()),

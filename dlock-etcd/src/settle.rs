@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use crate::{
     claims::Claim,
     conn::{Conn, Failure},
+    core::{Core, Names, ROUNDS, Wish, word},
     keys::{Stage, Value},
     leases::{Lease, Taken},
     ops,
     proto::{Answer, TxnRequest, TxnResponse},
     queue::{Epoch, Queue},
-    requests::{Core, Names, ROUNDS, Wish, word},
 };
 
 impl Core {

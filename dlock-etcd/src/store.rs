@@ -25,8 +25,8 @@ use dlock_runtime::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    claims::Claims, config::Config, follow::Follow, keys, leases::Leases, notices::Notices,
-    places::Places, requests::Core, session::Session, worker::Worker,
+    claims::Claims, config::Config, core::Core, follow::Follow, keys, leases::Leases,
+    notices::Notices, places::Places, session::Session, worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.

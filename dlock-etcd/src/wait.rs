@@ -9,9 +9,9 @@ use dlock_runtime::{
 };
 
 use crate::{
-    base,
     claims::Claim,
     conn::Conn,
+    core::{Core, Names, Wish, word},
     followed::View,
     holder,
     keys::{self, Stage, Value},
@@ -20,7 +20,7 @@ use crate::{
     places::{WAITING, is_covered},
     proto::TxnRequest,
     queue::Queue,
-    requests::{Core, Names, Wish, word},
+    raise,
     settle::run,
 };
 
@@ -34,7 +34,7 @@ impl Core {
         (wish, request): (Wish<'_>, AcquireRequest<'_>),
         (queue, revision, seen): (Queue, i64, Moment),
     ) -> Result<Option<AcquireOutcome>, StoreError> {
-        let base = base::current(conn).await?;
+        let base = raise::current(conn).await?;
         let gate = self.places.gate().await?;
         let gate_name = keys::gate(&self.config.namespace, gate.lease);
         let lease = Lease {

@@ -13,7 +13,7 @@ const RELEASE: &str = "dlock-etcd/src/release.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const SETTLE: &str = "dlock-etcd/src/settle.rs";
-const STREAMS: &str = "dlock-etcd/src/streams.rs";
+const KEEP_ALIVE: &str = "dlock-etcd/src/keep_alive.rs";
 
 const FORGOTTEN: &[Look] = &[Test(
     UNIT,
@@ -89,23 +89,23 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-stream-once",
         "Each keep-alive opens a stream",
-        STREAMS,
+        KEEP_ALIVE,
         "«self.streams.give(stream)»;",
         "drop(stream)",
         &[Test(
             UNIT,
-            "streams::tests::keep_alives_that_follow_each_other_have_one_stream",
+            "keep_alive::tests::keep_alives_that_follow_each_other_have_one_stream",
         )],
     ),
     Mutant::new(
         "etcd-ended-stream",
         "A keep-alive fails on a stream that the member has ended",
-        STREAMS,
+        KEEP_ALIVE,
         "«if let Ok(kept) = self.answers(stream, leases).await { return Ok(kept); }»",
         "return self.answers(stream, leases).await;",
         &[Test(
             UNIT,
-            "streams::tests::a_stream_that_has_ended_is_replaced",
+            "keep_alive::tests::a_stream_that_has_ended_is_replaced",
         )],
     ),
     Mutant::new(
