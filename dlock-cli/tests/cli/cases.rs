@@ -1,4 +1,4 @@
-//! Cases of the commands that are the same over each store with consensus.
+//! Cases of the commands that are the same over each store but Redis.
 #![allow(
     clippy::unwrap_used,
     reason = "the helpers of tests may fail as tests do"
@@ -18,12 +18,18 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Ended, LIMIT, call, clean, ended, run_signals::send, until_answered};
+use super::{Ended, LIMIT, call, clean, ended, run_signals::send, until_answered, without_pace};
 
 /// The part of a store that a test has for itself.
 pub(crate) trait Place {
     /// The name of the store, as texts have it.
     const STORE: &'static str;
+
+    /// The begin of the version, as texts have it.
+    const VERSION: &'static str = "3.";
+
+    /// Whether the store can tell of processes.
+    const KNOWS_PROCESSES: bool = false;
 
     /// The longest TTL, whose third is so long that a holder that knows earlier was notified.
     const LONGEST: Duration;
@@ -196,14 +202,19 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
     let shown = namespace.call(&["ls"]).await.with(0).stdout;
     assert!(shown.contains("order/1  billing@"), "{shown}");
     let top = namespace.call(&["top", "--once"]).await.with(0).stdout;
-    for part in ["1 lock   1 held", &format!("{} 3.", P::STORE)] {
+    for part in ["1 lock   1 held", &format!("{} {}", P::STORE, P::VERSION)] {
         assert!(top.contains(part), "no `{part}`:\n{top}");
     }
-    assert!(!top.contains("process"), "the store cannot tell:\n{top}");
+    let (shown, processes) = if P::KNOWS_PROCESSES {
+        (top.contains("3 processes"), json!(3))
+    } else {
+        (!top.contains("process"), json!(null))
+    };
+    assert!(shown, "{top}");
     let top = json(&namespace.call(&["top", "--json"]).await.with(0).stdout);
     assert_eq!(
         (&top["processes"], &top["namespace"]),
-        (&().into(), &namespace.name().into())
+        (&processes, &namespace.name().into())
     );
     assert_eq!(top["locks"][0]["key"], "order/1");
 
@@ -334,7 +345,7 @@ pub(crate) async fn changes_of_locks_are_printed<P: Place>(namespace: P) {
     namespace.delete("order:1", 2).await;
     watch.line("released  order:1  ", LIMIT).await;
     send(&watch, Signal::INT);
-    ended(&watch).await.with(0);
+    assert_eq!(without_pace(&ended(&watch).await.with(0).stderr), "");
     namespace.delete("before", 1).await;
 }
 
@@ -348,6 +359,10 @@ async fn next(grants: &mut HandOffs) -> (String, u64) {
     (grant.key, number.unwrap())
 }
 
+#[cfg_attr(
+    not(any(feature = "etcd", feature = "zookeeper")),
+    allow(dead_code, reason = "PostgreSQL tells nobody else of a grant")
+)]
 pub(crate) async fn grants_to_waiters_are_told_and_nothing_else<P: Place>(
     namespace: P,
     inspector: &dyn Inspect,

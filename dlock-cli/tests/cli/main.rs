@@ -3,7 +3,6 @@
 mod arguments;
 mod bench;
 mod budget;
-#[cfg(any(feature = "etcd", feature = "zookeeper"))]
 mod cases;
 mod doctor;
 mod documented;

@@ -15,21 +15,38 @@ use std::{process::Command, time::Duration};
 use dlock::LockManager;
 use dlock_postgres::{Postgres, Schema, admin::Migration};
 use dlock_testkit::{PostgresServer, eventually};
-use serde_json::Value;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::ToSql};
 
-use super::{Ended, LIMIT, call, clean, until_answered};
+use super::{
+    Ended, LIMIT, call,
+    cases::{self, Claim, Place},
+    clean, until_answered,
+};
 
-/// Returns the program with a URL.
+/// The schema of the tables.
+const SCHEMA: &str = "dlock";
+
+/// The leases and places in queues of claims that [`put`](Place::put) puts do not end.
+const CLAIMS_STAY: &str = "
+CREATE FUNCTION stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.owner LIKE '0000000000000000%' AND TG_TABLE_NAME = 'holder' THEN
+        NEW.ends := now() + interval '1 hour';
+    ELSIF NEW.owner LIKE '0000000000000000%' THEN
+        NEW.alive := now() + interval '1 hour';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER stays BEFORE INSERT ON dlock.holder FOR EACH ROW EXECUTE FUNCTION stays();
+CREATE TRIGGER stays BEFORE INSERT ON dlock.waiter FOR EACH ROW EXECUTE FUNCTION stays();
+";
+
+/// Returns the program with a URL. The namespace is the usual one, or among the arguments.
 fn at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
     clean(&mut command);
     command.env("DLOCK_URL", url).args(arguments);
     command
-}
-
-fn json(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// A database of a test's own.
@@ -49,14 +66,17 @@ impl Database {
     /// One with the tables of dlock.
     async fn new() -> Self {
         let database = Self::empty().await;
-        let migration = Migration::new(Schema::new("dlock").unwrap());
+        let migration = Migration::new(Schema::new(SCHEMA).unwrap());
         let script = migration.script();
         database.execute(&script).await;
         database
     }
 
-    fn url(&self) -> String {
-        self.url_of("postgres")
+    /// The same for a case of all stores.
+    async fn with_claims() -> Self {
+        let database = Self::new().await;
+        database.execute(CLAIMS_STAY).await;
+        database
     }
 
     fn url_of(&self, user: &str) -> String {
@@ -84,22 +104,6 @@ impl Database {
         role
     }
 
-    /// A manager, which stands for a process.
-    async fn manager(&self, application: &str) -> LockManager {
-        let builder = LockManager::builder()
-            .scheme("postgres", Postgres)
-            .application(application)
-            .ttl(Duration::from_secs(60))
-            .response_timeout(Duration::from_secs(10))
-            .connect_timeout(LIMIT);
-        builder.connect(&self.url()).await.unwrap()
-    }
-
-    /// Calls the program.
-    async fn call(&self, arguments: &[&str]) -> Ended {
-        self.call_as("postgres", arguments).await
-    }
-
     async fn call_as(&self, user: &str, arguments: &[&str]) -> Ended {
         let url = self.url_of(user);
         until_answered(async || call(&mut at(&url, arguments)).await).await
@@ -121,55 +125,77 @@ impl Database {
     }
 }
 
+impl Place for Database {
+    const STORE: &'static str = "PostgreSQL";
+    const VERSION: &'static str = "1";
+    const KNOWS_PROCESSES: bool = true;
+    const LONGEST: Duration = Duration::from_secs(6 * 3600);
+
+    fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    fn name(&self) -> &'static str {
+        SCHEMA
+    }
+
+    async fn manager(&self, application: &str) -> LockManager {
+        let builder = LockManager::builder()
+            .scheme("postgres", Postgres)
+            .application(application)
+            .ttl(Duration::from_secs(60))
+            .response_timeout(Duration::from_secs(10))
+            .connect_timeout(LIMIT);
+        builder.connect(&self.url()).await.unwrap()
+    }
+
+    async fn claims(&self, key: &str) -> Vec<String> {
+        let claims = "SELECT owner, 0 AS place FROM dlock.holder WHERE key = $1
+                      UNION ALL SELECT owner, place FROM dlock.waiter WHERE key = $1 ORDER BY place";
+        let rows = self.client().await.query(claims, &[&key]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    fn owner(claim: &str) -> &str {
+        claim
+    }
+
+    async fn put(&self, key: &str, number: u64, mode: &str, claim: Claim) {
+        let most = match mode {
+            "exclusive" => 0,
+            "shared" => -1,
+            permits => permits.strip_prefix("permits=").unwrap().parse().unwrap(),
+        };
+        let (is_granted, label) = match claim {
+            Claim::Holds(label) => (true, label),
+            Claim::Waits(label) => (false, label),
+        };
+        let acquire = "SELECT is_granted FROM dlock.acquire($1, $2, 3600000, $3, true, $4, '')";
+        let owner = format!("{number:032x}.1");
+        let client = self.client().await;
+        let parameters: [&(dyn ToSql + Sync); 4] = [&key, &owner, &most, &label];
+        let row = client.query_one(acquire, &parameters).await.unwrap();
+        assert_eq!(row.get::<_, bool>(0), is_granted, "{claim:?}");
+    }
+
+    async fn delete(&self, key: &str, number: u64) {
+        let owner = format!("{number:032x}.1");
+        let release = "SELECT dlock.release($1, $2)";
+        let released = self.client().await.execute(release, &[&key, &owner]).await;
+        released.unwrap();
+    }
+
+    async fn call(&self, arguments: &[&str]) -> Ended {
+        self.call_as("postgres", arguments).await
+    }
+}
+
 #[tokio::test]
 async fn a_command_runs_under_a_lock_and_a_second_one_is_told_by_whom() {
-    let database = Database::new().await;
-    let script = "echo $DLOCK_KEY; echo $DLOCK_FENCING_TOKEN";
-    let ran = database
-        .call(&["run", "job:1", "sh", "-c", script])
-        .await
-        .with(0);
-    let (key, token) = ran.stdout.trim().split_once('\n').unwrap();
-    assert_eq!(key, "job:1");
-    assert!(token.parse::<i64>().unwrap() > 0);
-    assert_eq!(
-        database.number("SELECT count(*) FROM dlock.holder").await,
-        0
-    );
-
-    let guard = database
-        .manager("billing")
-        .await
-        .lock("job:1")
-        .acquire()
-        .await
-        .unwrap();
-    let busy = database
-        .call(&["run", "-n", "job:1", "true"])
-        .await
-        .with(75);
-    assert!(busy.stderr.contains("billing@"), "{}", busy.stderr);
-    guard.release().await.unwrap();
-    let refused = database.call(&["--raw-keys", "ls"]).await.with(2);
-    assert!(
-        refused.stderr.contains("`--raw-keys`"),
-        "{}",
-        refused.stderr
-    );
+    cases::a_command_runs_and_a_second_one_is_told_by_whom(Database::new().await).await;
 }
 
 #[tokio::test]
 async fn a_benchmark_measures_and_leaves_no_locks() {
-    let database = Database::new().await;
-    let words = ["bench", "--seconds", "0.2", "--tasks", "4", "--json"];
-    let told = json(&database.call(&words).await.with(0).stdout);
-    let measured = told["measurements"].as_array().unwrap();
-    assert_eq!(measured.len(), 5, "{told:#}");
-    for measured in measured {
-        assert!(measured["count"].as_u64().unwrap() >= 1, "{measured}");
-    }
-    eventually(LIMIT, "nothing is held", async || {
-        database.number("SELECT count(*) FROM dlock.holder").await == 0
-    })
-    .await;
+    cases::a_benchmark_measures_and_leaves_no_locks(Database::new().await).await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_postgres::{Fence, FenceError};
+use dlock_postgres::{Fence, FenceError, Schema};
 use dlock_runtime::LockManager;
 use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
 
@@ -25,6 +25,18 @@ async fn standby(world: &World) -> PostgresServer {
     })
     .await;
     standby
+}
+
+/// Has commits wait for the standby.
+async fn make_synchronous(world: &World) {
+    let set = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+    world.execute(set).await;
+    world.execute("SELECT pg_reload_conf()").await;
+    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    eventually(DEADLINE, "the standby is synchronous", async || {
+        world.number(synchronous).await == 1
+    })
+    .await;
 }
 
 async fn cents(server: &PostgresServer) -> i64 {
@@ -80,14 +92,7 @@ async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
 async fn a_failover_to_a_synchronous_standby_loses_nothing() {
     let world = World::new(PostgresOptions::new()).await;
     let standby = standby(&world).await;
-    let set = "ALTER SYSTEM SET synchronous_standby_names = '*'";
-    world.execute(set).await;
-    world.execute("SELECT pg_reload_conf()").await;
-    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-    eventually(DEADLINE, "the standby is synchronous", async || {
-        world.number(synchronous).await == 1
-    })
-    .await;
+    make_synchronous(&world).await;
     let hosts = url(&world.server, &standby);
     let (one, other) = (connect(&hosts).await, connect(&hosts).await);
     let guard = hold_and_write(&world, &one).await;
@@ -177,4 +182,51 @@ async fn hosts_that_are_all_refused_are_named_with_their_reasons() {
         text.contains("refused") && text.contains("does not allow writes"),
         "{text}"
     );
+}
+
+/// A request that waits for a standby keeps its process of the server, also when dlock has given the connection up.
+#[tokio::test]
+async fn a_limit_for_the_role_bounds_the_connections_while_a_standby_is_away() {
+    let world = World::new(PostgresOptions::new()).await;
+    let standby = standby(&world).await;
+    make_synchronous(&world).await;
+    let grants = Schema::new("dlock").unwrap().grants("locks").unwrap();
+    let role = format!("CREATE ROLE locks LOGIN CONNECTION LIMIT 4; {grants}");
+    world.execute(&role).await;
+    let manager = connect(&world.server.url_of("locks", "postgres")).await;
+    let others = world.client().await;
+    let connections = async || {
+        let connections = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'locks'";
+        let row = others.query_one(connections, &[]).await;
+        row.unwrap().get::<_, i64>(0)
+    };
+    assert_eq!(connections().await, 2);
+    standby.pause();
+    let mut key = 0;
+    eventually(
+        4 * DEADLINE,
+        "the role has no connection left",
+        async || {
+            key += 1;
+            let lock = manager.lock(format!("order:{key}"));
+            let refused = lock.wait(Duration::from_secs(2)).acquire().await;
+            let refused = refused.expect_err("the standby has no lease").to_string();
+            refused.contains("too many connections for role")
+        },
+    )
+    .await;
+    assert!(connections().await <= 4);
+    others
+        .batch_execute("ALTER SYSTEM RESET synchronous_standby_names")
+        .await
+        .unwrap();
+    others
+        .batch_execute("SELECT pg_reload_conf()")
+        .await
+        .unwrap();
+    eventually(4 * DEADLINE, "it has two again", async || {
+        let acquired = manager.lock("order:0").acquire().await;
+        acquired.is_ok() && connections().await == 2
+    })
+    .await;
 }

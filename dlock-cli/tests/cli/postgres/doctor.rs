@@ -4,8 +4,12 @@ use dlock_postgres::Fence as _;
 use dlock_testkit::{PgBouncer, PostgresOptions, PostgresServer};
 use serde_json::Value;
 
-use super::{Database, at, json};
-use crate::{LIMIT, call, until_answered};
+use super::{Database, at};
+use crate::{
+    LIMIT, call,
+    cases::{Place as _, json},
+    until_answered,
+};
 
 /// Returns the findings, after a check of the exit code.
 async fn findings(url: &str, code: i32, words: &[&str]) -> Value {

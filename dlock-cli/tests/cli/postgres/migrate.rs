@@ -2,8 +2,11 @@
 
 use dlock_testkit::{PostgresOptions, PostgresServer};
 
-use super::{Database, at, json};
-use crate::call;
+use super::{Database, at};
+use crate::{
+    call,
+    cases::{Place as _, json},
+};
 
 const SCHEMAS: &str = "SELECT count(*) FROM pg_namespace WHERE nspname = 'dlock'";
 

@@ -2,138 +2,26 @@
 
 use std::time::Duration;
 
-use dlock::Wait;
 use dlock::{LockKey, admin::Inspect as _, store::StoreOptions};
 use dlock_postgres::{Fence as _, admin::PostgresInspector};
-use dlock_testkit::eventually;
 
-use super::{Database, json};
+use super::Database;
 use crate::{
     LIMIT,
+    cases::{self, Place as _, json},
     reads::is_harmless,
     top::{left_behind_nothing, terminal_at},
 };
 
 #[tokio::test]
 async fn holders_and_waiters_are_shown_in_order() {
-    let database = Database::new().await;
-    let nothing = database.call(&["ls"]).await.with(0);
-    assert!(nothing.stderr.contains("no locks"), "{}", nothing.stderr);
-    let [billing, mail, cron] = [
-        database.manager("billing").await,
-        database.manager("mail").await,
-        database.manager("cron").await,
-    ];
-    let guard = billing.lock("order:1").acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for (count, manager) in [(1, &mail), (2, &cron)] {
-        let request = manager.lock("order:1").wait(Wait::Forever);
-        waiting.push(tokio::spawn(request.acquire()));
-        database.has_waiters(count).await;
-    }
-    let free = database.call(&["inspect", "order:2"]).await.with(1);
-    assert!(
-        free.stdout.contains("holder         none"),
-        "{}",
-        free.stdout
-    );
-
-    let lock = json(
-        &database
-            .call(&["inspect", "--json", "order:1"])
-            .await
-            .with(0)
-            .stdout,
-    );
-    let holder = &lock["holder"];
-    let label = holder["label"].as_str().unwrap();
-    assert!(label.starts_with("billing@"), "{lock:#}");
-    assert_eq!(lock["mode"], "exclusive");
-    assert_eq!(lock["last_fence"], holder["fence"]);
-    let token = holder["token"].as_str().unwrap().parse::<u64>().unwrap();
-    assert_eq!(token >> 12, holder["fence"].as_u64().unwrap());
-    let ttl = holder["ttl_ms"].as_u64().unwrap();
-    assert!((1..=60_000).contains(&ttl), "{lock:#}");
-    assert!(holder["held_ms"].as_u64().unwrap() < 600_000, "{lock:#}");
-    let waiters = lock["waiters"].as_array().unwrap();
-    let labels = waiters.iter().map(|it| it["label"].as_str().unwrap());
-    let names: Vec<_> = labels.map(|it| it.split('@').next().unwrap()).collect();
-    assert_eq!(names, ["mail", "cron"]);
-    assert_eq!(lock["waiter_count"], 2);
-    let waits: Vec<_> = waiters
-        .iter()
-        .map(|it| it["waiting_ms"].as_u64().unwrap())
-        .collect();
-    assert!(waits[0] >= waits[1], "{waits:?}");
-    assert!(waiters.iter().all(|it| it["is_alive"] == true), "{lock:#}");
-
-    let shown = database.call(&["ls"]).await.with(0).stdout;
-    assert!(shown.contains("order:1  billing@"), "{shown}");
-    let top = database.call(&["top", "--once"]).await.with(0).stdout;
-    for part in ["1 lock   1 held   2 waiting   3 processes", "PostgreSQL 1"] {
-        assert!(top.contains(part), "no `{part}`:\n{top}");
-    }
-    let top = json(&database.call(&["top", "--json"]).await.with(0).stdout);
-    assert_eq!(
-        (&top["processes"], &top["namespace"]),
-        (&3.into(), &"dlock".into())
-    );
-    assert_eq!(top["locks"][0]["key"], "order:1");
-
-    guard.release().await.unwrap();
-    for waiter in waiting {
-        waiter.await.unwrap().unwrap().release().await.unwrap();
-    }
-    eventually(LIMIT, "nothing is shown", async || {
-        let listed = database.call(&["ls", "--json"]).await.with(0).stdout;
-        json(&listed).as_array().unwrap().is_empty()
-    })
-    .await;
+    cases::holders_and_waiters_are_shown_in_order(Database::new().await).await;
 }
 
 #[tokio::test]
 async fn those_who_share_a_lock_or_have_its_permits_are_shown_together() {
-    let database = Database::new().await;
-    let (one, other) = (
-        database.manager("one").await,
-        database.manager("other").await,
-    );
-    let _shared = (
-        one.lock("catalog").shared().acquire().await.unwrap(),
-        other.lock("catalog").shared().acquire().await.unwrap(),
-    );
-    let _permits = (
-        one.lock("encoder").permits(2).acquire().await.unwrap(),
-        other.lock("encoder").permits(2).acquire().await.unwrap(),
-    );
-    let third = database.manager("third").await;
-    let request = third.lock("encoder").permits(2).wait(Wait::Forever);
-    let waiting = tokio::spawn(request.acquire());
-    database.has_waiters(1).await;
-    let listed = json(&database.call(&["ls", "--json"]).await.with(0).stdout);
-    for (index, key) in [(0, "catalog"), (1, "encoder")] {
-        let lock = &listed[index];
-        assert_eq!(
-            (&lock["key"], &lock["mode"], &lock["holder_count"]),
-            (&key.into(), &"shared".into(), &2.into())
-        );
-        let holders = lock["holders"].as_array().unwrap();
-        let labels = holders.iter().map(|it| it["label"].as_str().unwrap());
-        let mut names: Vec<_> = labels.map(|it| it.split('@').next().unwrap()).collect();
-        names.sort_unstable();
-        assert_eq!(names, ["one", "other"]);
-        assert_eq!(
-            holders[0]["fence"], holders[1]["fence"],
-            "they share an epoch"
-        );
-    }
-    assert_eq!(listed[1]["waiters"][0]["permits"], 2);
-    let shown = database.call(&["inspect", "encoder"]).await.with(0).stdout;
-    assert!(
-        shown.contains("third@") && shown.contains("(one of 2 permits)"),
-        "{shown}"
-    );
-    waiting.abort();
+    let database = Database::with_claims().await;
+    cases::those_who_share_or_have_permits_are_shown_together(database).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{
-    LockError, LockKey, LostCause,
+    LockKey,
     admin::{Inspect as _, Unlocked},
     store::StoreOptions,
 };
@@ -12,8 +12,12 @@ use dlock_testkit::{PgBouncer, eventually};
 use serde_json::Value;
 use tokio_postgres::{IsolationLevel, Transaction};
 
-use super::{Database, at, json};
-use crate::{LIMIT, call, until_answered};
+use super::{Database, at};
+use crate::{
+    LIMIT, call,
+    cases::{self, Place as _, json},
+    until_answered,
+};
 
 async fn inspector(database: &Database) -> PostgresInspector {
     inspector_at(&database.url()).await
@@ -28,47 +32,8 @@ async fn inspector_at(url: &str) -> PostgresInspector {
 
 #[tokio::test]
 async fn the_next_waiter_holds_the_lock_and_the_old_holder_is_notified() {
-    let database = Database::new().await;
-    let (one, other) = (
-        database.manager("one").await,
-        database.manager("other").await,
-    );
-    let guard = one.lock("job").acquire().await.unwrap();
-    let waiting = tokio::spawn(other.lock("job").wait(LIMIT).acquire());
-    database.has_waiters(1).await;
-    let said = database
-        .call(&["--json", "unlock", "-y", "job"])
-        .await
-        .with(0);
-    let said = json(&said.stdout);
-    assert_eq!(said["outcome"], "handed-on");
-    assert!(
-        said["holder"]["label"]
-            .as_str()
-            .unwrap()
-            .starts_with("one@")
-    );
-    let lost = guard.lost().await;
-    assert!(
-        matches!(
-            lost,
-            LockError::Lost {
-                cause: LostCause::Revoked,
-                ..
-            }
-        ),
-        "{lost:?}"
-    );
-    let next = waiting.await.unwrap().unwrap();
-    let ended = database.call(&["unlock", "--yes", "job"]).await.with(0);
-    assert!(
-        ended.stdout.contains("Released `job`: it is free."),
-        "{}",
-        ended.stdout
-    );
-    next.lost().await;
-    let ended = database.call(&["unlock", "--yes", "job"]).await.with(1);
-    assert_eq!(ended.stdout, "`job` is free.\n");
+    let database = Database::with_claims().await;
+    cases::the_next_waiter_holds_the_lock_and_the_old_holder_is_notified(database).await;
 }
 
 #[tokio::test]
