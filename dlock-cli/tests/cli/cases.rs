@@ -130,6 +130,16 @@ pub(crate) async fn a_benchmark_measures_and_leaves_no_locks<P: Place>(namespace
     .await;
 }
 
+/// Asserts what `top` tells of three processes, and returns what it has to tell in JSON.
+fn processes<P: Place>(top: &str) -> Value {
+    if P::KNOWS_PROCESSES {
+        assert!(top.contains("3 processes"), "{top}");
+        return json!(3);
+    }
+    assert!(!top.contains("process"), "the store cannot tell:\n{top}");
+    json!(null)
+}
+
 pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: P) {
     let nothing = namespace.call(&["ls"]).await.with(0);
     assert!(nothing.stderr.contains("no locks"), "{}", nothing.stderr);
@@ -205,12 +215,7 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
     for part in ["1 lock   1 held", &format!("{} {}", P::STORE, P::VERSION)] {
         assert!(top.contains(part), "no `{part}`:\n{top}");
     }
-    let (shown, processes) = if P::KNOWS_PROCESSES {
-        (top.contains("3 processes"), json!(3))
-    } else {
-        (!top.contains("process"), json!(null))
-    };
-    assert!(shown, "{top}");
+    let processes = processes::<P>(&top);
     let top = json(&namespace.call(&["top", "--json"]).await.with(0).stdout);
     assert_eq!(
         (&top["processes"], &top["namespace"]),
