@@ -12,10 +12,10 @@ use dlock_postgres::Fence;
 use tokio_postgres::{Client, Statement};
 
 use super::cycle::micros;
-use super::report::Report;
-use super::rounds::Rounds;
 use super::{Options, connect, manager};
 use crate::Failure;
+use crate::apart::report::Report;
+use crate::apart::rounds::Rounds;
 
 pub(super) async fn measure(
     options: &Options,
