@@ -1,26 +1,20 @@
 //! Locks in etcd beside the same by hand: a cycle, a hand-off between processes, and the lock of etcd itself.
-//!
-//! All ways take turns in short rounds on the same server. A ratio is that of one round, and the median of all rounds
-//! counts: so a slow phase of the machine affects both sides of it.
 
 mod api;
 mod cycle;
 mod turns;
 
-use std::fs;
 use std::path::PathBuf;
 
 use dlock::LockManager;
 use dlock_etcd::Etcd;
 use dlock_testkit::{EtcdOptions, EtcdServer};
-use serde_json::json;
 use tokio::runtime::Builder;
 
 use crate::Failure;
-use crate::pin::{Layout, Processors};
-use crate::postgres::PATIENCE;
-use crate::postgres::hand_off::{Pair, QUICK};
-use crate::postgres::report::Report;
+use crate::apart::pair::{Pair, QUICK};
+use crate::apart::report::Report;
+use crate::apart::{self, PATIENCE};
 
 /// How locks in etcd are measured.
 #[derive(clap::Args)]
@@ -51,30 +45,17 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if let Some([way, url, number]) = options.child.as_deref() {
         return runtime.block_on(turns::run(way, url, number.parse()?));
     }
-    let layout = Layout::of_machine();
-    println!("{layout}");
-    let (quick, durable) = {
-        let _here = layout.enter_servers(0)?;
-        runtime.block_on(async {
-            let durable = EtcdOptions::new().durable();
-            (
-                EtcdServer::start().await,
-                EtcdServer::start_with(durable).await,
-            )
-        })
+    let start = async {
+        let durable = EtcdOptions::new().durable();
+        (
+            EtcdServer::start().await,
+            EtcdServer::start_with(durable).await,
+        )
     };
-    layout
-        .clients()
-        .into_iter()
-        .try_for_each(Processors::enter)?;
-    let report = runtime.block_on(measure(options, &quick, &durable))?;
-    println!("\n{report}\n{layout}");
-    if let Some(path) = &options.json {
-        let all = json!({ "processors": layout.to_string(), "report": report });
-        fs::write(path, format!("{all:#}\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    report.kept()
+    let json = options.json.as_deref();
+    apart::run(&runtime, json, start, async |(quick, durable)| {
+        measure(options, quick, durable).await
+    })
 }
 
 async fn measure(

@@ -1,5 +1,6 @@
 //! Measures dlock beside others that lock over Redis: one run of one peer, or all of them in turn.
 
+mod apart;
 mod arguments;
 mod blocking;
 mod clock;
@@ -17,6 +18,7 @@ mod scale;
 mod stats;
 mod table;
 mod usage;
+mod zookeeper;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -53,6 +55,9 @@ enum Command {
     Postgres(postgres::Options),
     /// Locks in etcd beside the same by hand and beside etcd's own lock, on servers of its own
     Etcd(etcd::Options),
+    /// Locks in ZooKeeper beside the same by hand and beside its usual recipe, on servers of its own
+    #[command(name = "zookeeper")]
+    ZooKeeper(zookeeper::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         }),
         Some(Command::Postgres(options)) => postgres::run(&options),
         Some(Command::Etcd(options)) => etcd::run(&options),
+        Some(Command::ZooKeeper(options)) => zookeeper::run(&options),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

@@ -1,35 +1,24 @@
 //! Locks in PostgreSQL beside the same by hand: a cycle, a hand-off between processes, `fence`, and many locks held.
-//!
-//! All ways take turns in short rounds on the same server. A ratio is that of one round, and the median of all rounds
-//! counts: so a slow phase of the machine affects both sides of it.
 
 mod by_hand;
 mod cycle;
 mod fenced;
-pub(crate) mod hand_off;
+mod hand_off;
 mod held;
 mod queued;
-pub(crate) mod report;
-pub(crate) mod rounds;
-pub(crate) mod turns;
+mod turns;
 
-use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use dlock::LockManager;
 use dlock_postgres::{Postgres, Schema};
 use dlock_testkit::{PostgresOptions, PostgresServer};
-use serde_json::json;
 use tokio::runtime::Builder;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Failure;
-use crate::pin::{Layout, Processors};
-use report::Report;
-
-/// Much longer than any step takes.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use crate::apart::report::Report;
+use crate::apart::{self, PATIENCE};
 
 /// How locks in PostgreSQL are measured.
 #[derive(clap::Args)]
@@ -76,24 +65,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     if let Some([way, url, number]) = options.child.as_deref() {
         return runtime.block_on(turns::run(way, url, number.parse()?));
     }
-    let layout = Layout::of_machine();
-    println!("{layout}");
-    let (quick, durable) = {
-        let _here = layout.enter_servers(0)?;
-        runtime.block_on(async { (start("off").await, start("on").await) })
-    };
-    layout
-        .clients()
-        .into_iter()
-        .try_for_each(Processors::enter)?;
-    let report = runtime.block_on(measure(options, &quick, &durable))?;
-    println!("\n{report}\n{layout}");
-    if let Some(path) = &options.json {
-        let all = json!({ "processors": layout.to_string(), "report": report });
-        fs::write(path, format!("{all:#}\n"))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    report.kept()
+    let start = async { (start("off").await, start("on").await) };
+    let json = options.json.as_deref();
+    apart::run(&runtime, json, start, async |(quick, durable)| {
+        measure(options, quick, durable).await
+    })
 }
 
 async fn start(fsync: &str) -> PostgresServer {

@@ -89,7 +89,7 @@ impl Config {
             if name == "readers" {
                 let reader = readers::read(&value).ok_or_else(|| {
                     let form =
-                        "write `world`, or a scheme and an identity, for example `digest:ops:hash`";
+                        "write a scheme and an identity, for example `digest:ops:hash`; readers must be trusted, so `world` is none";
                     refused(format!("invalid readers `{value}`: {form}"))
                 })?;
                 readers.push(reader);
@@ -216,9 +216,9 @@ mod tests {
             (Duration::from_secs(90), Duration::from_millis(500))
         );
         assert_eq!(config.readers(), []);
-        let config = parsed("zookeeper://u:p@a?readers=ip%3A10.0.0.1&readers=world").unwrap();
+        let config = parsed("zookeeper://u:p@a?readers=ip%3A10.0.0.1&readers=digest:o:h").unwrap();
         let readers = config.readers().iter().map(Acl::scheme);
-        assert_eq!(readers.collect::<Vec<_>>(), ["ip", "world"]);
+        assert_eq!(readers.collect::<Vec<_>>(), ["ip", "digest"]);
         assert_eq!(parsed("zookeeper://a").unwrap().root, "/dlock");
         assert!(parsed("zookeeper://[::1]:2181,[::2]").is_ok());
     }
@@ -240,7 +240,11 @@ mod tests {
                 "zookeeper://u:secret@a?readers=ops",
                 "invalid readers `ops`",
             ),
-            ("zookeeper://a?readers=world", "`readers` needs a user"),
+            ("zookeeper://u:secret@a?readers=world", "must be trusted"),
+            (
+                "zookeeper://a?readers=ip:10.0.0.1",
+                "`readers` needs a user",
+            ),
             ("zookeeper://a?session=3s", "too short for a lease"),
             (
                 "zookeeper://u:secret@a?sslmode=require",

@@ -1,17 +1,17 @@
 //! Readers: other clients that may read the nodes of a user, and change none of them.
+//!
+//! They must be trusted: a node shows the number of its session, and from it ZooKeeper derives the password of that session. A
+//! client that takes a session over can close it, and its nodes end with it. So not every client can be a reader.
 
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
 use crate::{base, config::Config};
 
-/// Reads `world`, or a scheme and an identity, such as `digest:ops:hash=` and `ip:10.0.0.0/8`. `None` for another text, and for
-/// `auth`, which is the user of the URL.
+/// Reads a scheme and an identity, such as `digest:ops:hash=` and `ip:10.0.0.0/8`. `None` for another text, for `auth`, which is
+/// the user of the URL, and for `world`, which is every client.
 pub(crate) fn read(text: &str) -> Option<Acl> {
-    let (scheme, id) = match text {
-        "world" => ("world", "anyone"),
-        other => other.split_once(':')?,
-    };
-    let is_valid = !scheme.is_empty() && !id.is_empty() && scheme != "auth";
+    let (scheme, id) = text.split_once(':')?;
+    let is_valid = !id.is_empty() && !["", "auth", "world"].contains(&scheme);
     is_valid.then(|| Acl::new(Permission::READ, AuthId::new(scheme, id)))
 }
 
@@ -50,14 +50,13 @@ mod tests {
     #[test]
     fn a_reader_has_a_scheme_and_an_identity_and_may_only_read() {
         for (text, scheme, id) in [
-            ("world", "world", "anyone"),
             ("ip:10.0.0.0/8", "ip", "10.0.0.0/8"),
             ("digest:ops:a+b/c=", "digest", "ops:a+b/c="),
         ] {
             let reader = Acl::new(Permission::READ, AuthId::new(scheme, id));
             assert_eq!(read(text), Some(reader), "{text}");
         }
-        for text in ["", "anyone", "world:", ":x", "auth:", "auth:me"] {
+        for text in ["", "world", "world:anyone", "ip:", ":x", "auth:", "auth:me"] {
             assert_eq!(read(text), None, "{text}");
         }
     }

@@ -24,7 +24,7 @@ use crate::store::ZooKeeperStore;
 /// | option | meaning |
 /// |---|---|
 /// | `session=40s` | the session time-out, 40 s if not set. The locks of a crashed process are free after this time. The longest TTL is shorter by a tick and up to a tenth: 35 s if neither is set. The servers' `maxSessionTimeout` must not be shorter |
-/// | `readers=world` | other clients that may read the nodes and change none of them: `world` for all, or a scheme and an identity of ZooKeeper, such as `digest:ops:<hash>`. It may be given several times, and needs a user |
+/// | `readers=digest:ops:<hash>` | another client that may read the nodes: a scheme and an identity of ZooKeeper. It changes no node, but must be trusted: with what it reads, it could end sessions. It may be given several times, and needs a user |
 /// | `tick=2s` | the servers' `tickTime`, or more; 2 s if not set |
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZooKeeper;

@@ -2,12 +2,12 @@
 //!
 //! The program that measures also starts its server and compares; it is built and started here.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use crate::cargo::{self, Call};
-use crate::{postgres, server, tools};
+use crate::{postgres, server, tools, zookeeper};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -101,6 +101,20 @@ pub(crate) enum Apart {
         json: Option<PathBuf>,
     },
 
+    /// Measures locks in ZooKeeper beside the same writes by hand, and beside its usual recipe
+    ///
+    /// Three servers, and a crowd of a hundred sessions that waits for a minute. A missed aim is no failure.
+    #[command(name = "zookeeper")]
+    ZooKeeper {
+        /// How many rounds each way is measured; medians count
+        #[arg(long, default_value_t = 30)]
+        rounds: u32,
+
+        /// A file for all that was measured
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
     /// Measures sections of threads beside those of tasks, by the attribute and by hand
     Blocking {
         /// How many rounds each way is measured; medians count
@@ -154,18 +168,19 @@ impl Apart {
             }
             Self::Postgres { rounds, peer, json } => {
                 postgres::provide()?;
-                let mut words = vec!["postgres".to_owned(), format!("--rounds={rounds}")];
+                let mut words = words("postgres", *rounds, json.as_deref());
                 if *peer {
                     words.push(format!("--peer={}", lease_peer()?.display()));
                 }
-                words.extend(json.iter().map(|path| format!("--json={}", path.display())));
                 return build_and_start(&words);
             }
             Self::Etcd { rounds, json } => {
                 tools::provide()?;
-                let mut words = vec!["etcd".to_owned(), format!("--rounds={rounds}")];
-                words.extend(json.iter().map(|path| format!("--json={}", path.display())));
-                return build_and_start(&words);
+                return build_and_start(&words("etcd", *rounds, json.as_deref()));
+            }
+            Self::ZooKeeper { rounds, json } => {
+                zookeeper::provide()?;
+                return build_and_start(&words("zookeeper", *rounds, json.as_deref()));
             }
             Self::Blocking { rounds } => {
                 return start(&["blocking".to_owned(), format!("--rounds={rounds}")]);
@@ -180,6 +195,13 @@ impl Apart {
         words.extend(cluster.then(|| "--cluster".to_owned()));
         start(&words)
     }
+}
+
+/// The words of a store that is measured in rounds.
+fn words(store: &str, rounds: u32, json: Option<&Path>) -> Vec<String> {
+    let mut words = vec![store.to_owned(), format!("--rounds={rounds}")];
+    words.extend(json.map(|path| format!("--json={}", path.display())));
+    words
 }
 
 /// Builds the other library that locks in PostgreSQL. Its waiters pause for 50 ms, so it need not be optimized.

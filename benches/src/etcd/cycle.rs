@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::api::Client;
 use super::{Options, PATIENCE, manager};
 use crate::Failure;
-use crate::postgres::report::Report;
-use crate::postgres::rounds::Rounds;
+use crate::apart::report::Report;
+use crate::apart::rounds::Rounds;
 
 const KEY: &str = "order:42";
 

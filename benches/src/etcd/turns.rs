@@ -5,7 +5,7 @@ use dlock::{LockGuard, LockManager, Wait};
 use super::api::{Client, Watch};
 use super::manager;
 use crate::Failure;
-use crate::postgres::turns::{TurnsByWay, take_turns};
+use crate::apart::turns::{TurnsByWay, take_turns};
 
 /// The words that name a way.
 pub(super) const DLOCK: &str = "dlock";

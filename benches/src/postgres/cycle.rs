@@ -6,10 +6,10 @@ use dlock::LockManager;
 use uuid::Uuid;
 
 use super::by_hand::Sent;
-use super::report::Report;
-use super::rounds::Rounds;
 use super::{Options, connect, manager};
 use crate::Failure;
+use crate::apart::report::Report;
+use crate::apart::rounds::Rounds;
 
 const KEY: &str = "order:42";
 

@@ -13,10 +13,10 @@ use tokio_postgres::{Client, Statement, types::Type};
 
 use super::by_hand;
 use super::cycle::micros;
-use super::report::Report;
-use super::rounds::Rounds;
 use super::{Options, connect, manager};
 use crate::Failure;
+use crate::apart::report::Report;
+use crate::apart::rounds::Rounds;
 
 pub(super) async fn measure(
     options: &Options,

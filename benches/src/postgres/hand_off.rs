@@ -1,8 +1,5 @@
 //! A hand-off: from the release in one process until the body begins in another one that waits.
 //!
-//! Two processes of each way take turns. Each rests after its turn for longer than a hand-off takes, and then waits
-//! while the other holds: so both are idle when the lock passes on, and neither competes with the next holder.
-//!
 //! The aim is about a commit with NOTIFY, which is no lock: it writes one row and sends one message. Beyond it, the time
 //! of dlock is spent in the function `release`, and hardly any in the clients, which exchange the same messages and change
 //! no thread. Of the server's instructions for a release with a grant, an eighth is the call, a twelfth the mutex of the
@@ -12,36 +9,17 @@
 //! by hand with a queue takes two fifths of these instructions, and a commit with NOTIFY a fifth: `queued.rs` has the
 //! first, which says what a queue alone costs.
 
-use std::path::Path;
-use std::process::Stdio;
-
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::time::timeout;
-
-use super::report::Report;
-use super::rounds::Rounds;
+use super::Options;
 use super::turns::{ADVISORY, DLOCK, NOTIFY, QUEUED};
-use super::{Options, PATIENCE};
 use crate::Failure;
-use crate::clock::micros;
-
-/// The pace of ways that are woken: a hold, and a rest within it, in µs.
-pub(crate) const QUICK: [u64; 2] = [5_000, 2_000];
+use crate::apart::pair::{Pair, QUICK};
+use crate::apart::report::Report;
 
 /// The pace of a way that asks again after up to 63 ms.
 const SLOW: [u64; 2] = [155_000, 150_000];
 
 /// The turns of a process in a round at that pace.
 const SLOW_TURNS: u32 = 2;
-
-/// A way, its two processes, and what was measured of it.
-pub(crate) struct Pair {
-    processes: [Process; 2],
-    turns: u32,
-    pace: [u64; 2],
-    pub(crate) rounds: Rounds,
-}
 
 pub(super) async fn measure(
     options: &Options,
@@ -103,115 +81,4 @@ pub(super) async fn measure(
         None => println!("the aim about another library needs `--peer`"),
     }
     Ok(())
-}
-
-impl Pair {
-    pub(crate) async fn start(
-        program: &Path,
-        words: &[&str],
-        turns: u32,
-        pace: [u64; 2],
-    ) -> Result<Self, Failure> {
-        let processes = [
-            Process::start(program, words, "0")?,
-            Process::start(program, words, "1")?,
-        ];
-        let mut pair = Self {
-            processes,
-            turns,
-            pace,
-            rounds: Rounds::default(),
-        };
-        for process in &mut pair.processes {
-            let line = process.line().await?;
-            if line != "READY" {
-                return Err(format!("`{}` says `{line}`", program.display()).into());
-            }
-        }
-        Ok(pair)
-    }
-
-    /// The hand-offs of one round, in µs.
-    pub(crate) async fn round(&mut self) -> Result<Vec<f64>, Failure> {
-        let [hold, think] = self.pace;
-        let order = format!("{} {hold} {think}\n", self.turns);
-        for process in &mut self.processes {
-            process.stdin.write_all(order.as_bytes()).await?;
-        }
-        let mut turns = Vec::new();
-        for (number, process) in self.processes.iter_mut().enumerate() {
-            let taken: Vec<[u64; 2]> = serde_json::from_str(&process.line().await?)?;
-            turns.extend(taken.into_iter().map(|turn| (turn, number)));
-        }
-        let times = hand_offs(turns)?;
-        if times.is_empty() {
-            return Err("no turn has passed from one process to the other".into());
-        }
-        Ok(times)
-    }
-}
-
-/// The times between turns of different processes, in µs.
-fn hand_offs(mut turns: Vec<([u64; 2], usize)>) -> Result<Vec<f64>, Failure> {
-    turns.sort_unstable();
-    let mut times = Vec::new();
-    for pair in turns.windows(2) {
-        let (([_, ended], from), ([begun, _], to)) = (pair[0], pair[1]);
-        let time = begun.checked_sub(ended);
-        let time = time.ok_or("two processes had the turn at once")?;
-        if from != to {
-            times.push(micros(time));
-        }
-    }
-    Ok(times)
-}
-
-/// One process; dropping it kills it.
-struct Process {
-    _child: Child,
-    stdin: ChildStdin,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-impl Process {
-    fn start(program: &Path, words: &[&str], number: &str) -> Result<Self, Failure> {
-        let mut child = Command::new(program)
-            .args(words)
-            .arg(number)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| format!("{}: {error}", program.display()))?;
-        let stdout = child.stdout.take().expect("the output is piped");
-        Ok(Self {
-            stdin: child.stdin.take().expect("the input is piped"),
-            lines: BufReader::new(stdout).lines(),
-            _child: child,
-        })
-    }
-
-    async fn line(&mut self) -> Result<String, Failure> {
-        let line = timeout(PATIENCE, self.lines.next_line()).await;
-        let line = line.map_err(|_| format!("no answer within {PATIENCE:?}"))??;
-        line.ok_or_else(|| "a process that takes turns has ended".into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hand_off_is_between_processes() {
-        let turns = vec![
-            ([60_000, 70_000], 1),
-            ([0, 10_000], 0),
-            ([12_000, 20_000], 1),
-            ([21_000, 50_000], 1),
-        ];
-        assert_eq!(format!("{:?}", hand_offs(turns).unwrap()), "[2.0]");
-        let at_once = vec![([0, 10], 0), ([9, 12], 1)];
-        assert!(hand_offs(at_once).is_err());
-    }
 }

@@ -8,10 +8,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
-use super::report::Report;
-use super::rounds::Quartiles;
 use super::{Options, connect};
 use crate::Failure;
+use crate::apart::report::Report;
+use crate::apart::rounds::Quartiles;
 use crate::outcome::count;
 use crate::usage::Usage;
 

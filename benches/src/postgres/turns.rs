@@ -1,22 +1,15 @@
-//! A process that takes turns with another one.
-//!
-//! It reads lines `turns hold_us think_us`, and answers each with a list of its turns: when each began and ended, in ns
-//! of `CLOCK_MONOTONIC`. Programs of other libraries do the same.
-
-use std::io::{self, BufRead};
-use std::time::Duration;
+//! A process that takes turns with another one, by locks of dlock, by messages, or by advisory locks.
 
 use dlock::{LockGuard, LockManager, Wait};
 use futures_util::StreamExt;
 use futures_util::stream::poll_fn;
 use tokio::sync::mpsc;
-use tokio::time::sleep;
 use tokio_postgres::{AsyncMessage, Client, NoTls, Statement, types::Type};
 
 use super::queued::Queued;
 use super::{connect, manager};
 use crate::Failure;
-use crate::clock::now;
+use crate::apart::turns::{TurnsByWay, take_turns};
 
 /// The words that name a way.
 pub(super) const DLOCK: &str = "dlock";
@@ -50,40 +43,6 @@ enum Way {
 
 pub(super) async fn run(way: &str, url: &str, number: u32) -> Result<(), Failure> {
     take_turns(Way::connect(way, url, number).await?).await
-}
-
-/// A way to pass a turn from one process to the other.
-pub(crate) trait TurnsByWay {
-    /// Waits for the turn.
-    async fn enter(&mut self) -> Result<(), Failure>;
-
-    /// Passes the turn on.
-    async fn leave(&mut self) -> Result<(), Failure>;
-}
-
-/// Takes turns as often as the input says.
-pub(crate) async fn take_turns(mut way: impl TurnsByWay) -> Result<(), Failure> {
-    println!("READY");
-    // There is nothing else to do meanwhile.
-    for line in io::stdin().lock().lines() {
-        let line = line?;
-        let words: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let [turns, hold, think] = words[..] else {
-            return Err(format!("`{line}` is not `turns hold_us think_us`").into());
-        };
-        let mut taken = Vec::new();
-        for _ in 0..turns {
-            way.enter().await?;
-            let begun = now();
-            sleep(Duration::from_micros(hold)).await;
-            let ended = now();
-            way.leave().await?;
-            taken.push([begun, ended]);
-            sleep(Duration::from_micros(think)).await;
-        }
-        println!("{}", serde_json::to_string(&taken)?);
-    }
-    Ok(())
 }
 
 impl Way {

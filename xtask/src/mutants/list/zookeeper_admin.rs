@@ -144,7 +144,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-readers-write",
         "A reader of the URL may change the nodes",
         READERS,
-        "Acl::new(«Permission::READ», AuthId::new(scheme, id))",
+        "is_valid.then(|| Acl::new(«Permission::READ», AuthId",
         "Permission::ALL",
         READ,
     ),

@@ -1,0 +1,70 @@
+//! A free key is acquired and released: dlock beside two writes by hand, and beside the usual recipe.
+
+use std::time::Instant;
+
+use zookeeper_client::CreateMode;
+
+use super::recipe::Recipe;
+use super::{Options, PATIENCE, connect, manager, node};
+use crate::Failure;
+use crate::apart::report::Report;
+use crate::apart::rounds::Rounds;
+
+const KEY: &str = "order:42";
+const BY_HAND: &str = "/by-hand";
+
+pub(super) async fn measure(
+    options: &Options,
+    url: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let manager = manager(url).await?;
+    let client = connect(url).await?;
+    client.mkdir(BY_HAND, &node(CreateMode::Persistent)).await?;
+    let mut recipe = Recipe::new(client.clone(), "/recipe/order:42").await?;
+    let mut rounds: [Rounds; 3] = Default::default();
+    // The first round fills caches.
+    for round in 0..=options.rounds {
+        let mut all: [Vec<f64>; 3] = Default::default();
+        for _ in 0..options.sections {
+            let begun = Instant::now();
+            manager.lock(KEY).acquire().await?.release().await?;
+            all[0].push(micros(begun));
+        }
+        for _ in 0..options.sections {
+            let begun = Instant::now();
+            let path = format!("{BY_HAND}/{KEY}");
+            let options = node(CreateMode::Ephemeral);
+            client.create(&path, b"", &options).await?;
+            client.delete(&path, None).await?;
+            all[1].push(micros(begun));
+        }
+        for _ in 0..options.sections {
+            let begun = Instant::now();
+            recipe.acquire().await?;
+            recipe.release().await?;
+            all[2].push(micros(begun));
+        }
+        if round > 0 {
+            for (rounds, times) in rounds.iter_mut().zip(all) {
+                rounds.add(times);
+            }
+        }
+    }
+    manager.shutdown(PATIENCE).await;
+    let [dlock, by_hand, recipe] = rounds;
+    report.time("cycle by dlock", &dlock);
+    report.time("create and delete by hand", &by_hand);
+    report.time("cycle by the recipe", &recipe);
+    report.ratio(
+        "cycle / create and delete by hand",
+        dlock.ratio(&by_hand),
+        Some(1.15),
+    );
+    report.ratio("cycle / by the recipe", dlock.ratio(&recipe), None);
+    Ok(())
+}
+
+fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
