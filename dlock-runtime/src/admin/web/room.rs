@@ -117,9 +117,9 @@ pub(super) fn cannot(shown: &Shown) -> Vec<String> {
     let Some(picture) = &shown.picture else {
         return told;
     };
-    if picture.process_count.is_none() {
+    if picture.processes.is_none() {
         told.push(
-            "This store keeps no records of processes: their hosts, versions and numbers are unknown."
+            "This store keeps no records of processes: their hosts and versions are unknown."
                 .to_owned(),
         );
     }

@@ -114,7 +114,9 @@ impl Draft {
         picture.totals = totals(&rows);
         picture.rows = rows;
         picture.process_count = rest.process_count;
-        picture.processes = rest.process_count.map(|_| rest.processes);
+        // A store may count processes without knowing more of them.
+        let has_records = !rest.processes.is_empty() || rest.process_count == Some(0);
+        picture.processes = has_records.then_some(rest.processes);
         picture.taken_ms = taken_ms;
         picture.took = took;
         picture.at = Instant::now();
