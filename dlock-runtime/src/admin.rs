@@ -17,7 +17,13 @@
 #![doc = include_str!("admin/permissions.txt")]
 //! ```
 //!
-//! In a cluster it needs these too, on every node:
+//! A user that only looks, for example by `dlock serve`, needs no command that writes:
+//!
+//! ```text
+#![doc = include_str!("admin/permissions_look.txt")]
+//! ```
+//!
+//! In a cluster they need these too, on every node:
 //!
 //! ```text
 #![doc = include_str!("store/redis/permissions_cluster.txt")]
@@ -25,6 +31,9 @@
 
 #[cfg(feature = "redis")]
 mod deployment;
+#[cfg(feature = "admin-web")]
+#[doc(hidden)]
+pub mod doctor;
 mod hand_offs;
 mod inspect;
 #[cfg(feature = "redis")]
@@ -34,6 +43,8 @@ mod make;
 mod merge;
 mod pace;
 mod pattern;
+#[cfg(feature = "admin-web")]
+pub mod web;
 
 use std::{
     collections::BTreeMap,

@@ -1,0 +1,98 @@
+//! Checks the locks on the servers.
+
+use super::super::{
+    facts::{Facts, LockFacts, ServerFacts},
+    finding::{Finding, Topic},
+};
+use crate::admin::doctor::text::counted;
+
+/// The number of keys in a message.
+const NAMED: usize = 3;
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    match &facts.locks {
+        // Each server has a finding about its connection.
+        Err(_) if !facts.servers.iter().any(ServerFacts::answers) => Vec::new(),
+        Err(reason) => {
+            let what = format!("the locks could not be read: {reason}");
+            vec![Finding::unknown(Topic::Locks, what)]
+        }
+        Ok(locks) => of(facts, locks),
+    }
+}
+
+fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
+    let what = format!(
+        "{} held, {}{}",
+        counted(locks.held, "lock"),
+        counted(locks.waiters, "waiter"),
+        match locks.processes {
+            None => String::new(),
+            Some(1) => ", 1 process".to_owned(),
+            Some(processes) => format!(", {processes} processes"),
+        },
+    );
+    let mut findings = vec![Finding::ok(Topic::Locks, what)];
+    if locks.dead_waiters > 0 {
+        let what = format!("{} stopped polling", counted(locks.dead_waiters, "waiter"));
+        findings.push(
+            Finding::note(Topic::Locks, what)
+                .why("their processes crashed or cannot reach the server; they are skipped, and removed when it is their turn"),
+        );
+    }
+    if !locks.without_ttl.is_empty() {
+        let what = format!("locks without a TTL: {}", named(&locks.without_ttl));
+        findings.push(
+            Finding::risk(Topic::Locks, what)
+                .why("if their client crashed, these locks stay held forever; dlock itself always sets a TTL")
+                .advice("make sure that no client uses these locks, then remove them with `dlock unlock`"),
+        );
+    }
+    if !locks.foreign.is_empty() {
+        let what = format!("not written by dlock: {}", named(&locks.foreign));
+        findings.push(if facts.raw_keys {
+            Finding::note(Topic::Locks, what)
+                .why("third-party clients hold these locks, as intended with --raw-keys")
+        } else {
+            Finding::risk(Topic::Locks, what)
+                .why("another program writes keys in the namespace of dlock. These locks are busy; dlock never overwrites them")
+                .advice("find the program that writes these keys, or use another --namespace")
+        });
+    }
+    if !locks.at_a_minority.is_empty() {
+        let what = format!(
+            "held at a minority of the servers: {}",
+            named(&locks.at_a_minority)
+        );
+        findings.push(
+            Finding::note(Topic::Locks, what)
+                .why("normal for a short time, during an acquire or a release; the rest expires with its TTL"),
+        );
+    }
+    if locks.versions.len() > 1 {
+        let versions: Vec<_> = locks
+            .versions
+            .iter()
+            .map(|(version, count)| format!("{version} ({count})"))
+            .collect();
+        let what = format!(
+            "processes with different versions of dlock: {}",
+            versions.join(", ")
+        );
+        findings.push(Finding::note(Topic::Locks, what).why("normal during a rollout"));
+    }
+    findings
+}
+
+fn named(keys: &[String]) -> String {
+    let first: Vec<_> = keys
+        .iter()
+        .take(NAMED)
+        .map(|it| format!("`{it}`"))
+        .collect();
+    let more = keys.len().saturating_sub(NAMED);
+    match more {
+        0 => first.join(", "),
+        _ => format!("{} and {more} more", first.join(", ")),
+    }
+}

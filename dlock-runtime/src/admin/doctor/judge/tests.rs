@@ -1,0 +1,101 @@
+//! Tests of the findings for each state of servers.
+
+mod durability;
+mod etcd;
+mod one_server;
+mod postgres;
+mod several;
+mod zookeeper;
+
+use std::time::Duration;
+
+use crate::admin::doctor::facts::Layout;
+
+use super::super::{
+    facts::{Facts, LockFacts, Reading, ServerFacts},
+    finding::{Finding, Severity, Topic},
+};
+use super::judge;
+
+const FINE: &[(&str, &str)] = &[
+    ("redis_version", "7.0.15"),
+    ("redis_mode", "standalone"),
+    ("role", "master"),
+    ("cluster_enabled", "0"),
+    ("loading", "0"),
+    ("maxmemory", "1000000"),
+    ("maxmemory_policy", "noeviction"),
+    ("used_memory", "1000"),
+    ("aof_enabled", "1"),
+    ("aof_last_write_status", "ok"),
+    ("rdb_last_bgsave_status", "ok"),
+    ("connected_clients", "10"),
+    ("maxclients", "10000"),
+    ("instantaneous_ops_per_sec", "5"),
+    ("latest_fork_usec", "200"),
+    ("uptime_in_seconds", "86400"),
+];
+
+fn server(name: &str, changes: &[(&str, &str)]) -> ServerFacts {
+    let told = FINE.iter().chain(changes);
+    let mut info: std::collections::BTreeMap<_, _> = told
+        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    info.entry("run_id".to_owned())
+        .or_insert_with(|| name.to_owned());
+    // A test removes a field by setting it to an empty text.
+    info.retain(|_, value| !value.is_empty());
+    ServerFacts {
+        server: format!("redis://{name}"),
+        info,
+        appendfsync: Some("everysec".to_owned()),
+        clock: Some(clock(0)),
+        round_trips: vec![Duration::from_micros(100); 20],
+        ..ServerFacts::default()
+    }
+}
+
+fn clock(ahead_ms: i64) -> Reading {
+    Reading {
+        ahead_us: ahead_ms * 1000,
+        uncertainty: Duration::from_micros(50),
+    }
+}
+
+fn facts(layout: Layout, servers: Vec<ServerFacts>) -> Facts {
+    Facts {
+        layout,
+        ttl: Duration::from_secs(30),
+        min_replicas: 0,
+        sentinels: 3,
+        user: "app".to_owned(),
+        raw_keys: false,
+        servers,
+        locks: Ok(LockFacts::default()),
+    }
+}
+
+fn single(changes: &[(&str, &str)]) -> Facts {
+    facts(Layout::Single, vec![server("a:1", changes)])
+}
+
+/// Returns the worst finding about a topic: its severity and its text.
+fn worst(facts: &Facts, topic: Topic) -> (Severity, String) {
+    let findings = judge(facts);
+    let about = findings.iter().filter(|it| it.topic == topic);
+    let worst = about.max_by_key(|it| it.severity);
+    let worst = worst.unwrap_or_else(|| panic!("nothing about {topic:?}: {findings:#?}"));
+    let Finding {
+        what, why, advice, ..
+    } = worst;
+    let text = [Some(what), why.as_ref(), advice.as_ref()];
+    let text = text.map(|it| it.map_or("", String::as_str)).join(" | ");
+    (worst.severity, text)
+}
+
+#[track_caller]
+fn check(facts: &Facts, topic: Topic, severity: Severity, contains: &str) {
+    let (found, text) = worst(facts, topic);
+    assert_eq!(found, severity, "{topic:?}: {text}");
+    assert!(text.contains(contains), "{topic:?}: {text}");
+}
