@@ -16,6 +16,7 @@ use super::{
     protect::{is_same_origin, is_token},
     reply,
     room::Room,
+    views::label_of,
 };
 use crate::{
     admin::{Inspect, LockInfo, Unlocked},
@@ -129,7 +130,9 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
     let holder = seen.and_then(|seen| name(&seen, owner));
     let owner = wanted.owner.as_deref();
     warn!(target: TARGET, %peer, key = %key, holder, owner, fence, outcome, "force-release");
-    Ok(reply::document(&json!({ "outcome": outcome, "text": text })))
+    Ok(reply::document(
+        &json!({ "outcome": outcome, "text": text }),
+    ))
 }
 
 /// Ends the lease that the page has shown, unless it has changed since.
@@ -162,7 +165,7 @@ async fn end_lease(
 fn name(seen: &LockInfo, owner: Option<OwnerId>) -> Option<String> {
     let mut holders = seen.holders();
     let holder = holders.find(|holder| owner.is_none() || holder.owner == owner)?;
-    holder.label.clone()
+    label_of(holder).map(str::to_owned)
 }
 
 fn told(outcome: Unlocked) -> (&'static str, &'static str) {
