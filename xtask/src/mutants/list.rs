@@ -18,6 +18,7 @@ mod renewals;
 mod rules;
 mod run;
 mod scripts;
+mod serve;
 mod several;
 mod state;
 mod turns;
@@ -49,6 +50,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper::ALL,
         zookeeper_admin::ALL,
         run::ALL,
+        serve::ALL,
     ];
     parts.into_iter().flatten().collect()
 }

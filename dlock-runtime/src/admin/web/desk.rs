@@ -1,4 +1,4 @@
-//! Reads the locks while somebody looks, once for all of them.
+//! Reads the locks while a browser looks, once for all browsers.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ use super::{
     server::Server,
 };
 use crate::{
-    admin::Inspect,
+    admin::{Inspect, LockInfo},
     clock::{Clock as _, Moment, SystemClock},
     owner::OwnerId,
     store::{StoreError, StoreErrorKind},
@@ -45,7 +45,7 @@ pub(super) enum Source {
     Connecting(Box<dyn Fn() -> Connecting + Send + Sync>),
 }
 
-/// What is shown, to all alike.
+/// The state that all browsers are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) server: Server,
@@ -102,7 +102,8 @@ impl Desk {
     /// Begins to look: the locks are read at least until the looker is dropped.
     pub(super) fn look(self: &Arc<Self>) -> (Looker, watch::Receiver<Shown>) {
         let (looker, duty) = self.attention.look(|| {
-            // What was seen before says nothing about now.
+            *self.rate() = None;
+            // An older picture says nothing about now.
             self.shown.send_modify(|shown| {
                 shown.state = State::Reading(None);
                 shown.picture = None;
@@ -211,11 +212,13 @@ impl Desk {
     ) -> Result<Picture, StoreError> {
         let began = SystemClock.now();
         let mut draft = Draft::like(self.shown.borrow().picture.as_deref());
-        let mut rest = inspector.overview().await?;
-        let now_ms = server.now_ms();
-        for lock in rest.locks.drain(..) {
-            draft.add(&lock, now_ms);
-        }
+        let mut add = |locks: Vec<LockInfo>| {
+            let now_ms = server.now_ms();
+            for lock in &locks {
+                draft.add(lock, now_ms);
+            }
+        };
+        let rest = inspector.overview_in_parts(&mut add).await?;
         let took = began.elapsed(SystemClock.now());
         Ok(draft.finish(rest, server.now_ms(), took))
     }

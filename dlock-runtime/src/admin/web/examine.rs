@@ -31,7 +31,7 @@ const INCOMPLETE: Duration = Duration::from_secs(1);
 /// The findings of the latest examination.
 #[derive(Debug, Default)]
 pub(super) struct Examination {
-    /// What the configuration says about the servers, if there is one.
+    /// The facts about the servers that the configuration contains, if there is one.
     configured: Option<Facts>,
     latest: Mutex<Option<Examined>>,
 }

@@ -1,4 +1,4 @@
-//! What a browser may do with the page, and which requests are answered.
+//! The rights of a browser on the page, and the requests that are answered.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -49,7 +49,7 @@ pub(super) async fn protect(
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Who holds a lock is not for the disk of the one who looks.
+    // The holder of a lock is not for the disk of a browser.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));

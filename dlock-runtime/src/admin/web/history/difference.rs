@@ -1,4 +1,4 @@
-//! What has happened between two pictures.
+//! Events between two pictures.
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ struct Between {
 }
 
 impl History {
-    /// Takes a picture into the history. `is_gap` says that the store was away, or that nobody has looked, since the
+    /// Takes a picture into the history. `is_gap` says that the store was away, or that no browser has looked, since the
     /// picture before.
     pub(in crate::admin::web) fn see(
         &mut self,

@@ -9,7 +9,7 @@ use super::{Held, NEVER, NONE, Picture, Row, Totals, Waits, short};
 #[cfg(feature = "redis")]
 use crate::store::redis::LeaseIdentity;
 use crate::{
-    admin::{HolderInfo, LockInfo, Overview, WaiterInfo, web::moment},
+    admin::{HolderInfo, LockInfo, Overview, ProcessInfo, WaiterInfo, web::moment},
     clock::{Clock as _, SystemClock},
     owner::{ClientId, OwnerId},
 };
@@ -133,6 +133,7 @@ impl Draft {
                 is_same
             });
         }
+        name_by_process(&mut picture, &rest.processes);
         picture.totals = totals(&rows);
         picture.rows = rows;
         picture.process_count = rest.process_count;
@@ -221,6 +222,35 @@ fn mark(lock: &LockInfo, place: usize) -> u64 {
 #[cfg(not(feature = "redis"))]
 fn mark(_: &LockInfo, _: usize) -> u64 {
     0
+}
+
+/// Names the holders and waiters whose processes were read after them.
+fn name_by_process(picture: &mut Picture, processes: &[ProcessInfo]) {
+    let labels: HashMap<_, _> = processes.iter().map(|it| (it.client, &*it.label)).collect();
+    let mut named = vec![None; picture.clients.len()];
+    let Picture {
+        texts,
+        clients,
+        holders,
+        waiters,
+        ..
+    } = picture;
+    let names = holders.iter_mut().map(|it| (it.client, &mut it.name));
+    let names = names.chain(waiters.iter_mut().map(|it| (it.client, &mut it.name)));
+    for (client, name) in names.filter(|(_, name)| **name == NONE) {
+        let place = usize::try_from(client).unwrap_or(usize::MAX);
+        let (Some(named), Some(client)) = (named.get_mut(place), clients.get(place)) else {
+            continue;
+        };
+        // One text for all leases of the process.
+        *name = *named.get_or_insert_with(|| {
+            let Some(label) = labels.get(client) else {
+                return NONE;
+            };
+            texts.push((*label).into());
+            u32::try_from(texts.len() - 1).unwrap_or(NONE)
+        });
+    }
 }
 
 fn totals(rows: &[Row]) -> Totals {
