@@ -18,7 +18,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Ended, LIMIT, call, clean, ended, run_signals::send, until_answered};
+use super::{Ended, LIMIT, call, clean, ended, run_signals::send, serve::start, until_answered};
 
 /// The part of a store that a test has for itself.
 pub(crate) trait Place {
@@ -382,4 +382,32 @@ pub(crate) async fn grants_to_waiters_are_told_and_nothing_else<P: Place>(
     namespace.delete("last", 7).await;
     assert_eq!(next(&mut grants).await, ("last".to_owned(), 8));
     namespace.delete("last", 8).await;
+}
+
+pub(crate) async fn a_browser_shows_holders_and_waiters<P: Place>(namespace: P) {
+    let billing = namespace.manager("billing").await;
+    let guard = billing.lock("order/1").acquire().await.unwrap();
+    let waiter = Claim::Waits("mail@host/2");
+    namespace.put("order/1", 2, "shared", waiter).await;
+    let words = ["serve", "--listen", "127.0.0.1:0", "--interval", "100ms"];
+    let site = start(&mut at(&namespace.url(), namespace.name(), &words)).await;
+    let mut events = site.events("api/picture/events").await;
+    let is_complete = |told: &Value| {
+        let lock = &told["locks"][0];
+        lock["waiters"] == 1
+            && lock["holder"]
+                .as_str()
+                .is_some_and(|it| it.starts_with("billing@"))
+    };
+    let told = events.until("holder and waiter", is_complete).await;
+    assert_eq!(told["server"]["product"], P::STORE);
+    assert_eq!(told["server"]["namespace"], namespace.name());
+    let lock = site.json("api/lock?key=order%2F1").await;
+    let token = guard.fencing_token().to_string();
+    assert_eq!(lock["lock"]["holders"][0]["token"], token);
+    assert_eq!(lock["lock"]["waiters"][0]["mode"], "shared");
+    namespace.delete("order/1", 2).await;
+    guard.release().await.unwrap();
+    let is_free = |told: &Value| told["picture"]["state"] == "live" && told["totals"]["locks"] == 0;
+    events.until("the free lock", is_free).await;
 }

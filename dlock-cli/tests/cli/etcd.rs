@@ -142,3 +142,8 @@ async fn a_command_runs_under_a_lock_and_a_second_one_is_told_by_whom() {
 async fn a_benchmark_measures_and_leaves_no_locks() {
     cases::a_benchmark_measures_and_leaves_no_locks(Namespace::new("bench").await).await;
 }
+
+#[tokio::test]
+async fn a_browser_shows_holders_and_waiters() {
+    cases::a_browser_shows_holders_and_waiters(Namespace::new("browser").await).await;
+}

@@ -15,6 +15,7 @@ mod reads;
 mod run;
 mod run_ends;
 mod run_signals;
+mod serve;
 mod top;
 mod unlock;
 mod watch;
@@ -60,6 +61,7 @@ fn clean(command: &mut Command) {
         "DLOCK_URL",
         "DLOCK_USER",
         "DLOCK_PASSWORD",
+        "DLOCK_SERVE_TOKEN",
         "PGUSER",
         "PGPASSWORD",
         "NO_COLOR",

@@ -7,6 +7,7 @@
 mod doctor;
 mod migrate;
 mod reads;
+mod serve;
 mod unlock;
 mod watch;
 

@@ -163,3 +163,8 @@ async fn grants_to_waiters_are_told_and_nothing_else() {
     let inspector = ZooKeeperInspector::connect(&namespace.url(), &options).await;
     cases::grants_to_waiters_are_told_and_nothing_else(namespace, &inspector.unwrap()).await;
 }
+
+#[tokio::test]
+async fn a_browser_shows_holders_and_waiters() {
+    cases::a_browser_shows_holders_and_waiters(Namespace::new("browser").await).await;
+}

@@ -78,6 +78,8 @@ pub(super) struct Desk {
     /// `None` while grants are not heard.
     rate: Mutex<Option<Rate>>,
     history: Mutex<History>,
+    /// The time of the latest request for name, version and clock of the server.
+    asked: Mutex<Option<Instant>>,
 }
 
 impl Desk {
@@ -96,6 +98,7 @@ impl Desk {
             inspector: tokio::sync::Mutex::default(),
             rate: Mutex::default(),
             history: Mutex::new(History::every(interval)),
+            asked: Mutex::default(),
         }
     }
 
@@ -184,14 +187,9 @@ impl Desk {
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let reports = inspector.servers().await;
-            let server = self.shown.borrow().server.after(&reports);
-            self.shown.send_if_modified(|shown| {
-                // It is shown with the next picture.
-                shown.server = server.clone();
-                false
-            });
-            let asked = Instant::now();
+            // A store that answers and fails is not examined at each attempt.
+            let asked = self.ask(inspector).await;
+            let server = self.shown.borrow().server.clone();
             while asked.elapsed() < ASK {
                 ticks.tick().await;
                 let picture = self.take_picture(inspector, &server).await?;
@@ -203,6 +201,26 @@ impl Desk {
                 });
             }
         }
+    }
+
+    /// Asks for name, version and clock of the server, unless they are known. Returns the time when it has asked.
+    async fn ask(&self, inspector: &dyn Inspect) -> Instant {
+        let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asked) = asked.filter(|asked| asked.elapsed() < ASK) {
+            return asked;
+        }
+        let reports = inspector.servers().await;
+        let is_told = reports.iter().any(|report| report.failure.is_none());
+        self.shown.send_if_modified(|shown| {
+            // It is shown with the next picture.
+            shown.server = shown.server.after(&reports);
+            false
+        });
+        let now = Instant::now();
+        if is_told {
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        }
+        now
     }
 
     async fn take_picture(

@@ -10,7 +10,8 @@ use axum::{
 use futures_util::stream::unfold;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// After so long without an event a comment is sent, so that neither side nor a proxy gives the connection up.
+/// After so long the document is sent again, with its new age. Neither side nor a proxy gives the connection up, and a
+/// script of the page sees that it is alive, which a comment would not show.
 const QUIET: Duration = Duration::from_secs(15);
 
 /// The time between two events of one stream, at least.
@@ -38,9 +39,7 @@ pub(super) fn stream<F: Feed>(feed: F) -> Response {
                     }
                     sleep_until(last + APART).await;
                 }
-                () = sleep(QUIET) => {
-                    return Some((Ok(":\n\n".to_owned()), (feed, Some(last))));
-                }
+                () = sleep(QUIET) => {}
             }
         }
         // JSON has no line breaks outside of texts, and escapes those inside.

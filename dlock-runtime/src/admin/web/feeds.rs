@@ -9,7 +9,7 @@ use super::{
     attention::Looker,
     desk::{Shown, State},
     events::Feed,
-    looks::Seen,
+    looks::Known,
     query::Query,
     reply,
     room::{Room, cannot},
@@ -46,7 +46,7 @@ pub(super) struct One {
     room: Arc<Room>,
     key: LockKey,
     shown: watch::Receiver<Shown>,
-    seen: watch::Receiver<Option<Seen>>,
+    seen: watch::Receiver<Known>,
     looker: Looker,
     of_lock: Looker,
 }
@@ -105,7 +105,8 @@ impl One {
 
     /// Returns the document after the first reading, or soon.
     pub(super) async fn once(mut self) -> String {
-        drop(timeout(PATIENCE, self.seen.wait_for(Option::is_some)).await);
+        let is_read = |known: &Known| known.seen.is_some() || known.failure.is_some();
+        drop(timeout(PATIENCE, self.seen.wait_for(is_read)).await);
         self.document()
     }
 }
@@ -132,12 +133,15 @@ impl Feed for One {
 
     fn document(&mut self) -> String {
         let shown = self.shown.borrow_and_update().clone();
-        let seen = self.seen.borrow_and_update().clone();
+        let Known { seen, failure } = self.seen.borrow_and_update().clone();
         let taken = seen.as_ref().map(|seen| (seen.read_ms, seen.at));
         let mut picture = self.room.age(&shown, taken);
-        // The lock is read long before a picture of many locks.
-        if let (State::Reading(_), Some(_)) = (&shown.state, &seen) {
-            picture.state = "live";
+        // The lock is read long before a picture of many locks, or cannot be read although others can.
+        if let Some(failure) = &failure {
+            picture.state = "away";
+            picture.reason = Some(failure);
+        } else if !matches!(shown.state, State::Away { .. }) {
+            picture.state = if seen.is_some() { "live" } else { "reading" };
             picture.progress = None;
         }
         let lock = seen.as_ref().and_then(|seen| {

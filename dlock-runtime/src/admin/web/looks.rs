@@ -4,11 +4,12 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{
     sync::watch,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use super::{
@@ -24,6 +25,9 @@ use crate::{
 /// The number of locks that are looked at one by one at the same time.
 const MOST: usize = 64;
 
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// A lock at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
@@ -34,10 +38,19 @@ pub(super) struct Seen {
     pub(super) at: Moment,
 }
 
+/// The latest reading of a lock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// `None` before the first reading.
+    pub(super) seen: Option<Seen>,
+    /// The reason why the next reading failed.
+    pub(super) failure: Option<Arc<str>>,
+}
+
 #[derive(Debug)]
 struct Look {
     attention: Arc<Attention>,
-    seen: watch::Sender<Option<Seen>>,
+    seen: watch::Sender<Known>,
 }
 
 #[derive(Debug, Default)]
@@ -49,7 +62,7 @@ impl Looks {
         &self,
         desk: &Arc<Desk>,
         key: &LockKey,
-    ) -> Option<(Looker, watch::Receiver<Option<Seen>>)> {
+    ) -> Option<(Looker, watch::Receiver<Known>)> {
         let mut looks = self.looks();
         looks.retain(|_, look| !look.attention.is_lost());
         if looks.len() >= MOST && !looks.contains_key(key) {
@@ -58,11 +71,11 @@ impl Looks {
         let look = looks.entry(key.clone()).or_insert_with(|| {
             Arc::new(Look {
                 attention: Arc::default(),
-                seen: watch::Sender::new(None),
+                seen: watch::Sender::default(),
             })
         });
         let (looker, duty) = look.attention.look(|| {
-            look.seen.send_modify(|seen| *seen = None);
+            look.seen.send_modify(|known| *known = Known::default());
         });
         if let Some(duty) = duty {
             let look = look.clone();
@@ -96,10 +109,13 @@ impl Reading {
 }
 
 impl Drop for Reading {
-    /// Wakes those who look, so that they start another task.
+    /// Tells those who look, so that they start another task.
     fn drop(&mut self) {
         if self.duty.ends_too_early() {
-            self.look.seen.send_modify(|_| {});
+            let reason = "the task that reads this lock has ended unexpectedly";
+            self.look
+                .seen
+                .send_modify(|known| known.failure = Some(reason.into()));
         }
     }
 }
@@ -110,17 +126,27 @@ impl Look {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            // The pictures report the failures of the store, too.
-            let Ok(inspector) = desk.inspector().await else {
-                continue;
+            let read = match desk.inspector().await {
+                Ok(inspector) => inspector.lock(key).await.map_err(|error| error.to_string()),
+                Err(reason) => Err(reason),
             };
-            if let Ok(lock) = inspector.lock(key).await {
-                let seen = Seen {
-                    lock: lock.map(Arc::new),
-                    read_ms: desk.shown().server.now_ms(),
-                    at: SystemClock.now(),
-                };
-                self.seen.send_modify(|shown| *shown = Some(seen));
+            match read {
+                Ok(lock) => {
+                    let seen = Seen {
+                        lock: lock.map(Arc::new),
+                        read_ms: desk.shown().server.now_ms(),
+                        at: SystemClock.now(),
+                    };
+                    self.seen.send_modify(|known| {
+                        known.seen = Some(seen);
+                        known.failure = None;
+                    });
+                }
+                Err(failure) => {
+                    self.seen
+                        .send_modify(|known| known.failure = Some(failure.into()));
+                    sleep(PAUSE).await;
+                }
             }
         }
     }

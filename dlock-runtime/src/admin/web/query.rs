@@ -13,6 +13,9 @@ const PER: usize = 50;
 /// The greatest number of locks on a page.
 const MOST: usize = 500;
 
+/// The greatest length of a filter: that of a key.
+const LONGEST: usize = 512;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     filter: Option<Filter>,
@@ -74,6 +77,10 @@ impl Query {
             }
             let unknown = |known: &str| Err(format!("invalid `{name}`: use {known}"));
             match &*name {
+                // The work of a pattern grows with its length.
+                "filter" if value.len() > LONGEST => {
+                    return unknown(&format!("at most {LONGEST} bytes"));
+                }
                 "filter" => query.filter = Some(Filter::new(&value)),
                 "state" => match &*value {
                     "held" => query.held = Some(true),
@@ -226,7 +233,15 @@ impl Filter {
     fn new(text: &str) -> Self {
         let text = text.to_lowercase();
         if text.contains('*') {
-            Self::Pattern(KeyPattern::new(&text))
+            // The other signs of patterns may stand in keys.
+            let mut pattern = String::with_capacity(text.len());
+            for c in text.chars() {
+                if matches!(c, '?' | '[' | '\\') {
+                    pattern.push('\\');
+                }
+                pattern.push(c);
+            }
+            Self::Pattern(KeyPattern::new(&pattern))
         } else {
             Self::Part(text)
         }

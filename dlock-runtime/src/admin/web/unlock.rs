@@ -1,15 +1,16 @@
 //! Releases a lock by force, for a client that has the token.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::Bytes,
-    extract::{ConnectInfo, Request, State},
+    extract::{self, ConnectInfo, State},
     http::{HeaderMap, StatusCode, header},
     response::Response,
 };
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::{
@@ -45,14 +46,25 @@ struct Wanted {
 
 type Refused = (StatusCode, String);
 
-pub(super) async fn handle(State(room): State<Arc<Room>>, request: Request) -> Response {
+/// A request that may be carried out.
+struct Request {
+    key: LockKey,
+    owner: Option<OwnerId>,
+    fence: u64,
+    peer: String,
+}
+
+/// The time for which a request waits for a connection. Later, the operator no longer expects it to be carried out.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) async fn handle(State(room): State<Arc<Room>>, request: extract::Request) -> Response {
     match answer(&room, request).await {
         Ok(response) => response,
         Err((status, text)) => reply::failure(status, text),
     }
 }
 
-async fn answer(room: &Room, request: Request) -> Result<Response, Refused> {
+async fn answer(room: &Arc<Room>, request: extract::Request) -> Result<Response, Refused> {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string());
     let (head, body) = request.into_parts();
@@ -95,7 +107,7 @@ fn read(body: &Bytes) -> Result<Wanted, Refused> {
     serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))
 }
 
-async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Refused> {
+async fn unlock(room: &Arc<Room>, wanted: &Wanted, peer: &str) -> Result<Response, Refused> {
     let invalid = |text: String| (StatusCode::BAD_REQUEST, text);
     let key = LockKey::new(&wanted.key).map_err(|error| invalid(error.to_string()))?;
     let owner = wanted.owner.as_deref().map(str::parse::<OwnerId>);
@@ -106,35 +118,63 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
         .fence
         .parse()
         .map_err(|_| invalid(format!("invalid fence `{}`", wanted.fence)))?;
-    let inspector = room.desk.inspector().await;
-    let inspector = inspector.map_err(|reason| (StatusCode::SERVICE_UNAVAILABLE, reason))?;
-    let done = end_lease(&*inspector, &key, owner, fence).await;
-    let (outcome, seen) = match done {
-        Ok(done) => done,
-        Err(error) => {
-            // A lease on which a transaction relies, for example.
-            let is_refused = error.kind() == StoreErrorKind::Refused && error.has_no_effect();
-            let status = if is_refused {
-                StatusCode::CONFLICT
-            } else {
-                StatusCode::SERVICE_UNAVAILABLE
-            };
-            // As a text it is escaped: keys and labels must not control a terminal.
-            let error = error.to_string();
-            warn!(target: TARGET, %peer, key = key.as_str(), error, "force-release failed");
-            return Err((status, error));
-        }
+    let inspector = timeout(PATIENCE, room.desk.inspector()).await;
+    let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
+    let inspector = inspector
+        .unwrap_or_else(|_| Err("the store is away: nothing was changed".to_owned()))
+        .map_err(unavailable)?;
+    let request = Request {
+        key,
+        owner,
+        fence,
+        peer: peer.to_owned(),
     };
-    if outcome != Unlocked::Changed {
-        room.desk.forced(key.as_str(), owner, fence);
+    // The client may leave at any time. A release that has begun is completed, and logged, without it.
+    let done = tokio::spawn(request.carry_out(room.clone(), inspector)).await;
+    done.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
+}
+
+impl Request {
+    async fn carry_out(
+        self,
+        room: Arc<Room>,
+        inspector: Arc<dyn Inspect>,
+    ) -> Result<Response, Refused> {
+        let Self {
+            key,
+            owner,
+            fence,
+            peer,
+        } = self;
+        let shown = owner.map(|owner| owner.to_string());
+        warn!(target: TARGET, %peer, key = key.as_str(), owner = shown, fence, "force-release requested");
+        let done = end_lease(&*inspector, &key, owner, fence).await;
+        let (outcome, seen) = match done {
+            Ok(done) => done,
+            Err(error) => {
+                // A lease on which a transaction relies, for example.
+                let is_refused = error.kind() == StoreErrorKind::Refused && error.has_no_effect();
+                let status = if is_refused {
+                    StatusCode::CONFLICT
+                } else {
+                    StatusCode::SERVICE_UNAVAILABLE
+                };
+                // As a text it is escaped: keys and labels must not control a terminal.
+                let error = error.to_string();
+                warn!(target: TARGET, %peer, key = key.as_str(), owner = shown, fence, error, "force-release failed");
+                return Err((status, error));
+            }
+        };
+        if outcome != Unlocked::Changed {
+            room.desk.forced(key.as_str(), owner, fence);
+        }
+        let (outcome, text) = told(outcome);
+        let holder = seen.and_then(|seen| name(&seen, owner));
+        warn!(target: TARGET, %peer, key = key.as_str(), holder, owner = shown, fence, outcome, "force-release");
+        Ok(reply::document(
+            &json!({ "outcome": outcome, "text": text }),
+        ))
     }
-    let (outcome, text) = told(outcome);
-    let holder = seen.and_then(|seen| name(&seen, owner));
-    let owner = wanted.owner.as_deref();
-    warn!(target: TARGET, %peer, key = key.as_str(), holder, owner, fence, outcome, "force-release");
-    Ok(reply::document(
-        &json!({ "outcome": outcome, "text": text }),
-    ))
 }
 
 /// Ends the lease that the page has shown, unless it has changed since.

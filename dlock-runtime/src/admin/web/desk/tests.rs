@@ -136,10 +136,15 @@ async fn a_reading_of_one_lock_that_panics_is_replaced() {
     });
     let key = LockKey::new("k").unwrap();
     let mut one = One::new(room(store.clone()), key).expect("there is room");
+    let mut states = Vec::new();
     while store.of_one.load(SeqCst) < 10 {
-        one.document();
+        let state = state_of(&one.document());
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
         assert!(one.changed().await);
     }
+    assert_eq!(states, ["reading", "live", "away", "live"]);
 }
 
 #[test]

@@ -61,6 +61,9 @@ fn filters_find_keys_holders_and_functions_in_any_case() {
         ("order:*", &["order:c", "order:d"]),
         ("*:b", &["job:B"]),
         ("cron*", &[]),
+        // Only the star is special.
+        ("*[c]", &[]),
+        ("order:?*", &[]),
         ("an earlier reading", &[]),
         ("nothing", &[]),
     ] {
@@ -149,6 +152,8 @@ fn a_wrong_query_names_what_is_right() {
         let reason = Query::read(query).unwrap_err();
         assert!(reason.contains(right), "{query}: {reason}");
     }
+    let long = format!("filter={}", "*a".repeat(300));
+    assert!(Query::read(&long).unwrap_err().contains("512 bytes"));
     assert!(Query::read("state=&sort=&other=1&page=").is_ok());
 }
 
