@@ -165,7 +165,7 @@ impl History {
             fence,
             at_ms,
             count,
-            skipped_ms: skipped_ms.or((count > GRANTS).then_some(at_ms)),
+            skipped_ms: skipped_ms.or_else(|| (count > GRANTS).then_some(at_ms)),
         };
         self.granted.insert(lock, granted);
         if count <= GRANTS {

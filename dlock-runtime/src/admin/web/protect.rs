@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::Authority},
     middleware::Next,
     response::Response,
 };
@@ -91,7 +91,7 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     let mut named = headers.get_all(header::HOST).iter();
     match (named.next(), named.next()) {
         (Some(host), None) => host.to_str().ok(),
-        (None, _) => uri.authority().map(|authority| authority.as_str()),
+        (None, _) => uri.authority().map(Authority::as_str),
         // The one that is checked must be the one that counts.
         (Some(_), Some(_)) => None,
     }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use url::form_urlencoded;
 
-use super::picture::{Lock, Picture};
+use super::picture::{Holder, Lock, Picture};
 use crate::{admin::KeyPattern, mode::LockMode};
 
 /// The number of locks on a page, unless the query names another.
@@ -186,7 +186,7 @@ impl Query {
                         names.get(place).copied().unwrap_or_default()
                     };
                     has_part(lock.key(), part)
-                        || lock.holders().flat_map(|it| it.texts()).any(is_named)
+                        || lock.holders().flat_map(Holder::texts).any(is_named)
                 }
             })
     }

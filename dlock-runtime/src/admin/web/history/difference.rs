@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::HashSet, sync::Arc, time::Duration};
 
 use super::{End, Granted, History, Lease, What};
 use crate::{
-    admin::web::picture::{Carried, Holder, Lock, Picture},
+    admin::web::picture::{Carried, Holder, Lock, Picture, Waiter},
     mode::LockMode,
 };
 
@@ -142,13 +142,13 @@ impl History {
         now: Holder<'_>,
         between: Between,
     ) {
-        let (Some(expired), Some(expires)) = (before.expires_ms(), now.expires_ms()) else {
+        let (Some(before_ms), Some(end_ms)) = (before.expires_ms(), now.expires_ms()) else {
             return;
         };
         // The lock may have been read before the time that the later expiry counts from.
-        if expires.saturating_sub(now.early_ms()) > expired + NOISE {
+        if end_ms.saturating_sub(now.early_ms()) > before_ms + NOISE {
             let longest = before.longest_ms().max(now.longest_ms());
-            let at_ms = expires.saturating_sub(longest);
+            let at_ms = end_ms.saturating_sub(longest);
             let at_ms = at_ms.clamp(between.from_ms, between.to_ms.max(between.from_ms));
             let hash = self.hash(lock.key());
             self.renewals.add(hash, lease(now), at_ms);
@@ -197,12 +197,12 @@ impl History {
         let waiting: HashSet<_> = later
             .into_iter()
             .flat_map(Lock::waiters)
-            .map(|it| it.owner())
+            .map(Waiter::owner)
             .collect();
         let holding: HashSet<_> = later
             .into_iter()
             .flat_map(Lock::holders)
-            .map(|it| it.owner())
+            .map(Holder::owner)
             .collect();
         let hash = self.hash(lock.key());
         // A waiter that is not listed, because it is one of thousands, has not left.
@@ -259,7 +259,7 @@ pub(super) fn is_shared(lock: Lock<'_>) -> bool {
 /// is replaced by the time when the holder was first seen.
 pub(super) fn begin(lock: Lock<'_>, holder: Holder<'_>) -> u64 {
     let since = holder.since_ms().filter(|_| !is_shared(lock));
-    since.unwrap_or(holder.first_ms())
+    since.unwrap_or_else(|| holder.first_ms())
 }
 
 /// Returns when and how a lease has ended that the later picture does not show.

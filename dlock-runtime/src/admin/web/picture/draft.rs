@@ -175,12 +175,12 @@ impl Draft {
             .as_ref()
             .map(|process| process.label.as_str());
         let label = waiter.label.as_deref().or(published);
-        let waited = moment::milliseconds(waiter.waiting);
+        let since_ms = moment::milliseconds(waiter.waiting);
         Waits {
             client: self.client(waiter.owner.client()),
             name: label.map_or(NONE, |label| self.text(label)),
             number: waiter.owner.number(),
-            entered_ms: read_ms.saturating_sub(waited),
+            entered_ms: read_ms.saturating_sub(since_ms),
             mode: waiter.mode,
             is_alive: waiter.is_alive,
         }
@@ -227,7 +227,7 @@ fn mark(_: &LockInfo, _: usize) -> u64 {
 /// Names the holders and waiters whose processes were read after them.
 fn name_by_process(picture: &mut Picture, processes: &[ProcessInfo]) {
     let labels: HashMap<_, _> = processes.iter().map(|it| (it.client, &*it.label)).collect();
-    let mut named = vec![None; picture.clients.len()];
+    let mut of_clients = vec![None; picture.clients.len()];
     let Picture {
         texts,
         clients,
@@ -239,11 +239,11 @@ fn name_by_process(picture: &mut Picture, processes: &[ProcessInfo]) {
     let names = names.chain(waiters.iter_mut().map(|it| (it.client, &mut it.name)));
     for (client, name) in names.filter(|(_, name)| **name == NONE) {
         let place = usize::try_from(client).unwrap_or(usize::MAX);
-        let (Some(named), Some(client)) = (named.get_mut(place), clients.get(place)) else {
+        let (Some(known), Some(client)) = (of_clients.get_mut(place), clients.get(place)) else {
             continue;
         };
         // One text for all leases of the process.
-        *name = *named.get_or_insert_with(|| {
+        *name = *known.get_or_insert_with(|| {
             let Some(label) = labels.get(client) else {
                 return NONE;
             };

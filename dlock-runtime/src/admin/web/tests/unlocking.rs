@@ -114,6 +114,8 @@ async fn a_lease_that_was_not_shown_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_else_releases_a_lock() {
+    use StatusCode as Code;
+
     let fake = fake();
     let open = page(&fake);
     let read_only = Page::new(fake.clone()).into_router();
@@ -130,7 +132,6 @@ async fn nothing_else_releases_a_lock() {
     no_fence["fence"] = "x".into();
     let mut no_owner = wanted();
     no_owner["owner"] = "x".into();
-    use StatusCode as Code;
     for (router, builder, wanted, status) in [
         (&read_only, asked(TOKEN), wanted(), Code::FORBIDDEN),
         (

@@ -57,6 +57,10 @@ pub(crate) struct Survey {
     pub(crate) processes: BTreeMap<ClientId, Presence>,
 }
 
+/// Takes some locks, and the processes that have been read so far.
+pub(crate) type PassOn<'a> =
+    dyn FnMut(BTreeMap<LockKey, LockSnapshot>, &BTreeMap<ClientId, Presence>) + Send + 'a;
+
 /// The maximum number of waiters that are listed for one lock, and of holders that share it, so that the listing does
 /// not block a server.
 const MOST_LISTED: usize = 4096;
@@ -84,9 +88,7 @@ impl RedisStore {
     /// lock may be passed on twice.
     pub(crate) async fn survey_in_parts(
         &self,
-        part: &mut (
-                 dyn FnMut(BTreeMap<LockKey, LockSnapshot>, &BTreeMap<ClientId, Presence>) + Send
-             ),
+        part: &mut PassOn<'_>,
     ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
         let mut pass_on = |found: &mut Survey| {
             let locks = std::mem::take(&mut found.locks);
