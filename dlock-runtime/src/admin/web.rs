@@ -47,6 +47,7 @@ mod history;
 mod looks;
 mod moment;
 mod picture;
+mod processes;
 mod protect;
 mod query;
 mod rate;

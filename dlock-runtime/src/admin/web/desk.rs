@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    attention::{Attention, Looker},
+    attention::{Attention, Duty, Looker},
     history::{History, HistoryView},
     picture::{Draft, Picture},
     rate::Rate,
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     admin::{Inspect, LockInfo},
+    clock::{Clock as _, Moment, SystemClock},
     owner::OwnerId,
     store::{StoreError, StoreErrorKind},
 };
@@ -64,6 +65,7 @@ pub(super) enum State {
         reason: Arc<str>,
         /// By the clock of the store.
         since_ms: u64,
+        since: Moment,
     },
 }
 
@@ -95,29 +97,24 @@ impl Desk {
             shown: watch::Sender::new(shown),
             inspector: tokio::sync::Mutex::default(),
             rate: Mutex::default(),
-            history: Mutex::default(),
+            history: Mutex::new(History::every(interval)),
             asked: Mutex::default(),
         }
     }
 
     /// Begins to look: the locks are read at least until the looker is dropped.
     pub(super) fn look(self: &Arc<Self>) -> (Looker, watch::Receiver<Shown>) {
-        let (looker, duty) = self.attention.look();
-        if let Some(mut duty) = duty {
+        let (looker, duty) = self.attention.look(|| {
             *self.rate() = None;
             // An older picture says nothing about now.
             self.shown.send_modify(|shown| {
                 shown.state = State::Reading(None);
                 shown.picture = None;
             });
+        });
+        if let Some(duty) = duty {
             let desk = self.clone();
-            tokio::spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = duty.lost() => {}
-                    never = desk.run() => match never {},
-                }
-            });
+            tokio::spawn(Reading { desk, duty }.go_on());
         }
         (looker, self.shown.subscribe())
     }
@@ -156,18 +153,25 @@ impl Desk {
                 }
                 Err(reason) => reason,
             };
-            self.shown.send_modify(|shown| {
-                let since_ms = match shown.state {
-                    State::Away { since_ms, .. } => since_ms,
-                    _ => shown.server.now_ms(),
-                };
-                shown.state = State::Away {
-                    reason: failure.into(),
-                    since_ms,
-                };
-            });
+            self.is_away(failure, SystemClock.now());
             sleep(PAUSE).await;
         }
+    }
+
+    fn is_away(&self, reason: String, now: Moment) {
+        self.shown.send_modify(|shown| {
+            let (since_ms, since) = match shown.state {
+                State::Away {
+                    since_ms, since, ..
+                } => (since_ms, since),
+                _ => (shown.server.at_ms(now), now),
+            };
+            shown.state = State::Away {
+                reason: reason.into(),
+                since_ms,
+                since,
+            };
+        });
     }
 
     /// Reads until the store fails.
@@ -224,7 +228,7 @@ impl Desk {
         inspector: &dyn Inspect,
         server: &Server,
     ) -> Result<Picture, StoreError> {
-        let began = Instant::now();
+        let began = SystemClock.now();
         let mut draft = Draft::like(self.shown.borrow().picture.as_deref());
         let mut add = |locks: Vec<LockInfo>| {
             let now_ms = server.now_ms();
@@ -233,7 +237,8 @@ impl Desk {
             }
         };
         let rest = inspector.overview_in_parts(&mut add).await?;
-        Ok(draft.finish(rest, server.now_ms(), began.elapsed()))
+        let took = began.elapsed(SystemClock.now());
+        Ok(draft.finish(rest, server.now_ms(), took))
     }
 
     async fn show_progress(&self, inspector: &dyn Inspect) -> Infallible {
@@ -285,7 +290,10 @@ impl Desk {
     pub(super) fn history_of(&self, key: &str) -> HistoryView {
         let shown = self.shown();
         let is_away = !matches!(shown.state, State::Live);
-        self.history().of(key, shown.server.now_ms(), is_away)
+        let now_ms = shown.server.now_ms();
+        let mut history = self.history();
+        history.watch(key, now_ms);
+        history.of(key, now_ms, is_away)
     }
 
     /// Notes that the page has ended a lease.
@@ -312,8 +320,40 @@ impl Desk {
     }
 }
 
+/// The task that reads.
+struct Reading {
+    desk: Arc<Desk>,
+    duty: Duty,
+}
+
+impl Reading {
+    async fn go_on(mut self) {
+        let Self { desk, duty } = &mut self;
+        tokio::select! {
+            biased;
+            () = duty.lost() => {}
+            never = desk.run() => match never {},
+        }
+    }
+}
+
+impl Drop for Reading {
+    /// Tells those who look that nothing is read any more. They start another task.
+    fn drop(&mut self) {
+        if self.duty.ends_too_early() {
+            *self.desk.rate() = None;
+            let reason = "the task that reads the store has ended unexpectedly";
+            // The runtime may have ended.
+            self.desk.is_away(reason.to_owned(), Moment::of_machine());
+        }
+    }
+}
+
 impl fmt::Debug for Desk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

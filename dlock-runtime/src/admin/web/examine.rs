@@ -4,28 +4,43 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::json;
-use tokio::{sync::Mutex, time::Instant};
+use tokio::sync::Mutex;
 
 use super::{
     desk::{Desk, Shown},
+    moment,
     picture::Picture,
     reply,
 };
-use crate::admin::doctor::{
-    facts::{Facts, LockFacts},
-    finding::Finding,
-    judge,
+use crate::{
+    admin::doctor::{
+        facts::{Facts, LockFacts},
+        finding::Finding,
+        judge,
+    },
+    clock::{Clock as _, Moment, SystemClock},
 };
 
 /// The time for which findings are shown again: an examination opens connections, and measures round trips.
 const FRESH: Duration = Duration::from_secs(10);
+
+/// The same for an examination that found no server, or came before the first picture. It is not zero: many may ask at
+/// once.
+const INCOMPLETE: Duration = Duration::from_secs(1);
 
 /// The findings of the latest examination.
 #[derive(Debug, Default)]
 pub(super) struct Examination {
     /// The facts about the servers that the configuration contains, if there is one.
     configured: Option<Facts>,
-    latest: Mutex<Option<(Instant, Arc<[Group]>)>>,
+    latest: Mutex<Option<Examined>>,
+}
+
+#[derive(Clone, Debug)]
+struct Examined {
+    groups: Arc<[Group]>,
+    is_complete: bool,
+    at: Moment,
 }
 
 /// The findings about one server, or about all together.
@@ -55,19 +70,29 @@ impl Examination {
     /// Returns the document, after an examination unless there was one a moment ago.
     pub(super) async fn document(&self, desk: &Desk, shown: &Shown) -> String {
         let mut latest = self.latest.lock().await;
-        let groups = match &*latest {
-            Some((at, groups)) if at.elapsed() < FRESH => groups.clone(),
-            _ => {
-                let groups: Arc<[Group]> = self.examine(desk, shown).await.into();
-                *latest = Some((Instant::now(), groups.clone()));
-                groups
+        let fresh = latest.as_ref().filter(|it| {
+            let time = if it.is_complete { FRESH } else { INCOMPLETE };
+            it.at.elapsed(SystemClock.now()) < time
+        });
+        let examined = match fresh {
+            Some(fresh) => fresh.clone(),
+            None => {
+                let examined = self.examine(desk, shown).await;
+                latest.insert(examined).clone()
             }
         };
         drop(latest);
-        reply::text(&json!({ "server": &shown.server, "servers": &*groups }))
+        let age_ms = moment::milliseconds(examined.at.elapsed(SystemClock.now()));
+        let checked_ms = shown.server.now_ms().saturating_sub(age_ms);
+        reply::text(&json!({
+            "server": &shown.server,
+            "checked": moment::text(checked_ms),
+            "age_ms": age_ms,
+            "servers": &*examined.groups,
+        }))
     }
 
-    async fn examine(&self, desk: &Desk, shown: &Shown) -> Vec<Group> {
+    async fn examine(&self, desk: &Desk, shown: &Shown) -> Examined {
         let mut facts = self.configured.clone().unwrap_or_else(Facts::unknown);
         let inspector = match desk.inspector().await {
             Ok(inspector) => inspector,
@@ -79,10 +104,14 @@ impl Examination {
                     why: None,
                     remedy: None,
                 };
-                return vec![Group {
-                    server: None,
-                    findings: vec![unreachable],
-                }];
+                return Examined {
+                    groups: Arc::new([Group {
+                        server: None,
+                        findings: vec![unreachable],
+                    }]),
+                    is_complete: false,
+                    at: SystemClock.now(),
+                };
             }
         };
         facts.add_reports(inspector.servers().await);
@@ -93,7 +122,11 @@ impl Examination {
             Some(picture) => Ok(lock_facts(picture)),
             None => Err("they are being read".to_owned()),
         };
-        grouped(judge(&facts), &facts)
+        Examined {
+            groups: grouped(judge(&facts), &facts).into(),
+            is_complete: facts.locks.is_ok(),
+            at: SystemClock.now(),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct List {
     room: Arc<Room>,
     query: Query,
     shown: watch::Receiver<Shown>,
-    _looker: Looker,
+    looker: Looker,
 }
 
 /// One lock.
@@ -47,7 +47,8 @@ pub(super) struct One {
     key: LockKey,
     shown: watch::Receiver<Shown>,
     seen: watch::Receiver<Known>,
-    _lookers: [Looker; 2],
+    looker: Looker,
+    of_lock: Looker,
 }
 
 impl List {
@@ -57,7 +58,7 @@ impl List {
             room,
             query,
             shown,
-            _looker: looker,
+            looker,
         }
     }
 
@@ -72,9 +73,12 @@ impl Feed for List {
     const NAME: &'static str = "picture";
 
     async fn changed(&mut self) -> bool {
-        tokio::select! {
-            changed = self.shown.changed() => changed.is_ok(),
-            () = self.room.ended() => false,
+        loop {
+            tokio::select! {
+                changed = self.shown.changed() => return changed.is_ok(),
+                () = self.looker.forsaken() => self.looker = self.room.desk.look().0,
+                () = self.room.ended() => return false,
+            }
         }
     }
 
@@ -94,7 +98,8 @@ impl One {
             key,
             shown,
             seen,
-            _lookers: [looker, of_lock],
+            looker,
+            of_lock,
         })
     }
 
@@ -110,10 +115,19 @@ impl Feed for One {
     const NAME: &'static str = "lock";
 
     async fn changed(&mut self) -> bool {
-        tokio::select! {
-            changed = self.seen.changed() => changed.is_ok(),
-            changed = self.shown.changed() => changed.is_ok(),
-            () = self.room.ended() => false,
+        loop {
+            tokio::select! {
+                changed = self.seen.changed() => return changed.is_ok(),
+                changed = self.shown.changed() => return changed.is_ok(),
+                () = self.looker.forsaken() => self.looker = self.room.desk.look().0,
+                () = self.of_lock.forsaken() => {
+                    let Some(again) = self.room.looks.look(&self.room.desk, &self.key) else {
+                        return false;
+                    };
+                    (self.of_lock, self.seen) = again;
+                }
+                () = self.room.ended() => return false,
+            }
         }
     }
 

@@ -4,14 +4,19 @@
 //! what has been forgotten is a gap. Holders and waiters of the latest picture are not in the ring.
 
 mod difference;
+mod renewals;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
+use self::renewals::Renewals;
 pub(super) use self::view::HistoryView;
 use super::picture::Picture;
 use crate::{mode::LockMode, owner::OwnerId};
@@ -35,22 +40,44 @@ type LockHash = u64;
 #[derive(Debug, Default)]
 pub(super) struct History {
     hasher: RandomState,
+    /// The time between two pictures.
+    interval: Duration,
     events: VecDeque<Event>,
+    renewals: Renewals,
     /// The times in which nothing was seen.
     gaps: VecDeque<(u64, u64)>,
     /// The time until which events have been forgotten.
     forgotten_ms: u64,
     /// The time of the first picture.
     began_ms: Option<u64>,
-    /// The grants since the latest picture.
+    /// The latest grants that the latest picture may not show.
     granted: HashMap<LockHash, Granted>,
-    /// The leases that this page has ended since the latest picture.
-    forced: Vec<(LockHash, Lease, u64)>,
+    /// The time of the first grant of a lock for which `granted` had no place.
+    unheard_ms: Option<u64>,
+    /// The leases that this page has ended, unless the latest picture shows it.
+    forced: Vec<Forced>,
     latest: Option<Arc<Picture>>,
 }
 
 /// A lease, as all stores recognize it.
-type Lease = (Option<OwnerId>, u64);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Lease {
+    /// `None` for a third-party client.
+    owner: Option<OwnerId>,
+    fence: u64,
+    /// What tells the leases of third-party clients apart, if the store does.
+    mark: u64,
+}
+
+/// A lease that an operator has ended.
+#[derive(Debug)]
+struct Forced {
+    lock: LockHash,
+    /// `None` for all holders with this fence, and for a third-party client.
+    owner: Option<OwnerId>,
+    fence: u64,
+    at_ms: u64,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Granted {
@@ -78,7 +105,6 @@ enum What {
         from_ms: u64,
         end: End,
     },
-    Renewed(Lease),
     /// A message about a grant, of a lease that pictures may not show.
     Granted(OwnerId, u64),
     /// A wait has ended.
@@ -106,6 +132,20 @@ enum End {
 }
 
 impl History {
+    /// Returns an empty history of pictures that follow each other at this interval.
+    pub(super) fn every(interval: Duration) -> Self {
+        Self {
+            interval,
+            ..Self::default()
+        }
+    }
+
+    /// Notes that somebody looks at a lock.
+    pub(super) fn watch(&mut self, key: &str, now_ms: u64) {
+        let lock = self.hash(key);
+        self.renewals.watch(lock, now_ms);
+    }
+
     /// Notes a grant.
     pub(super) fn heard(&mut self, key: &str, owner: OwnerId, fence: u64, at_ms: u64) {
         // In a quorum it is a notice, after which the waiter requests the lock.
@@ -113,6 +153,10 @@ impl History {
             return;
         }
         let lock = self.hash(key);
+        if self.granted.len() >= EVENTS && !self.granted.contains_key(&lock) {
+            self.unheard_ms.get_or_insert(at_ms);
+            return;
+        }
         let last = self.granted.get(&lock);
         let count = last.map_or(0, |last| last.count).saturating_add(1);
         let skipped_ms = last.and_then(|last| last.skipped_ms);
@@ -127,15 +171,17 @@ impl History {
         if count <= GRANTS {
             self.add(lock, at_ms, What::Granted(owner, fence));
         }
-        if self.granted.len() > EVENTS {
-            self.granted.clear();
-        }
     }
 
     /// Notes that this page has ended a lease.
     pub(super) fn forced(&mut self, key: &str, owner: Option<OwnerId>, fence: u64, at_ms: u64) {
         let lock = self.hash(key);
-        self.forced.push((lock, (owner, fence), at_ms));
+        self.forced.push(Forced {
+            lock,
+            owner,
+            fence,
+            at_ms,
+        });
         if self.forced.len() > GAPS {
             self.forced.remove(0);
         }

@@ -9,14 +9,18 @@ use std::{
 
 use tokio::{
     sync::watch,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 use super::{
-    attention::{Attention, Looker},
+    attention::{Attention, Duty, Looker},
     desk::Desk,
 };
-use crate::{admin::LockInfo, key::LockKey};
+use crate::{
+    admin::LockInfo,
+    clock::{Clock as _, Moment, SystemClock},
+    key::LockKey,
+};
 
 /// The number of locks that are looked at one by one at the same time.
 const MOST: usize = 64;
@@ -31,7 +35,7 @@ pub(super) struct Seen {
     pub(super) lock: Option<Arc<LockInfo>>,
     /// By the clock of the store.
     pub(super) read_ms: u64,
-    pub(super) at: Instant,
+    pub(super) at: Moment,
 }
 
 /// The latest reading of a lock.
@@ -70,17 +74,13 @@ impl Looks {
                 seen: watch::Sender::default(),
             })
         });
-        let (looker, duty) = look.attention.look();
-        if let Some(mut duty) = duty {
+        let (looker, duty) = look.attention.look(|| {
             look.seen.send_modify(|known| *known = Known::default());
-            let (desk, key, look) = (desk.clone(), key.clone(), look.clone());
-            tokio::spawn(async move {
-                tokio::select! {
-                    biased;
-                    () = duty.lost() => {}
-                    never = look.read(&desk, &key) => match never {},
-                }
-            });
+        });
+        if let Some(duty) = duty {
+            let look = look.clone();
+            let reading = Reading { look, duty };
+            tokio::spawn(reading.go_on(desk.clone(), key.clone()));
         }
         Some((looker, look.seen.subscribe()))
     }
@@ -88,6 +88,35 @@ impl Looks {
     fn looks(&self) -> MutexGuard<'_, HashMap<LockKey, Arc<Look>>> {
         // Every change is complete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The task that reads one lock.
+struct Reading {
+    look: Arc<Look>,
+    duty: Duty,
+}
+
+impl Reading {
+    async fn go_on(mut self, desk: Arc<Desk>, key: LockKey) {
+        let Self { look, duty } = &mut self;
+        tokio::select! {
+            biased;
+            () = duty.lost() => {}
+            never = look.read(&desk, &key) => match never {},
+        }
+    }
+}
+
+impl Drop for Reading {
+    /// Tells those who look, so that they start another task.
+    fn drop(&mut self) {
+        if self.duty.ends_too_early() {
+            let reason = "the task that reads this lock has ended unexpectedly";
+            self.look
+                .seen
+                .send_modify(|known| known.failure = Some(reason.into()));
+        }
     }
 }
 
@@ -106,7 +135,7 @@ impl Look {
                     let seen = Seen {
                         lock: lock.map(Arc::new),
                         read_ms: desk.shown().server.now_ms(),
-                        at: Instant::now(),
+                        at: SystemClock.now(),
                     };
                     self.seen.send_modify(|known| {
                         known.seen = Some(seen);

@@ -3,14 +3,13 @@
 
 mod draft;
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, SystemTime};
 
 pub(super) use self::draft::Draft;
 use super::moment;
 use crate::{
     admin::ProcessInfo,
+    clock::Moment,
     mode::LockMode,
     owner::{ClientId, OwnerId},
 };
@@ -31,15 +30,16 @@ pub(super) struct Picture {
     rows: Vec<Row>,
     holders: Vec<Held>,
     waiters: Vec<Waits>,
-    /// `None` if the store keeps no records of processes.
+    /// The records of processes; `None` if the store keeps none.
     pub(super) processes: Option<Vec<ProcessInfo>>,
     pub(super) process_count: Option<usize>,
     pub(super) totals: Totals,
-    /// By the clock of the store.
+    /// The time when it was complete, by the clock of the store.
     pub(super) taken_ms: u64,
     pub(super) took: Duration,
-    /// The time when it was complete.
-    pub(super) at: Instant,
+    /// The time when its reading began, on this machine's clocks. No lock was read earlier.
+    pub(super) at: Moment,
+    pub(super) time_of_day: SystemTime,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +66,10 @@ struct Row {
     held_at: u16,
     servers: u16,
     mode: Option<LockMode>,
-    /// The time when it was read, by the clock of the store.
+    /// The latest time when it may have been read, by the clock of the store.
     read_ms: u64,
+    /// The time by which it may have been read earlier.
+    early_ms: u32,
 }
 
 /// A lease.
@@ -79,6 +81,7 @@ struct Held {
     ttl_ms: u32,
     /// The longest TTL that pictures have shown of this lease.
     longest_ms: u32,
+    /// The number of the claim; of a third-party client, what tells its leases apart.
     number: u64,
     fence: u64,
     since_ms: u64,
@@ -105,6 +108,16 @@ pub(super) struct Carried {
     first_ms: u64,
 }
 
+/// The locks that one client holds and awaits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share<'a> {
+    /// `None` for all third-party clients.
+    pub(super) client: Option<ClientId>,
+    pub(super) label: Option<&'a str>,
+    pub(super) holds: usize,
+    pub(super) waits: usize,
+}
+
 /// A lock of a picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lock<'a> {
@@ -120,6 +133,7 @@ pub(super) struct Holder<'a> {
     /// Its place among all holders.
     place: u32,
     read_ms: u64,
+    early_ms: u32,
 }
 
 /// A waiter in a picture.
@@ -132,6 +146,12 @@ pub(super) struct Waiter<'a> {
 impl Picture {
     pub(super) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Returns the time when its reading began, by the clock of the store.
+    pub(super) fn began_ms(&self) -> u64 {
+        self.taken_ms
+            .saturating_sub(moment::milliseconds(self.took))
     }
 
     /// Returns the lock at a place in the order of the keys.
@@ -178,25 +198,35 @@ impl Picture {
         }
     }
 
-    /// Returns the numbers of locks that each process holds and awaits, by client id.
-    pub(super) fn shares(&self) -> impl Iterator<Item = (ClientId, usize, usize)> {
-        let mut counts = vec![(0, 0); self.clients.len()];
-        let place = |client: u32| usize::try_from(client).unwrap_or(usize::MAX);
-        for row in &self.rows {
-            let lock = Lock { picture: self, row };
+    /// Returns the numbers of locks that each client holds and awaits, those of third-party clients together.
+    pub(super) fn shares(&self) -> Vec<Share<'_>> {
+        let clients = self.clients.iter().copied().map(Some).chain([None]);
+        let mut shares: Vec<_> = clients
+            .map(|client| Share {
+                client,
+                label: None,
+                holds: 0,
+                waits: 0,
+            })
+            .collect();
+        let last = self.clients.len();
+        let mut add = |client: u32, name: u32, holds: usize, waits: usize| {
+            let place = usize::try_from(client).map_or(last, |place| place.min(last));
+            if let Some(share) = shares.get_mut(place) {
+                share.label = share.label.or(self.text(name));
+                share.holds += holds;
+                share.waits += waits;
+            }
+        };
+        for lock in self.locks() {
             for held in lock.held() {
-                if let Some((holds, _)) = counts.get_mut(place(held.client)) {
-                    *holds += 1;
-                }
+                add(held.client, held.name, 1, 0);
             }
             for waits in lock.waits() {
-                if let Some((_, awaits)) = counts.get_mut(place(waits.client)) {
-                    *awaits += 1;
-                }
+                add(waits.client, waits.name, 0, 1);
             }
         }
-        let clients = self.clients.iter().zip(counts);
-        clients.map(|(client, (holds, awaits))| (*client, holds, awaits))
+        shares
     }
 }
 
@@ -206,9 +236,14 @@ impl<'a> Lock<'a> {
         &self.picture.keys[self.row.key_at..self.row.key_at + len]
     }
 
-    /// Returns the time when it was read, by the clock of the store.
+    /// Returns the latest time when it may have been read, by the clock of the store.
     pub(super) fn read_ms(self) -> u64 {
         self.row.read_ms
+    }
+
+    /// Returns the earliest time when it may have been read.
+    pub(super) fn read_from_ms(self) -> u64 {
+        self.row.read_ms.saturating_sub(self.row.early_ms.into())
     }
 
     pub(super) fn mode(self) -> Option<LockMode> {
@@ -241,13 +276,14 @@ impl<'a> Lock<'a> {
     }
 
     pub(super) fn holders(self) -> impl Iterator<Item = Holder<'a>> {
-        let (picture, read_ms) = (self.picture, self.row.read_ms);
+        let (picture, row) = (self.picture, self.row);
         let held = (self.row.holder_at..).zip(self.held());
         held.map(move |(place, held)| Holder {
             picture,
             held,
             place,
-            read_ms,
+            read_ms: row.read_ms,
+            early_ms: row.early_ms,
         })
     }
 
@@ -277,6 +313,12 @@ impl<'a> Holder<'a> {
         self.held.fence
     }
 
+    /// Returns what tells the leases of third-party clients apart; 0 if nothing does.
+    pub(super) fn mark(self) -> u64 {
+        let is_foreign = self.held.client == NONE;
+        if is_foreign { self.held.number } else { 0 }
+    }
+
     pub(super) fn label(self) -> Option<&'a str> {
         self.picture.text(self.held.name)
     }
@@ -304,7 +346,12 @@ impl<'a> Holder<'a> {
         (self.held.ttl_ms != NONE).then(|| self.held.ttl_ms.into())
     }
 
-    /// Returns the time when the lease ends, unless it is renewed.
+    /// Returns the time by which the lock may have been read earlier, and by which all that follows from that is too late.
+    pub(super) fn early_ms(self) -> u64 {
+        self.early_ms.into()
+    }
+
+    /// Returns the latest time when the lease ends, unless it is renewed.
     pub(super) fn expires_ms(self) -> Option<u64> {
         Some(self.read_ms + self.ttl_ms()?)
     }

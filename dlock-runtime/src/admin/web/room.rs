@@ -1,9 +1,6 @@
 //! The state that all handlers of a page share, and the documents that they make of it.
 
-use std::{fmt, future::pending, sync::Arc};
-
-use futures_util::future::{BoxFuture, Shared};
-use tokio::time::Instant;
+use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use super::{
     desk::{Desk, Shown, State},
@@ -14,6 +11,8 @@ use super::{
     reply,
     views::{ListView, Listing, PictureView, RowView, TotalsView},
 };
+use crate::clock::{Clock as _, Moment, SystemClock};
+use futures_util::future::{BoxFuture, Shared};
 
 pub(super) struct Room {
     pub(super) desk: Arc<Desk>,
@@ -47,7 +46,7 @@ impl Room {
         let chosen = chosen.unwrap_or_else(|| query.of_nothing());
         reply::text(&Listing {
             server: &shown.server,
-            picture: self.age(shown, picture.map(|it| (it.taken_ms, it.at))),
+            picture: self.age(shown, picture.map(|it| (it.began_ms(), it.at))),
             totals: self.totals(picture),
             cannot: cannot(shown),
             can_unlock: self.can_unlock(),
@@ -60,32 +59,9 @@ impl Room {
     pub(super) fn age<'a>(
         &self,
         shown: &'a Shown,
-        taken: Option<(u64, Instant)>,
+        taken: Option<(u64, Moment)>,
     ) -> PictureView<'a> {
-        let (reason, since_ms) = match &shown.state {
-            State::Away { reason, since_ms } => (Some(&**reason), Some(*since_ms)),
-            _ => (None, None),
-        };
-        PictureView {
-            state: match shown.state {
-                State::Reading(_) => "reading",
-                State::Live => "live",
-                State::Away { .. } => "away",
-            },
-            progress: match shown.state {
-                State::Reading(progress) => progress,
-                _ => None,
-            },
-            taken: taken.map(|(ms, _)| moment::text(ms)),
-            age_ms: taken.map(|(_, at)| moment::milliseconds(at.elapsed())),
-            took_ms: shown
-                .picture
-                .as_ref()
-                .map(|it| moment::milliseconds(it.took)),
-            interval_ms: moment::milliseconds(self.desk.interval),
-            reason,
-            since: since_ms.map(moment::text),
-        }
+        age_at(SystemClock.now(), shown, taken, self.desk.interval)
     }
 
     fn totals(&self, picture: Option<&picture::Picture>) -> TotalsView {
@@ -100,6 +76,45 @@ impl Room {
             processes: picture.process_count,
             hand_offs_per_s: self.desk.hand_offs_per_second(),
         }
+    }
+}
+
+/// Returns the state at `now` of a picture that was read at `taken`. Time for which this machine was suspended counts too.
+fn age_at(
+    now: Moment,
+    shown: &Shown,
+    taken: Option<(u64, Moment)>,
+    interval: Duration,
+) -> PictureView<'_> {
+    let passed = |since: Moment| moment::milliseconds(since.elapsed(now));
+    let away = match &shown.state {
+        State::Away {
+            reason,
+            since_ms,
+            since,
+        } => Some((&**reason, *since_ms, *since)),
+        _ => None,
+    };
+    PictureView {
+        state: match shown.state {
+            State::Reading(_) => "reading",
+            State::Live => "live",
+            State::Away { .. } => "away",
+        },
+        progress: match shown.state {
+            State::Reading(progress) => progress,
+            _ => None,
+        },
+        taken: taken.map(|(ms, _)| moment::text(ms)),
+        age_ms: taken.map(|(_, at)| passed(at)),
+        took_ms: shown
+            .picture
+            .as_ref()
+            .map(|it| moment::milliseconds(it.took)),
+        interval_ms: moment::milliseconds(interval),
+        reason: away.map(|(reason, _, _)| reason),
+        since: away.map(|(_, since_ms, _)| moment::text(since_ms)),
+        away_ms: away.map(|(_, _, since)| passed(since)),
     }
 }
 
@@ -119,7 +134,8 @@ pub(super) fn cannot(shown: &Shown) -> Vec<String> {
     };
     if picture.processes.is_none() {
         told.push(
-            "This store keeps no records of processes: their hosts and versions are unknown."
+            "This store keeps no records of processes: only those that hold or await locks are known, by their labels, \
+             and not their versions."
                 .to_owned(),
         );
     }
@@ -139,5 +155,40 @@ impl fmt::Debug for Room {
         f.debug_struct("Room")
             .field("desk", &self.desk)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::server::Server, *};
+
+    #[test]
+    fn time_for_which_the_machine_was_suspended_counts() {
+        let taken = SystemClock.now();
+        let shown = Shown {
+            server: Server::unknown(None),
+            state: State::Away {
+                reason: "no route".into(),
+                since_ms: 7000,
+                since: taken,
+            },
+            picture: None,
+            is_deaf: None,
+        };
+        // Only the boot clock has gone on.
+        let awake = Moment {
+            boot: taken.boot + Duration::from_secs(3600),
+            ..taken
+        };
+        let told = age_at(awake, &shown, Some((5000, taken)), Duration::from_secs(2));
+        assert_eq!(told.age_ms, Some(3_600_000));
+        assert_eq!(told.away_ms, Some(3_600_000));
+        assert_eq!(told.since.as_deref(), Some("1970-01-01T00:00:07.000Z"));
+        let live = Shown {
+            state: State::Live,
+            ..shown
+        };
+        let told = age_at(awake, &live, None, Duration::from_secs(2));
+        assert_eq!((told.age_ms, told.away_ms), (None, None));
     }
 }

@@ -1,6 +1,6 @@
 //! The paths of the page.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Router,
@@ -17,13 +17,12 @@ use url::form_urlencoded;
 use super::{
     assets, events,
     feeds::{List, One, shown},
-    picture::Picture,
+    processes,
     protect::protect,
     query::Query,
     reply,
     room::{Room, cannot},
     unlock,
-    views::ProcessRow,
 };
 use crate::key::LockKey;
 
@@ -39,7 +38,7 @@ pub(super) fn router(room: Room) -> Router {
         .route("/api/picture/events", get(picture_events))
         .route("/api/lock", get(lock))
         .route("/api/lock/events", get(lock_events))
-        .route("/api/processes", get(processes))
+        .route("/api/processes", get(of_processes))
         .route("/api/doctor", get(doctor))
         .route("/api/unlock", post(unlock::handle));
     for view in ["/locks", "/lock", "/processes", "/doctor"] {
@@ -114,28 +113,14 @@ fn one(room: Arc<Room>, query: Option<String>) -> Result<One, Response> {
     })
 }
 
-async fn processes(State(room): Shared) -> Response {
+async fn of_processes(State(room): Shared) -> Response {
     let shown = shown(&room).await;
     let picture = shown.picture.as_deref();
-    let shares: HashMap<_, _> = picture
-        .into_iter()
-        .flat_map(Picture::shares)
-        .map(|(client, holds, waits)| (client, (holds, waits)))
-        .collect();
-    let processes = picture.and_then(|picture| picture.processes.as_deref());
-    let rows: Vec<_> = processes
-        .unwrap_or_default()
-        .iter()
-        .map(|process| {
-            let (holds, waits) = shares.get(&process.client).copied().unwrap_or_default();
-            ProcessRow::of(process, holds, waits)
-        })
-        .collect();
     reply::document(&json!({
         "server": &shown.server,
-        "picture": room.age(&shown, picture.map(|it| (it.taken_ms, it.at))),
+        "picture": room.age(&shown, picture.map(|it| (it.began_ms(), it.at))),
         "cannot": cannot(&shown),
-        "processes": rows,
+        "processes": picture.map(processes::rows),
     }))
 }
 

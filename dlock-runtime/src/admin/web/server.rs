@@ -5,7 +5,10 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::moment;
-use crate::admin::ServerReport;
+use crate::{
+    admin::ServerReport,
+    clock::{Clock as _, Moment, SystemClock},
+};
 
 /// The server or servers of the locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -16,9 +19,10 @@ pub(super) struct Server {
     /// `None` if the user may not read it.
     version: Option<String>,
     namespace: Option<String>,
-    /// The time by which the server's clock is ahead of the local one; the times of leases are by the server's clock.
+    /// A reading of the server's clock, in milliseconds since 1970, and its moment: the times of leases are by that clock.
+    /// It goes on as the clocks of this machine that are never set.
     #[serde(skip)]
-    ahead_us: i64,
+    clock: Option<(u64, Moment)>,
 }
 
 /// The fields of reports that contain a version, each with its product.
@@ -58,31 +62,45 @@ impl Server {
             None => (self.product, self.version.clone()),
         };
         let clock = reports.iter().find_map(|report| report.clock);
+        let clock = clock.map(|clock| (ahead(clock.ahead_us), SystemClock.now()));
         Self {
             name,
             product,
             version,
             namespace: self.namespace.clone(),
-            ahead_us: clock.map_or(self.ahead_us, |clock| clock.ahead_us),
+            clock: clock.or(self.clock),
         }
     }
 
     /// Returns the time on the server's clock, in milliseconds since 1970.
     pub(super) fn now_ms(&self) -> u64 {
-        let by = Duration::from_micros(self.ahead_us.unsigned_abs());
-        let now = SystemTime::now();
-        let shifted = if self.ahead_us < 0 {
-            now.checked_sub(by)
-        } else {
-            now.checked_add(by)
-        };
-        moment::of(shifted.unwrap_or(now))
+        self.at_ms(SystemClock.now())
+    }
+
+    /// Returns the time on the server's clock at a moment of this machine.
+    pub(super) fn at_ms(&self, now: Moment) -> u64 {
+        match self.clock {
+            Some((read_ms, at)) => read_ms.saturating_add(moment::milliseconds(at.elapsed(now))),
+            None => moment::of(SystemTime::now()),
+        }
     }
 
     /// Returns `true` if the user may not read the version.
     pub(super) fn hides_its_version(&self) -> bool {
         self.name.is_some() && self.version.is_none()
     }
+}
+
+/// Returns the time on a clock that is ahead of the local one.
+fn ahead(by_us: i64) -> u64 {
+    let by = Duration::from_micros(by_us.unsigned_abs());
+    let now = SystemTime::now();
+    let shifted = if by_us < 0 {
+        now.checked_sub(by)
+    } else {
+        now.checked_add(by)
+    };
+    moment::of(shifted.unwrap_or(now))
 }
 
 fn without_scheme(server: &str) -> &str {
@@ -134,5 +152,20 @@ mod tests {
         let ahead = later.now_ms() - moment::of(SystemTime::now());
         assert!((3_590_000..=3_601_000).contains(&ahead), "{ahead}");
         assert_eq!(known.after(&[]), known);
+    }
+
+    #[test]
+    fn the_clock_of_the_server_does_not_follow_the_time_of_day() {
+        let mut told = report("h", &[]);
+        told.clock = Some(ClockReading::new(3_600_000_000, Duration::ZERO));
+        let server = Server::unknown(None).after(&[told]);
+        let (read_ms, at) = server.clock.expect("it was read");
+        // The machine was suspended, and the time of day is another one.
+        let awake = Moment {
+            boot: at.boot + Duration::from_secs(7200),
+            ..at
+        };
+        assert_eq!(server.at_ms(awake), read_ms + 7_200_000);
+        assert_eq!(server.at_ms(at), read_ms);
     }
 }

@@ -17,6 +17,7 @@ use super::{
     protect::{is_same_origin, is_token},
     reply,
     room::Room,
+    views::label_of,
 };
 use crate::{
     admin::{Inspect, LockInfo, Unlocked},
@@ -206,7 +207,7 @@ async fn end_lease(
 fn name(seen: &LockInfo, owner: Option<OwnerId>) -> Option<String> {
     let mut holders = seen.holders();
     let holder = holders.find(|holder| owner.is_none() || holder.owner == owner)?;
-    holder.label.clone()
+    label_of(holder).map(str::to_owned)
 }
 
 fn told(outcome: Unlocked) -> (&'static str, &'static str) {

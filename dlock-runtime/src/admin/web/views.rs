@@ -32,6 +32,8 @@ pub(super) struct PictureView<'a> {
     pub(super) interval_ms: u64,
     pub(super) reason: Option<&'a str>,
     pub(super) since: Option<String>,
+    /// The time since then, on a clock that no one sets.
+    pub(super) away_ms: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -107,19 +109,21 @@ struct WaiterView {
     process: Option<ProcessView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct ProcessView {
     application: Option<String>,
-    host: String,
-    pid: u32,
-    started: String,
-    version: String,
+    host: Option<String>,
+    pid: Option<u32>,
+    started: Option<String>,
+    version: Option<String>,
 }
 
 /// A process with the numbers of locks that it holds and awaits.
 #[derive(Debug, Serialize)]
 pub(super) struct ProcessRow {
-    label: String,
+    /// `None` for all processes with the same label, if they have no records.
+    client: Option<String>,
+    label: Option<String>,
     #[serde(flatten)]
     process: ProcessView,
     holds: usize,
@@ -163,7 +167,7 @@ impl<'a> RowView<'a> {
 /// The holder of a lock that the store granted a moment ago.
 const UNNAMED: &str = "(not known yet)";
 
-const THIRD_PARTY: &str = "(third-party client)";
+pub(super) const THIRD_PARTY: &str = "(third-party client)";
 
 impl LockView {
     /// Returns the view of a lock that was read at `now_ms` by the clock of the store.
@@ -190,7 +194,7 @@ impl HolderView {
         let since_ms = holder.since.map(moment::of);
         Self {
             owner: holder.owner.map(|owner| owner.to_string()),
-            label: holder.label.clone(),
+            label: label_of(holder).map(str::to_owned),
             function: holder.function.clone(),
             fence: holder.fence.to_string(),
             token: FencingToken::from_fence(holder.fence).map(|token| token.to_string()),
@@ -207,7 +211,10 @@ impl WaiterView {
         let (mode, permits) = mode_of(waiter.mode);
         Self {
             owner: waiter.owner.to_string(),
-            label: waiter.label.clone(),
+            label: waiter
+                .label
+                .clone()
+                .or_else(|| Some(waiter.process.as_ref()?.label.clone())),
             mode,
             permits,
             waiting_ms: moment::milliseconds(waiter.waiting),
@@ -221,10 +228,10 @@ impl ProcessView {
     fn of(process: &ProcessInfo) -> Self {
         Self {
             application: process.application.clone(),
-            host: process.host.clone(),
-            pid: process.pid,
-            started: moment::text(moment::of(process.started)),
-            version: process.version.clone(),
+            host: Some(process.host.clone()),
+            pid: Some(process.pid),
+            started: Some(moment::text(moment::of(process.started))),
+            version: Some(process.version.clone()),
         }
     }
 }
@@ -232,12 +239,40 @@ impl ProcessView {
 impl ProcessRow {
     pub(super) fn of(process: &ProcessInfo, holds: usize, waits: usize) -> Self {
         Self {
-            label: process.label.clone(),
+            client: Some(process.client.to_string()),
+            label: Some(process.label.clone()),
             process: ProcessView::of(process),
             holds,
             waits,
         }
     }
+
+    /// Returns the row of processes without a record. `parts` has the parts of the label, if it has the usual form.
+    pub(super) fn named(
+        label: Option<&str>,
+        parts: Option<&ProcessInfo>,
+        holds: usize,
+        waits: usize,
+    ) -> Self {
+        Self {
+            client: None,
+            label: label.map(str::to_owned),
+            process: ProcessView {
+                application: parts.and_then(|parts| parts.application.clone()),
+                host: parts.map(|parts| parts.host.clone()),
+                pid: parts.map(|parts| parts.pid),
+                ..ProcessView::default()
+            },
+            holds,
+            waits,
+        }
+    }
+}
+
+/// Returns the label of a holder, or else that of its process.
+pub(super) fn label_of(holder: &HolderInfo) -> Option<&str> {
+    let published = holder.process.as_ref().map(|process| &*process.label);
+    holder.label.as_deref().or(published)
 }
 
 /// Returns the name of a mode, and its number of permits.
@@ -246,5 +281,34 @@ pub(super) fn mode_of(mode: LockMode) -> (&'static str, Option<u32>) {
         LockMode::Shared => ("shared", None),
         LockMode::Permits(most) => ("permits", Some(most)),
         LockMode::Exclusive => ("exclusive", None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use super::*;
+    use crate::{
+        owner::{ClientId, OwnerId},
+        random::SystemRandom,
+    };
+
+    #[test]
+    fn holders_and_waiters_have_the_labels_of_their_processes() {
+        let client = ClientId::new(&SystemRandom);
+        let process = ProcessInfo::new(client, "cron@host/1", UNIX_EPOCH, "0");
+        let mut lock = LockInfo::new("k");
+        let owner = |number| OwnerId::new(client, number);
+        // The store granted it a moment ago, and the process has not written its label yet.
+        let mut holder = HolderInfo::new(Some(owner(1)), 7, SystemTime::now());
+        holder.process = Some(process.clone());
+        lock.add_holder(holder);
+        let mut waiter = WaiterInfo::new(owner(2), LockMode::Exclusive);
+        waiter.process = Some(process);
+        lock.add_waiter(waiter);
+        let told = serde_json::to_value(LockView::of(&lock, 0)).unwrap();
+        assert_eq!(told["holders"][0]["label"], "cron@host/1");
+        assert_eq!(told["waiters"][0]["label"], "cron@host/1");
     }
 }

@@ -69,7 +69,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-outage-anew",
         "Each failure of an outage is its beginning",
         DESK,
-        "State::Away { since_ms, .. } => «since_ms»,",
+        "State::Away { since_ms, since, .. } => («since_ms», since),",
         "{ let _ = since_ms; shown.server.now_ms() + 1 }",
         &[Test(
             RUNTIME,
@@ -80,7 +80,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-stream-outlives",
         "A stream of events goes on after the end of the server",
         FEEDS,
-        "tokio::select! { changed = self.shown.changed() => changed.is_ok(), () = «self.room.ended()» => false, } } fn document",
+        "self.looker = self.room.desk.look().0, () = «self.room.ended()» => return false, } } } fn document",
         "std::future::pending::<()>()",
         &[Test(
             RUNTIME,
@@ -257,7 +257,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-expired-unseen",
         "A lease that may have been renewed counts as expired",
         DIFFERENCE,
-        "return if «passed.saturating_mul(3) < holder.longest_ms()» {",
+        "return if has_expired && «passed.saturating_mul(3) < holder.longest_ms()» {",
         "true",
         &[Test(
             RUNTIME,

@@ -1,6 +1,6 @@
 //! Events between two pictures.
 
-use std::{cmp::Ordering, collections::HashSet, sync::Arc};
+use std::{cmp::Ordering, collections::HashSet, sync::Arc, time::Duration};
 
 use super::{End, Granted, History, Lease, What};
 use crate::{
@@ -12,13 +12,22 @@ use crate::{
 /// unequal times.
 const NOISE: u64 = 250;
 
-/// The time between the two readings of a lock.
+/// The time by which a picture may be late beyond three intervals. If it is later, this machine did not run meanwhile.
+const LATE: Duration = Duration::from_secs(5);
+
+/// The two readings of a lock. When a lock was read is known only to lie between two times.
 #[derive(Clone, Copy, Debug)]
 struct Between {
+    /// The earliest time of the first one.
     from_ms: u64,
+    /// The earliest time of the second one.
+    seen_ms: u64,
+    /// The latest time of the second one.
     to_ms: u64,
     /// `true` if so much time has passed that much may have happened unseen.
     is_gap: bool,
+    /// `true` if there were grants of more locks than are remembered.
+    is_unheard: bool,
 }
 
 impl History {
@@ -29,37 +38,68 @@ impl History {
         mut picture: Picture,
         is_gap: bool,
     ) -> Arc<Picture> {
+        let unheard = self.unheard_ms.take();
         if let Some(before) = self.latest.take() {
-            let carried = self.compare(&before, &picture, is_gap);
+            let is_gap = is_gap || self.is_late(&before, &picture);
+            let between = Between {
+                from_ms: 0,
+                seen_ms: picture.began_ms(),
+                to_ms: picture.taken_ms,
+                is_gap,
+                is_unheard: unheard.is_some(),
+            };
+            let carried = self.compare(&before, &picture, between);
             picture.carry(&carried);
             if is_gap {
                 self.add_gap(before.taken_ms, picture.taken_ms);
             }
         }
-        self.began_ms.get_or_insert(picture.taken_ms);
-        for (lock, granted) in std::mem::take(&mut self.granted) {
-            if let Some(skipped) = granted.skipped_ms {
-                self.add(lock, picture.taken_ms, What::Skipped(skipped));
-            }
+        if let Some(since) = unheard {
+            self.add_gap(since, picture.taken_ms);
         }
-        self.forced.clear();
+        self.began_ms.get_or_insert(picture.taken_ms);
+        self.forget_what_is_shown(&picture);
         let picture = Arc::new(picture);
         self.latest = Some(picture.clone());
         picture
     }
 
+    /// Returns `true` if the machine was suspended, or did not run for another reason, while no reading failed. A virtual
+    /// machine that was paused finds only the time of day changed.
+    fn is_late(&self, before: &Picture, now: &Picture) -> bool {
+        let passed = before.at.elapsed(now.at);
+        let by_day = now.time_of_day.duration_since(before.time_of_day);
+        passed.max(by_day.unwrap_or_default()) > 3 * self.interval + before.took + LATE
+    }
+
+    /// Forgets what this picture shows. A lock may have been read before a grant that came while others were read, so
+    /// that the next picture is the first one to show it.
+    fn forget_what_is_shown(&mut self, picture: &Picture) {
+        let began_ms = picture.began_ms();
+        for (lock, mut granted) in std::mem::take(&mut self.granted) {
+            if let Some(skipped) = granted.skipped_ms.take() {
+                self.add(lock, picture.taken_ms, What::Skipped(skipped));
+            }
+            if granted.at_ms >= began_ms {
+                granted.count = 0;
+                self.granted.insert(lock, granted);
+            }
+        }
+        self.forced.retain(|forced| forced.at_ms >= began_ms);
+    }
+
     /// Both pictures are in the order of keys.
-    fn compare(&mut self, before: &Picture, now: &Picture, is_gap: bool) -> Vec<Carried> {
+    fn compare(&mut self, before: &Picture, now: &Picture, between: Between) -> Vec<Carried> {
         let mut carried = Vec::with_capacity(now.len());
         let mut later = now.locks().peekable();
         for lock in before.locks() {
             while later.next_if(|it| it.key() < lock.key()).is_some() {}
             let same = later.next_if(|it| it.key().cmp(lock.key()) == Ordering::Equal);
-            let to_ms = same.map_or(now.taken_ms, Lock::read_ms);
             let between = Between {
-                from_ms: lock.read_ms(),
-                to_ms,
-                is_gap,
+                from_ms: lock.read_from_ms(),
+                seen_ms: same.map_or(between.seen_ms, Lock::read_from_ms),
+                to_ms: same.map_or(between.to_ms, Lock::read_ms),
+                ..between
             };
             self.compare_lock(lock, same, between, &mut carried);
         }
@@ -105,12 +145,13 @@ impl History {
         let (Some(before_ms), Some(end_ms)) = (before.expires_ms(), now.expires_ms()) else {
             return;
         };
-        if end_ms > before_ms + NOISE {
+        // The lock may have been read before the time that the later expiry counts from.
+        if end_ms.saturating_sub(now.early_ms()) > before_ms + NOISE {
             let longest = before.longest_ms().max(now.longest_ms());
             let at_ms = end_ms.saturating_sub(longest);
             let at_ms = at_ms.clamp(between.from_ms, between.to_ms.max(between.from_ms));
             let hash = self.hash(lock.key());
-            self.add(hash, at_ms, What::Renewed(lease(now)));
+            self.renewals.add(hash, lease(now), at_ms);
         }
     }
 
@@ -123,19 +164,27 @@ impl History {
     ) {
         let hash = self.hash(lock.key());
         let mut forced = self.forced.iter();
-        let forced = forced.find(|(lock, it, _)| {
+        let forced = forced.position(|it| {
             // Without an owner, all holders of the fence were released.
-            *lock == hash && it.1 == holder.fence() && (it.0.is_none() || it.0 == holder.owner())
+            let is_meant = it.owner.is_none() || it.owner == holder.owner();
+            it.lock == hash && it.fence == holder.fence() && is_meant
         });
+        let at_ms = forced.and_then(|place| Some(self.forced.get(place)?.at_ms));
+        if let Some(place) = forced
+            && holder.owner().is_none()
+        {
+            // The next lease of a third-party client has the same fence, which is 0.
+            self.forced.remove(place);
+        }
         let granted = self.granted.get(&hash).copied();
-        let (to_ms, end) = match forced {
-            Some((_, _, at_ms)) => (*at_ms, End::Forced),
+        let (to_ms, end) = match at_ms {
+            Some(at_ms) => (at_ms, End::Forced),
             None => ended(lock, holder, later, granted, between),
         };
         let what = What::Held {
             lease: lease(holder),
             label: holder.label().map(Into::into),
-            from_ms: begin(lock, holder),
+            from_ms: begin(lock, holder).min(to_ms),
             end,
         };
         self.add(hash, to_ms, what);
@@ -179,14 +228,14 @@ impl History {
                 }
                 None if between.is_gap || may_be_behind => (between.from_ms, End::Unknown),
                 // It may have been granted the lock and have released it since.
-                None if granted.is_some() => (between.to_ms, End::Unknown),
+                None if granted.is_some() || between.is_unheard => (between.to_ms, End::Unknown),
                 None => (between.to_ms, End::Left),
             };
             let what = What::Waited {
                 owner,
                 label: waiter.label().map(Into::into),
                 mode: waiter.mode(),
-                from_ms: waiter.entered_ms(),
+                from_ms: waiter.entered_ms().min(to_ms),
                 end,
             };
             self.add(hash, to_ms, what);
@@ -195,7 +244,11 @@ impl History {
 }
 
 pub(super) fn lease(holder: Holder<'_>) -> Lease {
-    (holder.owner(), holder.fence())
+    Lease {
+        owner: holder.owner(),
+        fence: holder.fence(),
+        mark: holder.mark(),
+    }
 }
 
 pub(super) fn is_shared(lock: Lock<'_>) -> bool {
@@ -221,22 +274,35 @@ fn ended(
         return (between.from_ms, End::Unknown);
     }
     let next = later.and_then(Lock::holder);
-    if next.is_some_and(|next| next.fence() == holder.fence()) {
-        // Others share the lock still.
-        return (between.to_ms, End::Released);
+    if let (Some(later), Some(next)) = (later, next)
+        && is_shared(later)
+        && next.fence() == holder.fence()
+    {
+        // Others share the lock still, and not all of thousands are listed.
+        return if later.holders().count() < usize::try_from(later.holder_count()).unwrap_or(0) {
+            (between.from_ms, End::Unknown)
+        } else {
+            (between.to_ms, End::Released)
+        };
     }
-    let passed = between.to_ms.saturating_sub(between.from_ms);
-    let expires = holder.expires_ms().filter(|at| *at <= between.to_ms);
-    if let Some(expires) = expires {
+    let granted = granted.filter(|it| it.fence > holder.fence());
+    let expires = holder.expires_ms();
+    let earliest = expires.map(|at| at.saturating_sub(holder.early_ms()));
+    let granted = granted.filter(|it| earliest.is_none_or(|earliest| it.at_ms < earliest));
+    if let Some(granted) = granted {
+        return (granted.at_ms, End::Granted);
+    }
+    if let (Some(earliest), Some(expires)) = (earliest, expires)
+        && earliest <= between.to_ms
+    {
         // A holder renews after a third of its TTL. Readings that are less than that apart would have shown it.
-        return if passed.saturating_mul(3) < holder.longest_ms() {
+        let passed = between.to_ms.saturating_sub(between.from_ms);
+        let has_expired = expires <= between.seen_ms;
+        return if has_expired && passed.saturating_mul(3) < holder.longest_ms() {
             (expires, End::Expired)
         } else {
             (between.to_ms, End::Unknown)
         };
-    }
-    if let Some(granted) = granted.filter(|it| it.fence > holder.fence()) {
-        return (granted.at_ms, End::Granted);
     }
     let since = next.and_then(Holder::since_ms);
     let at_ms = since.map_or(between.to_ms, |since| since.max(between.from_ms));

@@ -1,6 +1,6 @@
 //! The history of one lock as a document.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -73,11 +73,11 @@ impl History {
     /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away` says that the store is away.
     pub(in crate::admin::web) fn of(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
         let from_ms = now_ms.saturating_sub(WINDOW);
-        let (mut holds, mut waits) = self.current(key);
-        let mut renewed: HashMap<Lease, Vec<u64>> = HashMap::new();
+        let (mut holds, mut waits) = self.current(key, is_away);
         let mut grants = Vec::new();
         let mut gaps = self.common_gaps(from_ms, now_ms, is_away);
         let lock = self.hash(key);
+        let mut renewed = self.renewals.of(lock, from_ms);
         for event in self.events.iter().filter(|event| event.lock == lock) {
             let at_ms = event.at_ms;
             match &event.what {
@@ -92,7 +92,6 @@ impl History {
                     from_ms: *from_ms,
                     to: Some((at_ms, *end)),
                 }),
-                What::Renewed(lease) => renewed.entry(*lease).or_default().push(at_ms),
                 What::Granted(owner, fence) => grants.push((*owner, *fence, at_ms)),
                 What::Waited {
                     owner,
@@ -118,16 +117,16 @@ impl History {
         // Leases and waits that ended before are not shown.
         holds.retain(|hold| hold.to.is_none_or(|(to, _)| to >= from_ms));
         waits.retain(|wait| wait.to.is_none_or(|(to, _)| to >= from_ms));
-        holds.sort_by_key(|hold| (hold.from_ms, hold.lease.1));
+        holds.sort_by_key(|hold| (hold.from_ms, hold.lease.fence));
         waits.sort_by_key(|wait| wait.from_ms);
         holds.drain(..holds.len().saturating_sub(MOST));
         waits.drain(..waits.len().saturating_sub(MOST));
         let of_hold = |hold: Hold| {
             let renewed = renewed.remove(&hold.lease).unwrap_or_default();
             HoldView {
-                owner: hold.lease.0.map(|owner| owner.to_string()),
+                owner: hold.lease.owner.map(|owner| owner.to_string()),
                 label: hold.label.map(|label| label.to_string()),
-                fence: hold.lease.1.to_string(),
+                fence: hold.lease.fence.to_string(),
                 from: moment::text(hold.from_ms),
                 to: hold.to.map(|(to, _)| moment::text(to)),
                 end: hold.to.map(|(_, end)| name(end)),
@@ -157,24 +156,25 @@ impl History {
         }
     }
 
-    /// Returns the holders and waiters of the latest picture.
-    fn current(&self, key: &str) -> (Vec<Hold>, Vec<Wait>) {
-        let lock = self.latest.as_ref().and_then(|it| it.named(key));
-        let Some(lock) = lock else {
+    /// Returns the holders and waiters of the latest picture. What has become of them is not known while the store is away.
+    fn current(&self, key: &str, is_away: bool) -> (Vec<Hold>, Vec<Wait>) {
+        let latest = self.latest.as_ref();
+        let Some((latest, lock)) = latest.and_then(|it| Some((it, it.named(key)?))) else {
             return (Vec::new(), Vec::new());
         };
+        let to = is_away.then_some((latest.taken_ms, End::Unknown));
         let holds = lock.holders().map(|holder| Hold {
             lease: lease(holder),
             label: holder.label().map(Into::into),
             from_ms: begin(lock, holder),
-            to: None,
+            to,
         });
         let waits = lock.waiters().map(|waiter| Wait {
             owner: waiter.owner(),
             label: waiter.label().map(Into::into),
             mode: mode_of(waiter.mode()).0,
             from_ms: waiter.entered_ms(),
-            to: None,
+            to,
         });
         (holds.collect(), waits.collect())
     }
@@ -184,6 +184,9 @@ impl History {
         let mut gaps: Vec<_> = self.gaps.iter().copied().collect();
         let began = self.began_ms.unwrap_or(now_ms);
         gaps.push((from_ms, began.max(self.forgotten_ms)));
+        if let Some(since) = self.unheard_ms {
+            gaps.push((since, now_ms));
+        }
         if is_away && let Some(latest) = &self.latest {
             gaps.push((latest.taken_ms, now_ms));
         }
@@ -194,13 +197,13 @@ impl History {
 /// Adds the leases that no picture shows: each ends when the next one begins, by their fences.
 fn add_grants(holds: &mut Vec<Hold>, grants: &[(OwnerId, u64, u64)]) {
     for (place, (owner, fence, at_ms)) in grants.iter().enumerate() {
-        let same = |hold: &Hold| hold.lease.0 == Some(*owner) && hold.lease.1 == *fence;
+        let same = |hold: &Hold| hold.lease.owner == Some(*owner) && hold.lease.fence == *fence;
         if holds.iter().any(same) {
             continue;
         }
         let next_grant = grants[place + 1..].iter().find(|it| it.1 > *fence);
         let next_grant = next_grant.map(|it| (it.2, End::Granted));
-        let later = holds.iter().filter(|hold| hold.lease.1 > *fence);
+        let later = holds.iter().filter(|hold| hold.lease.fence > *fence);
         let next_hold = later.map(|hold| hold.from_ms).min();
         let to = match (next_grant, next_hold) {
             (Some((grant, _)), Some(hold)) if hold < grant => (hold, End::Unknown),
@@ -210,7 +213,11 @@ fn add_grants(holds: &mut Vec<Hold>, grants: &[(OwnerId, u64, u64)]) {
             (None, None) => (*at_ms, End::Unknown),
         };
         holds.push(Hold {
-            lease: (Some(*owner), *fence),
+            lease: Lease {
+                owner: Some(*owner),
+                fence: *fence,
+                mark: 0,
+            },
             label: None,
             from_ms: *at_ms,
             to: Some((to.0.max(*at_ms), to.1)),

@@ -1,12 +1,16 @@
 //! Builds a picture from locks that come in any order, some of them twice.
 
-use std::{collections::HashMap, time::Duration};
-
-use tokio::time::Instant;
+use std::{
+    collections::HashMap,
+    time::{Duration, SystemTime},
+};
 
 use super::{Held, NEVER, NONE, Picture, Row, Totals, Waits, short};
+#[cfg(feature = "redis")]
+use crate::store::redis::LeaseIdentity;
 use crate::{
     admin::{HolderInfo, LockInfo, Overview, ProcessInfo, WaiterInfo, web::moment},
+    clock::{Clock as _, SystemClock},
     owner::{ClientId, OwnerId},
 };
 
@@ -15,10 +19,13 @@ pub(in crate::admin::web) struct Draft {
     picture: Picture,
     texts: HashMap<Box<str>, u32>,
     clients: HashMap<ClientId, u32>,
+    /// The times of the part that is added, and of the part before.
+    part_ms: Option<u64>,
+    before_ms: Option<u64>,
 }
 
 impl Draft {
-    /// Creates a draft with room for as many locks as `before` has.
+    /// Creates a draft when a reading begins, with room for as many locks as `before` has.
     pub(in crate::admin::web) fn like(before: Option<&Picture>) -> Self {
         let room = |count: fn(&Picture) -> usize| before.map_or(0, count);
         Self {
@@ -34,15 +41,23 @@ impl Draft {
                 totals: Totals::default(),
                 taken_ms: 0,
                 took: Duration::ZERO,
-                at: Instant::now(),
+                at: SystemClock.now(),
+                time_of_day: SystemTime::now(),
             },
             texts: HashMap::new(),
             clients: HashMap::new(),
+            part_ms: None,
+            before_ms: None,
         }
     }
 
-    /// Adds a lock that was read at `read_ms` by the clock of the store.
+    /// Adds a lock that was read until `read_ms` by the clock of the store. Locks of the same part of a reading have the
+    /// same time: they were read after the part before.
     pub(in crate::admin::web) fn add(&mut self, lock: &LockInfo, read_ms: u64) {
+        if self.part_ms != Some(read_ms) {
+            self.before_ms = self.part_ms.replace(read_ms);
+        }
+        let early = self.before_ms.map(|before| read_ms.saturating_sub(before));
         let key_at = self.picture.keys.len();
         let (holder_at, waiter_at) = (self.picture.holders.len(), self.picture.waiters.len());
         let (Ok(key_len), Ok(holder_at), Ok(waiter_at)) = (
@@ -55,8 +70,8 @@ impl Draft {
         };
         self.picture.keys.push_str(&lock.key);
         let mut holders = 0;
-        for holder in lock.holders() {
-            let held = self.holder(holder, read_ms);
+        for (place, holder) in lock.holders().enumerate() {
+            let held = self.holder(holder, mark(lock, place), read_ms);
             self.picture.holders.push(held);
             holders += 1;
         }
@@ -82,6 +97,7 @@ impl Draft {
             servers: u16::try_from(lock.servers).unwrap_or(u16::MAX),
             mode: lock.mode,
             read_ms,
+            early_ms: early.map_or(NONE, |early| short(Duration::from_millis(early))),
         });
     }
 
@@ -93,7 +109,14 @@ impl Draft {
         took: Duration,
     ) -> Picture {
         let mut picture = self.picture;
+        picture.taken_ms = taken_ms;
+        picture.took = took;
+        let began_ms = picture.began_ms();
         let mut rows = std::mem::take(&mut picture.rows);
+        for row in rows.iter_mut().filter(|row| row.early_ms == NONE) {
+            // The first part was read since the beginning.
+            row.early_ms = short(Duration::from_millis(row.read_ms.saturating_sub(began_ms)));
+        }
         let keys = &picture.keys;
         let key = |row: &Row| {
             let len = usize::try_from(row.key_len).unwrap_or_default();
@@ -114,12 +137,9 @@ impl Draft {
         picture.totals = totals(&rows);
         picture.rows = rows;
         picture.process_count = rest.process_count;
-        // A store may count processes without knowing more of them.
-        let has_records = !rest.processes.is_empty() || rest.process_count == Some(0);
+        // Some stores can count the processes without having records of them.
+        let has_records = rest.process_count == Some(0) || !rest.processes.is_empty();
         picture.processes = has_records.then_some(rest.processes);
-        picture.taken_ms = taken_ms;
-        picture.took = took;
-        picture.at = Instant::now();
         picture.keys.shrink_to_fit();
         picture.rows.shrink_to_fit();
         picture.holders.shrink_to_fit();
@@ -127,7 +147,7 @@ impl Draft {
         picture
     }
 
-    fn holder(&mut self, holder: &HolderInfo, read_ms: u64) -> Held {
+    fn holder(&mut self, holder: &HolderInfo, mark: u64, read_ms: u64) -> Held {
         let published = holder
             .process
             .as_ref()
@@ -142,7 +162,7 @@ impl Draft {
             function: holder.function.as_deref().map_or(NONE, |it| self.text(it)),
             ttl_ms: ttl_ms.unwrap_or(NONE),
             longest_ms: ttl_ms.unwrap_or(0),
-            number: holder.owner.map_or(0, OwnerId::number),
+            number: holder.owner.map_or(mark, OwnerId::number),
             fence: holder.fence,
             since_ms: holder.since.map_or(NEVER, moment::of),
             first_ms: read_ms,
@@ -183,6 +203,25 @@ impl Draft {
             number
         })
     }
+}
+
+/// Returns a number that tells the leases of third-party clients apart; 0 if the store does not.
+#[cfg(feature = "redis")]
+fn mark(lock: &LockInfo, place: usize) -> u64 {
+    let seen = lock.seen.get(place).and_then(|seen| seen.first());
+    match seen {
+        // 16 of its 40 hexadecimal digits.
+        Some((_, LeaseIdentity::Foreign { digest })) => digest
+            .get(..16)
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(not(feature = "redis"))]
+fn mark(_: &LockInfo, _: usize) -> u64 {
+    0
 }
 
 /// Names the holders and waiters whose processes were read after them.

@@ -153,8 +153,8 @@ async fn processes_have_the_numbers_of_their_locks() {
     assert_eq!(
         told["processes"],
         json!([{
-            "label": label, "application": "cron", "host": "host", "pid": 4711, "started": "1970-01-01T00:00:00.000Z",
-            "version": "0.1.0", "holds": 2, "waits": 1
+            "client": owner(1).client().to_string(), "label": label, "application": "cron", "host": "host", "pid": 4711,
+            "started": "1970-01-01T00:00:00.000Z", "version": "0.1.0", "holds": 2, "waits": 1
         }])
     );
 }
