@@ -16,8 +16,8 @@ use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::{Times, seconds};
 use crate::{
-    api, book, cargo, editor, etcd, lanes, links, memcached, postgres, server, supply, tools,
-    words, zookeeper,
+    api, book, cargo, chromium, editor, etcd, lanes, links, memcached, postgres, server, supply,
+    tools, words, zookeeper,
 };
 
 /// The steps that mostly compile, and the examples of the documentation.
@@ -195,6 +195,7 @@ fn checked(step: Step, times: &Times, built: impl FnOnce()) -> Result<Done, Stri
             etcd::provide()?;
             memcached::provide()?;
             zookeeper::provide()?;
+            chromium::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,
