@@ -162,8 +162,8 @@ impl Page {
     ///
     /// Panics with the text of the page if that takes too long.
     #[track_caller]
-    pub fn until(&self, expression: &str) -> impl Future<Output = ()> {
-        let caller = Location::caller();
+    pub fn until(&self, expression: impl Into<String>) -> impl Future<Output = ()> {
+        let (caller, expression) = (Location::caller(), expression.into());
         async move {
             let condition = format!("Boolean({expression})");
             let met = within(DEADLINE, async {

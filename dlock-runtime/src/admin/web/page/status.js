@@ -49,7 +49,8 @@ export class Status {
   }
 
   #server(server) {
-    const text = [server.name, server.product, `namespace ${server.namespace}`].filter(Boolean).join(' · ');
+    const product = [server.product, server.version].filter(Boolean).join(' ');
+    const text = [server.name, product, server.namespace && `namespace ${server.namespace}`].filter(Boolean).join(' · ');
     show(at('server'), text, 96);
   }
 
