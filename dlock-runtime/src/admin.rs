@@ -34,6 +34,8 @@ mod make;
 mod merge;
 mod pace;
 mod pattern;
+#[cfg(feature = "admin-web")]
+pub mod web;
 
 use std::{
     collections::BTreeMap,

@@ -116,6 +116,12 @@ impl OwnerId {
     pub fn client(self) -> ClientId {
         self.client
     }
+
+    /// Returns the number of this claim among those of its manager.
+    #[cfg(feature = "admin-web")]
+    pub(crate) fn number(self) -> u64 {
+        self.number
+    }
 }
 
 impl fmt::Display for OwnerId {

@@ -1,0 +1,234 @@
+//! A page for operators in a browser: all locks with their holders and waiters, the processes, and the findings about the
+//! servers, as a router of axum.
+//!
+//! ```no_run
+//! # extern crate dlock_runtime as dlock;
+//! # fn example(inspector: std::sync::Arc<dyn dlock::admin::Inspect>) -> axum::Router {
+//! use axum::Router;
+//! use dlock::admin::web;
+//!
+//! // The page is at `/locks-of-shop/`, beside the other routes of a service.
+//! Router::new().nest("/locks-of-shop", web::router(inspector))
+//! # }
+//! ```
+//!
+//! The command `dlock serve` serves the same page by itself.
+//!
+//! # Who may see it
+//!
+//! The router asks nobody for a name or a password. Everybody who reaches it sees all keys, the labels of all holders with
+//! their hosts and process ids, the addresses of the servers, and what is wrong with them. Keys often contain the ids of
+//! customers. Serve it on a loopback address, or put it behind the login of your service:
+//!
+//! - Add a layer that checks the session of an operator **outside** of the router.
+//! - Do not mount it in a service that the public can reach without such a layer.
+//! - Use [`Page::only_for_this_machine`] if the server listens on a loopback address. Without it, another site can let its
+//!   name point to that address, and read the page with the browser of an operator.
+//!
+//! The page is read-only. [`Page::allow_unlock`] lets the holder of a token release a lock by force.
+//!
+//! # Cost
+//!
+//! The locks are read once for all browsers, at an [interval](Page::interval), and only while a browser shows the page. All
+//! readings keep within the limit of [`Inspect`]: at most 5 % of a server's time.
+//!
+//! # Protection
+//!
+//! All responses have a content security policy that allows no code but that of the page, no frame, and no other site. Text
+//! from the store is shown as text. A request of another site is refused, by `Sec-Fetch-Site` and `Origin`.
+
+mod assets;
+mod attention;
+mod desk;
+mod events;
+mod feeds;
+mod looks;
+mod moment;
+mod picture;
+mod protect;
+mod query;
+mod rate;
+mod reply;
+mod room;
+mod routes;
+mod server;
+#[cfg(test)]
+mod tests;
+mod unlock;
+mod views;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use axum::Router;
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
+
+use self::{
+    desk::{Desk, Source},
+    looks::Looks,
+    room::Room,
+};
+use crate::admin::Inspect;
+
+/// The time between two readings, unless another is set.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The shortest time between two readings.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Returns a router with a read-only page about the locks that `inspector` reads, to be nested below any prefix.
+///
+/// [Who may see it](self#who-may-see-it) is for the caller to decide. [`Page`] has options.
+///
+/// ```no_run
+/// # extern crate dlock_runtime as dlock;
+/// # async fn example(inspector: std::sync::Arc<dyn dlock::admin::Inspect>) -> std::io::Result<()> {
+/// use axum::Router;
+/// use dlock::admin::web;
+///
+/// let app = Router::new().nest("/locks", web::router(inspector));
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:8330").await?;
+/// axum::serve(listener, app).await
+/// # }
+/// ```
+pub fn router(inspector: Arc<dyn Inspect>) -> Router {
+    Page::new(inspector).into_router()
+}
+
+/// A page about the locks of a store, with its options.
+///
+/// ```no_run
+/// # extern crate dlock_runtime as dlock;
+/// # fn example(inspector: std::sync::Arc<dyn dlock::admin::Inspect>, token: String) -> axum::Router {
+/// use std::time::Duration;
+/// use dlock::admin::web::Page;
+///
+/// let page = Page::new(inspector).namespace("shop").interval(Duration::from_secs(5));
+/// page.allow_unlock(token).into_router()
+/// # }
+/// ```
+#[must_use = "a page does nothing until `into_router` is called"]
+pub struct Page {
+    source: Source,
+    namespace: Option<String>,
+    interval: Duration,
+    is_local: bool,
+    token: Option<String>,
+    end: Option<Shared<BoxFuture<'static, ()>>>,
+}
+
+impl Page {
+    /// Creates a read-only page about the locks that `inspector` reads.
+    pub fn new(inspector: Arc<dyn Inspect>) -> Self {
+        Self::of(Source::Connected(inspector))
+    }
+
+    /// Creates a read-only page about the locks of a store that may not be there yet. `connect` is called when the page is
+    /// shown, and again after a failure. Until it succeeds, the page shows the text of its error, which must contain no
+    /// password.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # fn example(config: dlock::store::redis::RedisConfig) -> axum::Router {
+    /// use std::sync::Arc;
+    /// use dlock::{ConnectError, admin::{Inspect, Inspector, web::Page}};
+    ///
+    /// Page::connecting(move || {
+    ///     let config = config.clone();
+    ///     async move {
+    ///         let inspector = Inspector::connect(config).await?;
+    ///         Ok::<Arc<dyn Inspect>, ConnectError>(Arc::new(inspector))
+    ///     }
+    /// })
+    /// .into_router()
+    /// # }
+    /// ```
+    pub fn connecting<F, E>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Arc<dyn Inspect>, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        Self::of(Source::Connecting(Box::new(move || {
+            let connecting = connect();
+            Box::pin(async move { connecting.await.map_err(|error| error.to_string()) })
+        })))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            namespace: None,
+            interval: INTERVAL,
+            is_local: false,
+            token: None,
+            end: None,
+        }
+    }
+
+    /// Sets the namespace that the page shows. If not set, it shows none.
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        let namespace = Some(namespace.into());
+        Self { namespace, ..self }
+    }
+
+    /// Sets the time between two readings, at least 100 ms. If not set, it is 2 s.
+    pub fn interval(self, interval: Duration) -> Self {
+        let interval = interval.max(SHORTEST);
+        Self { interval, ..self }
+    }
+
+    /// Lets the holder of `token` release a lock by force. If not set, nobody can.
+    ///
+    /// The page asks for the token and for the key of the lock. Each release, and each attempt with a wrong token, is
+    /// logged at the level `WARN` under the target `dlock::admin::web`, with the address of the client if the server was
+    /// started with `Router::into_make_service_with_connect_info::<SocketAddr>`.
+    ///
+    /// The inspector needs the permissions to release locks. Draw at least 16 random characters for the token, and send
+    /// it over TLS or on this machine only.
+    ///
+    /// # Panics
+    ///
+    /// If the token has fewer than 16 bytes.
+    pub fn allow_unlock(self, token: impl Into<String>) -> Self {
+        let token = token.into();
+        assert!(token.len() >= 16, "a token must have at least 16 bytes");
+        let token = Some(token);
+        Self { token, ..self }
+    }
+
+    /// Answers only requests for `localhost` and loopback addresses, on any port. If not set, the name of the server is
+    /// not checked.
+    pub fn only_for_this_machine(self) -> Self {
+        let is_local = true;
+        Self { is_local, ..self }
+    }
+
+    /// Ends the streams of events when `end` completes. Otherwise a server that waits for the responses under way when it
+    /// is shut down, such as `axum::serve(..).with_graceful_shutdown(..)`, waits as long as a browser shows the page.
+    pub fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        let end = Some(end.boxed().shared());
+        Self { end, ..self }
+    }
+
+    /// Returns the router of the page. Nothing is read before the first request.
+    pub fn into_router(self) -> Router {
+        routes::router(Room {
+            desk: Arc::new(Desk::new(self.source, self.namespace, self.interval)),
+            looks: Looks::default(),
+            is_local: self.is_local,
+            token: self.token,
+            end: self.end,
+        })
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The token is a secret.
+        f.debug_struct("Page")
+            .field("namespace", &self.namespace)
+            .field("interval", &self.interval)
+            .field("is_local", &self.is_local)
+            .field("can_unlock", &self.token.is_some())
+            .finish_non_exhaustive()
+    }
+}

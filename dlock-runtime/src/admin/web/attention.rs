@@ -1,0 +1,153 @@
+//! Whether a browser looks. Without one, nothing is read from a store.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+/// The time for which reading goes on after the last browser has left: a page that is loaded again, or a program that asks
+/// for one document after the other, finds a recent picture.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The number of those who look at something, and whether a task reads it for them.
+#[derive(Debug, Default)]
+pub(super) struct Attention {
+    state: Mutex<State>,
+    /// Only the task waits for it.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lookers: usize,
+    /// The end of the time that begins when the last one leaves.
+    until: Option<Instant>,
+    is_served: bool,
+}
+
+/// One that looks, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Looker(Arc<Attention>);
+
+/// The task that reads. It is the only one until it is dropped, or attention is lost.
+#[derive(Debug)]
+pub(super) struct Duty {
+    attention: Arc<Attention>,
+    has_ended: bool,
+}
+
+impl Attention {
+    /// Counts one that looks. Returns a [`Duty`] too if no task reads: the caller starts one.
+    pub(super) fn look(self: &Arc<Self>) -> (Looker, Option<Duty>) {
+        let mut state = self.state();
+        state.lookers += 1;
+        let starts = !std::mem::replace(&mut state.is_served, true);
+        drop(state);
+        self.changed.notify_one();
+        let duty = starts.then(|| Duty {
+            attention: self.clone(),
+            has_ended: false,
+        });
+        (Looker(self.clone()), duty)
+    }
+
+    /// Returns `true` if no task reads, which is so some time after the last one has left.
+    pub(super) fn is_lost(&self) -> bool {
+        !self.state().is_served
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is complete.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.lookers -= 1;
+        if state.lookers == 0 {
+            state.until = Some(Instant::now() + LINGER);
+        }
+        drop(state);
+        self.0.changed.notify_one();
+    }
+}
+
+impl Duty {
+    /// Waits until nobody has looked for a while. From then on, the next one that looks starts another task.
+    pub(super) async fn lost(&mut self) {
+        loop {
+            let until = {
+                let mut state = self.attention.state();
+                let until = state.until.filter(|_| state.lookers == 0);
+                if until.is_some_and(|until| until <= Instant::now()) {
+                    state.is_served = false;
+                    self.has_ended = true;
+                    return;
+                }
+                until
+            };
+            match until {
+                Some(until) => tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = self.attention.changed.notified() => {}
+                },
+                None => self.attention.changed.notified().await,
+            }
+        }
+    }
+}
+
+impl Drop for Duty {
+    /// The runtime may end, and a reading may panic.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.attention.state().is_served = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_task_reads_for_all_and_ends_some_time_after_the_last_has_left() {
+        let attention = Arc::new(Attention::default());
+        let (one, duty) = attention.look();
+        let mut duty = duty.expect("it is the first");
+        let (other, second) = attention.look();
+        assert!(second.is_none(), "a task reads already");
+        let began = Instant::now();
+        let task = tokio::spawn(async move { duty.lost().await });
+        tokio::time::sleep(LINGER * 3).await;
+        drop(one);
+        tokio::time::sleep(LINGER * 3).await;
+        assert!(!task.is_finished(), "another one looks");
+        drop(other);
+        tokio::time::sleep(LINGER / 2).await;
+        let (again, duty) = attention.look();
+        assert!(duty.is_none(), "it lingers");
+        tokio::time::sleep(LINGER * 2).await;
+        assert!(!task.is_finished() && !attention.is_lost());
+        drop(again);
+        task.await.expect("it ends");
+        assert_eq!(began.elapsed(), LINGER * 9 + LINGER / 2);
+        assert!(attention.is_lost());
+        assert!(attention.look().1.is_some(), "another task is started");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_was_dropped_is_replaced() {
+        let attention = Arc::new(Attention::default());
+        let (_one, duty) = attention.look();
+        drop(duty);
+        assert!(attention.look().1.is_some());
+    }
+}

@@ -1,0 +1,269 @@
+//! Reads the locks while somebody looks, once for all of them.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    future::pending,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, sleep},
+};
+
+use super::{
+    attention::{Attention, Looker},
+    picture::{Draft, Picture},
+    rate::Rate,
+    server::Server,
+};
+use crate::{
+    admin::Inspect,
+    store::{StoreError, StoreErrorKind},
+};
+
+/// The pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The interval of requests for name, version and clock of the server, which open connections.
+const ASK: Duration = Duration::from_secs(600);
+
+/// The interval at which the progress of the first reading is shown.
+const STEP: Duration = Duration::from_millis(500);
+
+type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Inspect>, String>> + Send>>;
+
+/// How the desk comes by its inspector.
+pub(super) enum Source {
+    Connected(Arc<dyn Inspect>),
+    Connecting(Box<dyn Fn() -> Connecting + Send + Sync>),
+}
+
+/// What is shown, to all alike.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) server: Server,
+    pub(super) state: State,
+    /// The last one stays while the store is away.
+    pub(super) picture: Option<Arc<Picture>>,
+    /// The reason why grants are not heard.
+    pub(super) is_deaf: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// The first picture is being read; the completed part, if it is known.
+    Reading(Option<f64>),
+    Live,
+    Away {
+        reason: Arc<str>,
+        /// By the clock of the store.
+        since_ms: u64,
+    },
+}
+
+pub(super) struct Desk {
+    source: Source,
+    pub(super) interval: Duration,
+    attention: Arc<Attention>,
+    shown: watch::Sender<Shown>,
+    inspector: tokio::sync::Mutex<Option<Arc<dyn Inspect>>>,
+    /// `None` while grants are not heard.
+    rate: Mutex<Option<Rate>>,
+}
+
+impl Desk {
+    pub(super) fn new(source: Source, namespace: Option<String>, interval: Duration) -> Self {
+        let shown = Shown {
+            server: Server::unknown(namespace),
+            state: State::Reading(None),
+            picture: None,
+            is_deaf: None,
+        };
+        Self {
+            source,
+            interval,
+            attention: Arc::default(),
+            shown: watch::Sender::new(shown),
+            inspector: tokio::sync::Mutex::default(),
+            rate: Mutex::default(),
+        }
+    }
+
+    /// Begins to look: the locks are read at least until the looker is dropped.
+    pub(super) fn look(self: &Arc<Self>) -> (Looker, watch::Receiver<Shown>) {
+        let (looker, duty) = self.attention.look();
+        if let Some(mut duty) = duty {
+            // What was seen before says nothing about now.
+            self.shown.send_modify(|shown| {
+                shown.state = State::Reading(None);
+                shown.picture = None;
+            });
+            let desk = self.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    () = duty.lost() => {}
+                    never = desk.run() => match never {},
+                }
+            });
+        }
+        (looker, self.shown.subscribe())
+    }
+
+    pub(super) fn shown(&self) -> Shown {
+        self.shown.borrow().clone()
+    }
+
+    /// Returns the number of grants in a second; `None` if it is not known.
+    pub(super) fn hand_offs_per_second(&self) -> Option<u64> {
+        self.rate().as_ref()?.per_second(Instant::now())
+    }
+
+    /// Returns the inspector, after connecting if need be.
+    pub(super) async fn inspector(&self) -> Result<Arc<dyn Inspect>, String> {
+        let mut inspector = self.inspector.lock().await;
+        if let Some(inspector) = &*inspector {
+            return Ok(inspector.clone());
+        }
+        let connected = match &self.source {
+            Source::Connected(inspector) => inspector.clone(),
+            Source::Connecting(connect) => connect().await?,
+        };
+        Ok(inspector.insert(connected).clone())
+    }
+
+    async fn run(&self) -> Infallible {
+        loop {
+            let failure = match self.inspector().await {
+                Ok(inspector) => {
+                    let error = self.follow(&inspector).await;
+                    *self.rate() = None;
+                    // Another connection may find another server.
+                    *self.inspector.lock().await = None;
+                    error.to_string()
+                }
+                Err(reason) => reason,
+            };
+            self.shown.send_modify(|shown| {
+                let since_ms = match shown.state {
+                    State::Away { since_ms, .. } => since_ms,
+                    _ => shown.server.now_ms(),
+                };
+                shown.state = State::Away {
+                    reason: failure.into(),
+                    since_ms,
+                };
+            });
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Reads until the store fails.
+    async fn follow(&self, inspector: &Arc<dyn Inspect>) -> StoreError {
+        tokio::select! {
+            Err(error) = self.take_pictures(&**inspector) => error,
+            never = self.listen(&**inspector) => match never {},
+            never = self.show_progress(&**inspector) => match never {},
+        }
+    }
+
+    async fn take_pictures(&self, inspector: &dyn Inspect) -> Result<Infallible, StoreError> {
+        let mut ticks = interval(self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let reports = inspector.servers().await;
+            let server = self.shown.borrow().server.after(&reports);
+            self.shown.send_if_modified(|shown| {
+                // It is shown with the next picture.
+                shown.server = server.clone();
+                false
+            });
+            let asked = Instant::now();
+            while asked.elapsed() < ASK {
+                ticks.tick().await;
+                let picture = self.take_picture(inspector, &server).await?;
+                self.shown.send_modify(|shown| {
+                    shown.picture = Some(Arc::new(picture));
+                    shown.state = State::Live;
+                });
+            }
+        }
+    }
+
+    async fn take_picture(
+        &self,
+        inspector: &dyn Inspect,
+        server: &Server,
+    ) -> Result<Picture, StoreError> {
+        let began = Instant::now();
+        let mut draft = Draft::like(self.shown.borrow().picture.as_deref());
+        let mut rest = inspector.overview().await?;
+        for lock in rest.locks.drain(..) {
+            draft.add(&lock, server.now_ms());
+        }
+        Ok(draft.finish(rest, server.now_ms(), began.elapsed()))
+    }
+
+    async fn show_progress(&self, inspector: &dyn Inspect) -> Infallible {
+        loop {
+            sleep(STEP).await;
+            let progress = inspector.progress();
+            self.shown.send_if_modified(|shown| match &mut shown.state {
+                State::Reading(shown) if progress.is_some() => {
+                    *shown = progress;
+                    true
+                }
+                _ => false,
+            });
+        }
+    }
+
+    /// Hears of grants.
+    async fn listen(&self, inspector: &dyn Inspect) -> Infallible {
+        loop {
+            let reason = match inspector.hand_offs().await {
+                Ok(mut hand_offs) => {
+                    *self.rate() = Some(Rate::since(Instant::now()));
+                    self.hears(None);
+                    while let Some(_hand_off) = hand_offs.next().await {
+                        if let Some(rate) = &mut *self.rate() {
+                            rate.count(Instant::now());
+                        }
+                    }
+                    "the connection was lost".to_owned()
+                }
+                Err(error) if error.kind() == StoreErrorKind::Unsupported => {
+                    // The store will never publish them.
+                    self.hears(Some(error.to_string()));
+                    return pending().await;
+                }
+                Err(error) => error.to_string(),
+            };
+            *self.rate() = None;
+            self.hears(Some(reason));
+            sleep(PAUSE).await;
+        }
+    }
+
+    fn hears(&self, reason: Option<String>) {
+        self.shown.send_if_modified(|shown| {
+            shown.is_deaf = reason.map(Into::into);
+            false
+        });
+    }
+
+    fn rate(&self) -> MutexGuard<'_, Option<Rate>> {
+        // Every change is complete.
+        self.rate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,309 @@
+//! All locks at one time, in a form that takes little memory: keys lie one after another in one text, and names that
+//! many locks have in common are stored once.
+
+mod draft;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+pub(super) use self::draft::Draft;
+use super::moment;
+use crate::{
+    admin::ProcessInfo,
+    mode::LockMode,
+    owner::{ClientId, OwnerId},
+};
+
+/// The number of a text or a process that there is not.
+const NONE: u32 = u32::MAX;
+
+/// The time that is not known, or never comes.
+const NEVER: u64 = u64::MAX;
+
+/// All locks at one time, in the order of their keys.
+#[derive(Debug)]
+pub(super) struct Picture {
+    keys: String,
+    /// Labels and functions.
+    texts: Vec<Box<str>>,
+    clients: Vec<ClientId>,
+    rows: Vec<Row>,
+    holders: Vec<Held>,
+    waiters: Vec<Waits>,
+    /// `None` if the store keeps no records of processes.
+    pub(super) processes: Option<Vec<ProcessInfo>>,
+    pub(super) process_count: Option<usize>,
+    pub(super) totals: Totals,
+    /// By the clock of the store.
+    pub(super) taken_ms: u64,
+    pub(super) took: Duration,
+    /// The time when it was complete.
+    pub(super) at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) held: usize,
+    pub(super) waiters: usize,
+    pub(super) longest_wait_ms: Option<u64>,
+    /// `true` if there are locks of a quorum among them.
+    pub(super) of_quorum: bool,
+}
+
+/// A lock.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    key_at: usize,
+    key_len: u32,
+    holder_at: u32,
+    holders: u32,
+    holder_count: u32,
+    waiter_at: u32,
+    waiters: u32,
+    waiter_count: u32,
+    longest_wait_ms: u32,
+    held_at: u16,
+    servers: u16,
+    mode: Option<LockMode>,
+    /// The time when it was read, by the clock of the store.
+    read_ms: u64,
+}
+
+/// A lease.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    client: u32,
+    name: u32,
+    function: u32,
+    ttl_ms: u32,
+    number: u64,
+    fence: u64,
+    since_ms: u64,
+}
+
+/// A place in a queue.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    client: u32,
+    name: u32,
+    number: u64,
+    entered_ms: u64,
+    mode: LockMode,
+}
+
+/// A lock of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lock<'a> {
+    picture: &'a Picture,
+    row: &'a Row,
+}
+
+/// A holder in a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder<'a> {
+    picture: &'a Picture,
+    held: &'a Held,
+    read_ms: u64,
+}
+
+/// A waiter in a picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter<'a> {
+    picture: &'a Picture,
+    waits: &'a Waits,
+}
+
+impl Picture {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns the lock at a place in the order of the keys.
+    pub(super) fn lock(&self, place: usize) -> Option<Lock<'_>> {
+        let row = self.rows.get(place)?;
+        Some(Lock { picture: self, row })
+    }
+
+    pub(super) fn locks(&self) -> impl Iterator<Item = Lock<'_>> {
+        self.rows.iter().map(|row| Lock { picture: self, row })
+    }
+
+    /// Returns the lock with this key.
+    pub(super) fn named(&self, key: &str) -> Option<Lock<'_>> {
+        let place = self
+            .rows
+            .binary_search_by(|row| Lock { picture: self, row }.key().cmp(key));
+        self.lock(place.ok()?)
+    }
+
+    /// Returns all texts that are labels or functions, by their numbers.
+    pub(super) fn texts(&self) -> &[Box<str>] {
+        &self.texts
+    }
+
+    fn text(&self, number: u32) -> Option<&str> {
+        let text = self.texts.get(usize::try_from(number).ok()?)?;
+        Some(text)
+    }
+
+    fn owner(&self, client: u32, number: u64) -> Option<OwnerId> {
+        let client = self.clients.get(usize::try_from(client).ok()?)?;
+        Some(OwnerId::new(*client, number))
+    }
+
+    /// Returns the numbers of locks that each process holds and awaits, by client id.
+    pub(super) fn shares(&self) -> impl Iterator<Item = (ClientId, usize, usize)> {
+        let mut counts = vec![(0, 0); self.clients.len()];
+        let place = |client: u32| usize::try_from(client).unwrap_or(usize::MAX);
+        for row in &self.rows {
+            let lock = Lock { picture: self, row };
+            for held in lock.held() {
+                if let Some((holds, _)) = counts.get_mut(place(held.client)) {
+                    *holds += 1;
+                }
+            }
+            for waits in lock.waits() {
+                if let Some((_, awaits)) = counts.get_mut(place(waits.client)) {
+                    *awaits += 1;
+                }
+            }
+        }
+        let clients = self.clients.iter().zip(counts);
+        clients.map(|(client, (holds, awaits))| (*client, holds, awaits))
+    }
+}
+
+impl<'a> Lock<'a> {
+    pub(super) fn key(self) -> &'a str {
+        let len = usize::try_from(self.row.key_len).unwrap_or_default();
+        &self.picture.keys[self.row.key_at..self.row.key_at + len]
+    }
+
+    pub(super) fn mode(self) -> Option<LockMode> {
+        self.row.mode
+    }
+
+    pub(super) fn holder_count(self) -> u32 {
+        self.row.holder_count
+    }
+
+    pub(super) fn waiter_count(self) -> u32 {
+        self.row.waiter_count
+    }
+
+    /// Returns the longest wait of all waiters that are alive.
+    pub(super) fn longest_wait_ms(self) -> Option<u64> {
+        (self.row.longest_wait_ms != NONE).then(|| self.row.longest_wait_ms.into())
+    }
+
+    pub(super) fn held_at(self) -> u16 {
+        self.row.held_at
+    }
+
+    pub(super) fn servers(self) -> u16 {
+        self.row.servers
+    }
+
+    pub(super) fn holder(self) -> Option<Holder<'a>> {
+        self.holders().next()
+    }
+
+    pub(super) fn holders(self) -> impl Iterator<Item = Holder<'a>> {
+        let (picture, read_ms) = (self.picture, self.row.read_ms);
+        let held = self.held().iter();
+        held.map(move |held| Holder {
+            picture,
+            held,
+            read_ms,
+        })
+    }
+
+    pub(super) fn waiters(self) -> impl Iterator<Item = Waiter<'a>> {
+        let picture = self.picture;
+        self.waits()
+            .iter()
+            .map(move |waits| Waiter { picture, waits })
+    }
+
+    fn held(self) -> &'a [Held] {
+        part(&self.picture.holders, self.row.holder_at, self.row.holders)
+    }
+
+    fn waits(self) -> &'a [Waits] {
+        part(&self.picture.waiters, self.row.waiter_at, self.row.waiters)
+    }
+}
+
+impl<'a> Holder<'a> {
+    /// Returns the owner id; `None` for a third-party client.
+    pub(super) fn owner(self) -> Option<OwnerId> {
+        self.picture.owner(self.held.client, self.held.number)
+    }
+
+    pub(super) fn fence(self) -> u64 {
+        self.held.fence
+    }
+
+    pub(super) fn label(self) -> Option<&'a str> {
+        self.picture.text(self.held.name)
+    }
+
+    pub(super) fn function(self) -> Option<&'a str> {
+        self.picture.text(self.held.function)
+    }
+
+    /// Returns the numbers of its label and its function among the texts of the picture.
+    pub(super) fn texts(self) -> [u32; 2] {
+        [self.held.name, self.held.function]
+    }
+
+    pub(super) fn since_ms(self) -> Option<u64> {
+        (self.held.since_ms != NEVER).then_some(self.held.since_ms)
+    }
+
+    /// Returns the time for which it had held the lock when the lock was read.
+    pub(super) fn held_ms(self) -> Option<u64> {
+        Some(self.read_ms.saturating_sub(self.since_ms()?))
+    }
+
+    /// Returns the time until the lease ended when the lock was read; `None` if it never ends.
+    pub(super) fn ttl_ms(self) -> Option<u64> {
+        (self.held.ttl_ms != NONE).then(|| self.held.ttl_ms.into())
+    }
+
+    pub(super) fn read_ms(self) -> u64 {
+        self.read_ms
+    }
+}
+
+impl<'a> Waiter<'a> {
+    pub(super) fn owner(self) -> Option<OwnerId> {
+        self.picture.owner(self.waits.client, self.waits.number)
+    }
+
+    pub(super) fn label(self) -> Option<&'a str> {
+        self.picture.text(self.waits.name)
+    }
+
+    pub(super) fn mode(self) -> LockMode {
+        self.waits.mode
+    }
+
+    pub(super) fn entered_ms(self) -> u64 {
+        self.waits.entered_ms
+    }
+}
+
+fn part<T>(all: &[T], at: u32, len: u32) -> &[T] {
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let end = at.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+    all.get(at..end).unwrap_or_default()
+}
+
+/// Returns a time in 32 bits, the longest one instead of a longer one: 49 days.
+fn short(time: Duration) -> u32 {
+    u32::try_from(moment::milliseconds(time))
+        .unwrap_or(NONE)
+        .min(NONE - 1)
+}

@@ -1,0 +1,184 @@
+//! Builds a picture from locks that come in any order, some of them twice.
+
+use std::{collections::HashMap, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Held, NEVER, NONE, Picture, Row, Totals, Waits, short};
+use crate::{
+    admin::{HolderInfo, LockInfo, Overview, WaiterInfo, web::moment},
+    owner::{ClientId, OwnerId},
+};
+
+#[derive(Debug)]
+pub(in crate::admin::web) struct Draft {
+    picture: Picture,
+    texts: HashMap<Box<str>, u32>,
+    clients: HashMap<ClientId, u32>,
+}
+
+impl Draft {
+    /// Creates a draft with room for as many locks as `before` has.
+    pub(in crate::admin::web) fn like(before: Option<&Picture>) -> Self {
+        let room = |count: fn(&Picture) -> usize| before.map_or(0, count);
+        Self {
+            picture: Picture {
+                keys: String::with_capacity(room(|it| it.keys.len())),
+                texts: Vec::new(),
+                clients: Vec::new(),
+                rows: Vec::with_capacity(room(|it| it.rows.len())),
+                holders: Vec::with_capacity(room(|it| it.holders.len())),
+                waiters: Vec::with_capacity(room(|it| it.waiters.len())),
+                processes: None,
+                process_count: None,
+                totals: Totals::default(),
+                taken_ms: 0,
+                took: Duration::ZERO,
+                at: Instant::now(),
+            },
+            texts: HashMap::new(),
+            clients: HashMap::new(),
+        }
+    }
+
+    /// Adds a lock that was read at `read_ms` by the clock of the store.
+    pub(in crate::admin::web) fn add(&mut self, lock: &LockInfo, read_ms: u64) {
+        let key_at = self.picture.keys.len();
+        let (holder_at, waiter_at) = (self.picture.holders.len(), self.picture.waiters.len());
+        let (Ok(key_len), Ok(holder_at), Ok(waiter_at)) = (
+            u32::try_from(lock.key.len()),
+            u32::try_from(holder_at),
+            u32::try_from(waiter_at),
+        ) else {
+            // There are four billion others.
+            return;
+        };
+        self.picture.keys.push_str(&lock.key);
+        let mut holders = 0;
+        for holder in lock.holders() {
+            let held = self.holder(holder);
+            self.picture.holders.push(held);
+            holders += 1;
+        }
+        let mut waiters = 0;
+        for waiter in &lock.waiters {
+            let waits = self.waiter(waiter, read_ms);
+            self.picture.waiters.push(waits);
+            waiters += 1;
+        }
+        let living = lock.waiters.iter().filter(|it| it.is_alive);
+        let longest = living.map(|it| it.waiting).max();
+        self.picture.rows.push(Row {
+            key_at,
+            key_len,
+            holder_at,
+            holders,
+            holder_count: u32::try_from(lock.holder_count).unwrap_or(u32::MAX),
+            waiter_at,
+            waiters,
+            waiter_count: u32::try_from(lock.waiter_count).unwrap_or(u32::MAX),
+            longest_wait_ms: longest.map_or(NONE, short),
+            held_at: u16::try_from(lock.held_at).unwrap_or(u16::MAX),
+            servers: u16::try_from(lock.servers).unwrap_or(u16::MAX),
+            mode: lock.mode,
+            read_ms,
+        });
+    }
+
+    /// Completes the picture, with the processes of `rest`. Of a lock that was added twice, the later reading counts.
+    pub(in crate::admin::web) fn finish(
+        self,
+        rest: Overview,
+        taken_ms: u64,
+        took: Duration,
+    ) -> Picture {
+        let mut picture = self.picture;
+        let mut rows = std::mem::take(&mut picture.rows);
+        let keys = &picture.keys;
+        let key = |row: &Row| {
+            let len = usize::try_from(row.key_len).unwrap_or_default();
+            &keys[row.key_at..row.key_at + len]
+        };
+        // Most stores list the locks in order.
+        if !rows.is_sorted_by(|one, next| key(one) < key(next)) {
+            rows.sort_by(|one, other| key(one).cmp(key(other)));
+            rows.dedup_by(|later, kept| {
+                let is_same = key(later) == key(kept);
+                if is_same {
+                    *kept = *later;
+                }
+                is_same
+            });
+        }
+        picture.totals = totals(&rows);
+        picture.rows = rows;
+        picture.process_count = rest.process_count;
+        picture.processes = rest.process_count.map(|_| rest.processes);
+        picture.taken_ms = taken_ms;
+        picture.took = took;
+        picture.at = Instant::now();
+        picture.keys.shrink_to_fit();
+        picture.rows.shrink_to_fit();
+        picture.holders.shrink_to_fit();
+        picture.waiters.shrink_to_fit();
+        picture
+    }
+
+    fn holder(&mut self, holder: &HolderInfo) -> Held {
+        let published = holder.process.as_ref().map(|process| process.label.as_str());
+        let label = holder.label.as_deref().or(published);
+        Held {
+            client: holder
+                .owner
+                .map_or(NONE, |owner| self.client(owner.client())),
+            name: label.map_or(NONE, |label| self.text(label)),
+            function: holder.function.as_deref().map_or(NONE, |it| self.text(it)),
+            ttl_ms: holder.ttl.map_or(NONE, short),
+            number: holder.owner.map_or(0, OwnerId::number),
+            fence: holder.fence,
+            since_ms: holder.since.map_or(NEVER, moment::of),
+        }
+    }
+
+    fn waiter(&mut self, waiter: &WaiterInfo, read_ms: u64) -> Waits {
+        let published = waiter.process.as_ref().map(|process| process.label.as_str());
+        let label = waiter.label.as_deref().or(published);
+        let waited = moment::milliseconds(waiter.waiting);
+        Waits {
+            client: self.client(waiter.owner.client()),
+            name: label.map_or(NONE, |label| self.text(label)),
+            number: waiter.owner.number(),
+            entered_ms: read_ms.saturating_sub(waited),
+            mode: waiter.mode,
+        }
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.texts.get(text) {
+            return *number;
+        }
+        let number = u32::try_from(self.picture.texts.len()).unwrap_or(NONE);
+        self.picture.texts.push(text.into());
+        self.texts.insert(text.into(), number);
+        number
+    }
+
+    fn client(&mut self, client: ClientId) -> u32 {
+        *self.clients.entry(client).or_insert_with(|| {
+            let number = u32::try_from(self.picture.clients.len()).unwrap_or(NONE);
+            self.picture.clients.push(client);
+            number
+        })
+    }
+}
+
+fn totals(rows: &[Row]) -> Totals {
+    let waits = rows.iter().map(|row| row.longest_wait_ms);
+    let waiters: u64 = rows.iter().map(|row| u64::from(row.waiter_count)).sum();
+    Totals {
+        held: rows.iter().filter(|row| row.holder_count > 0).count(),
+        waiters: usize::try_from(waiters).unwrap_or(usize::MAX),
+        longest_wait_ms: waits.filter(|wait| *wait != NONE).max().map(u64::from),
+        of_quorum: rows.iter().any(|row| row.servers > 1),
+    }
+}

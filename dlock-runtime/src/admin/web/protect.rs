@@ -1,0 +1,187 @@
+//! What a browser may do with the page, and which requests are answered.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    middleware::Next,
+    response::Response,
+};
+
+use super::{reply, room::Room};
+
+/// The page loads nothing from elsewhere, runs no code but its files, and is shown in no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
+
+/// The headers of all responses.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-embedder-policy"),
+        "require-corp",
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+];
+
+/// Answers a request if it may be answered, and adds the headers of all responses.
+pub(super) async fn protect(
+    State(room): State<Arc<Room>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = if let Some(refused) = refusal(&room, &request) {
+        reply::failure(StatusCode::FORBIDDEN, refused)
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // Who holds a lock is not for the disk of the one who looks.
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn refusal(room: &Room, request: &Request) -> Option<&'static str> {
+    let host = host(request.headers(), request.uri());
+    if room.is_local && !host.is_some_and(is_local) {
+        // A name that another site has let point to this machine.
+        return Some("this page is served to this machine alone: open it at 127.0.0.1 or localhost");
+    }
+    let site = request.headers().get("sec-fetch-site");
+    let is_other = site.is_some_and(|site| site == "cross-site" || site == "same-site");
+    let is_data = request.uri().path().starts_with("/api/");
+    if is_data && is_other {
+        return Some("another site may not read this page");
+    }
+    None
+}
+
+/// Returns `true` if a request comes from the page itself, or from a program that is no browser.
+pub(super) fn is_same_origin(headers: &HeaderMap, uri: &Uri) -> bool {
+    let same_site = headers
+        .get("sec-fetch-site")
+        .is_none_or(|site| site == "same-origin");
+    let same_host = headers.get(header::ORIGIN).is_none_or(|origin| {
+        let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
+        let host = host(headers, uri);
+        origin.is_some_and(|(_, place)| host.is_some_and(|host| host.eq_ignore_ascii_case(place)))
+    });
+    same_site && same_host
+}
+
+/// Returns host and port that the client asked for. HTTP/2 has them in the URL.
+fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let mut named = headers.get_all(header::HOST).iter();
+    match (named.next(), named.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        (None, _) => uri.authority().map(|authority| authority.as_str()),
+        // The one that is checked must be the one that counts.
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Returns `true` if only this machine has the name, with any port.
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+/// Returns `true` if a token is the right one, after a time that says nothing about how much of it is right.
+pub(super) fn is_token(right: &str, given: &str) -> bool {
+    let (right, given) = (right.as_bytes(), given.as_bytes());
+    let mut different = right.len() ^ given.len();
+    for (place, byte) in given.iter().enumerate() {
+        let other = right.get(place).copied().unwrap_or_default();
+        different |= usize::from(std::hint::black_box(byte ^ other));
+    }
+    std::hint::black_box(different) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_local() {
+        for host in [
+            "localhost",
+            "LOCALHOST:8330",
+            "127.0.0.1:8330",
+            "127.1.2.3",
+            "[::1]:80",
+            "[::1]",
+        ] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:8330",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.1:8330",
+            "[fe80::1]",
+            "0.0.0.0:8330",
+            "",
+            ":8330",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_not_the_page_itself() {
+        let uri = Uri::from_static("/api/unlock");
+        let from = |fields: &[(&'static str, &'static str)]| {
+            let headers = fields.iter().map(|(name, value)| {
+                let name = HeaderName::from_static(name);
+                (name, HeaderValue::from_static(value))
+            });
+            is_same_origin(&headers.collect(), &uri)
+        };
+        let host = ("host", "h:1");
+        assert!(from(&[host]), "a program that is no browser");
+        assert!(from(&[host, ("origin", "http://h:1")]));
+        assert!(from(&[host, ("origin", "https://H:1"), ("sec-fetch-site", "same-origin")]));
+        for (name, value) in [
+            ("origin", "http://h:2"),
+            ("origin", "http://evil.example"),
+            ("origin", "http://h:1.evil.example"),
+            ("origin", "null"),
+            ("origin", ""),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("sec-fetch-site", "none"),
+        ] {
+            assert!(!from(&[host, (name, value)]), "{name}: {value}");
+        }
+        assert!(!from(&[("origin", "http://h:1")]), "no host");
+    }
+
+    #[test]
+    fn a_token_is_right_as_a_whole() {
+        assert!(is_token("s3cret", "s3cret"));
+        for given in ["", "s", "s3cre", "s3cret0", "S3cret", "s3cret\0", "s3creu"] {
+            assert!(!is_token("s3cret", given), "{given}");
+        }
+        assert!(!is_token("", "a") && !is_token("a\0", "a"));
+    }
+}

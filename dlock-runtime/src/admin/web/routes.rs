@@ -1,0 +1,139 @@
+//! The paths of the page.
+
+use std::{collections::HashMap, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{OriginalUri, Path, RawQuery, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    middleware::from_fn_with_state,
+    response::Response,
+    routing::{get, post},
+};
+use serde_json::json;
+use url::form_urlencoded;
+
+use super::{
+    assets, events,
+    feeds::{List, One, shown},
+    picture::Picture,
+    protect::protect,
+    query::Query,
+    reply,
+    room::{Room, cannot},
+    unlock,
+    views::ProcessRow,
+};
+use crate::key::LockKey;
+
+type Shared = State<Arc<Room>>;
+
+/// Returns the router of a page.
+pub(super) fn router(room: Room) -> Router {
+    let room = Arc::new(room);
+    let mut router = Router::new()
+        .route("/", get(home))
+        .route("/assets/{name}", get(asset))
+        .route("/api/picture", get(picture))
+        .route("/api/picture/events", get(picture_events))
+        .route("/api/lock", get(lock))
+        .route("/api/lock/events", get(lock_events))
+        .route("/api/processes", get(processes))
+        .route("/api/unlock", post(unlock::handle));
+    for view in ["/locks", "/lock", "/processes", "/doctor"] {
+        router = router.route(view, get(async || assets::document()));
+    }
+    router
+        .layer(from_fn_with_state(room.clone(), protect))
+        .with_state(room)
+}
+
+/// Leads to the list, by a relative URL: the page may lie below any prefix, and behind a proxy that removes it.
+async fn home(OriginalUri(uri): OriginalUri) -> Response {
+    let last = uri.path().rsplit('/').next().unwrap_or_default();
+    let place = if last.is_empty() {
+        "locks".to_owned()
+    } else {
+        format!("{last}/locks")
+    };
+    let mut response = Response::new(Body::empty());
+    // The path of a request is valid in a header.
+    if let Ok(place) = HeaderValue::try_from(place) {
+        *response.status_mut() = StatusCode::TEMPORARY_REDIRECT;
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    response
+}
+
+async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+    let found = assets::asset(&name, &headers);
+    found.unwrap_or_else(|| reply::failure(StatusCode::NOT_FOUND, "there is no such file"))
+}
+
+async fn picture(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+    match Query::read(&query.unwrap_or_default()) {
+        Ok(query) => reply::of_text(List::new(room, query).once().await),
+        Err(reason) => reply::failure(StatusCode::BAD_REQUEST, reason),
+    }
+}
+
+async fn picture_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+    match Query::read(&query.unwrap_or_default()) {
+        Ok(query) => events::stream(List::new(room, query)),
+        Err(reason) => reply::failure(StatusCode::BAD_REQUEST, reason),
+    }
+}
+
+async fn lock(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+    match one(room, query) {
+        Ok(one) => reply::of_text(one.once().await),
+        Err(refused) => refused,
+    }
+}
+
+async fn lock_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+    match one(room, query) {
+        Ok(one) => events::stream(one),
+        Err(refused) => refused,
+    }
+}
+
+/// Begins to look at the lock that a query names.
+#[allow(clippy::result_large_err, reason = "it is returned at once")]
+fn one(room: Arc<Room>, query: Option<String>) -> Result<One, Response> {
+    let query = query.unwrap_or_default();
+    let mut fields = form_urlencoded::parse(query.as_bytes());
+    let key = fields.find(|(name, _)| name == "key").map(|(_, key)| key);
+    let key = LockKey::new(key.unwrap_or_default());
+    let key = key.map_err(|error| reply::failure(StatusCode::BAD_REQUEST, error.to_string()))?;
+    One::new(room, key).ok_or_else(|| {
+        let text = "too many locks are looked at one by one: close the pages of some";
+        reply::failure(StatusCode::SERVICE_UNAVAILABLE, text)
+    })
+}
+
+async fn processes(State(room): Shared) -> Response {
+    let shown = shown(&room).await;
+    let picture = shown.picture.as_deref();
+    let shares: HashMap<_, _> = picture
+        .into_iter()
+        .flat_map(Picture::shares)
+        .map(|(client, holds, waits)| (client, (holds, waits)))
+        .collect();
+    let processes = picture.and_then(|picture| picture.processes.as_deref());
+    let rows: Vec<_> = processes
+        .unwrap_or_default()
+        .iter()
+        .map(|process| {
+            let (holds, waits) = shares.get(&process.client).copied().unwrap_or_default();
+            ProcessRow::of(process, holds, waits)
+        })
+        .collect();
+    reply::document(&json!({
+        "server": &shown.server,
+        "picture": room.age(&shown, picture.map(|it| (it.taken_ms, it.at))),
+        "cannot": cannot(&shown),
+        "processes": rows,
+    }))
+}

@@ -1,0 +1,138 @@
+//! The name and the clock of a store, from the reports of its servers.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::moment;
+use crate::admin::ServerReport;
+
+/// The server or servers of the locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Server {
+    /// The address without a login, or the number of servers.
+    name: Option<String>,
+    product: Option<&'static str>,
+    /// `None` if the user may not read it.
+    version: Option<String>,
+    namespace: Option<String>,
+    /// The time by which the server's clock is ahead of the local one; the times of leases are by the server's clock.
+    #[serde(skip)]
+    ahead_us: i64,
+}
+
+/// The fields of reports that contain a version, each with its product.
+const VERSIONS: [(&str, &str); 5] = [
+    ("valkey_version", "Valkey"),
+    ("etcd_version", "etcd"),
+    ("zookeeper_version", "ZooKeeper"),
+    // Behind the others, because Valkey has it too.
+    ("redis_version", "Redis"),
+    ("server_version", "PostgreSQL"),
+];
+
+impl Server {
+    /// Returns a server about which nothing is known yet.
+    pub(super) fn unknown(namespace: Option<String>) -> Self {
+        Self {
+            namespace,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the same server after these reports. What they do not tell stays as it was.
+    pub(super) fn after(&self, reports: &[ServerReport]) -> Self {
+        let name = match reports {
+            [] => self.name.clone(),
+            [one] => Some(without_scheme(&one.server).to_owned()),
+            _ => Some(format!("{} servers", reports.len())),
+        };
+        let told = reports.iter().find_map(|report| {
+            VERSIONS.iter().find_map(|(field, product)| {
+                let version = report.info.get(*field)?;
+                Some((*product, version.clone()))
+            })
+        });
+        let (product, version) = match told {
+            Some((product, version)) => (Some(product), Some(version)),
+            None => (self.product, self.version.clone()),
+        };
+        let clock = reports.iter().find_map(|report| report.clock);
+        Self {
+            name,
+            product,
+            version,
+            namespace: self.namespace.clone(),
+            ahead_us: clock.map_or(self.ahead_us, |clock| clock.ahead_us),
+        }
+    }
+
+    /// Returns the time on the server's clock, in milliseconds since 1970.
+    pub(super) fn now_ms(&self) -> u64 {
+        let by = Duration::from_micros(self.ahead_us.unsigned_abs());
+        let now = SystemTime::now();
+        let shifted = if self.ahead_us < 0 {
+            now.checked_sub(by)
+        } else {
+            now.checked_add(by)
+        };
+        moment::of(shifted.unwrap_or(now))
+    }
+
+    /// Returns `true` if the user may not read the version.
+    pub(super) fn hides_its_version(&self) -> bool {
+        self.name.is_some() && self.version.is_none()
+    }
+}
+
+fn without_scheme(server: &str) -> &str {
+    server.split_once("://").map_or(server, |(_, place)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::ClockReading;
+
+    fn report(server: &str, told: &[(&str, &str)]) -> ServerReport {
+        let mut report = ServerReport::new(server);
+        let told = told.iter();
+        report.info = told.map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        report
+    }
+
+    #[test]
+    fn the_product_is_told_by_its_version() {
+        for (told, product) in [
+            (
+                &[("redis_version", "7.2.4"), ("valkey_version", "8.0")][..],
+                Some("Valkey"),
+            ),
+            (&[("redis_version", "7.2.4")], Some("Redis")),
+            (
+                &[("server_version", "15"), ("product", "PostgreSQL")],
+                Some("PostgreSQL"),
+            ),
+            (&[], None),
+        ] {
+            let server = Server::unknown(None).after(&[report("redis://h:1", told)]);
+            assert_eq!(server.product, product);
+            assert_eq!(server.name.as_deref(), Some("h:1"));
+            assert_eq!(server.hides_its_version(), product.is_none());
+        }
+    }
+
+    #[test]
+    fn what_reports_do_not_tell_stays() {
+        let mut first = report("h", &[("redis_version", "7")]);
+        first.clock = Some(ClockReading::new(3_600_000_000, Duration::ZERO));
+        let known = Server::unknown(Some("shop".to_owned())).after(&[first]);
+        let later = known.after(&[report("h", &[]), report("i", &[])]);
+        assert_eq!(later.version.as_deref(), Some("7"));
+        assert_eq!(later.name.as_deref(), Some("2 servers"));
+        assert_eq!(later.namespace.as_deref(), Some("shop"));
+        let ahead = later.now_ms() - moment::of(SystemTime::now());
+        assert!((3_590_000..=3_601_000).contains(&ahead), "{ahead}");
+        assert_eq!(known.after(&[]), known);
+    }
+}

@@ -1,0 +1,1 @@
+//! The page with an inspector in memory.
