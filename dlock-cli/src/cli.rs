@@ -51,6 +51,7 @@ impl Cli {
             Command::Unlock(args) => commands::unlock::run(&global, args).await,
             Command::Watch(args) => commands::watch::run(&global, args).await,
             Command::Top(args) => commands::top::run(&global, &args).await,
+            Command::Serve(args) => commands::serve::run(&global, args).await,
             Command::Doctor(args) => commands::doctor::run(&global, &args).await,
             Command::Bench(args) => commands::bench::run(&global, &args).await,
             Command::Postgres(args) => commands::postgres::run(&global, args).await,
@@ -71,6 +72,7 @@ pub(crate) enum Command {
     Unlock(commands::unlock::UnlockArgs),
     Watch(commands::watch::WatchArgs),
     Top(commands::top::TopArgs),
+    Serve(commands::serve::ServeArgs),
     Doctor(commands::doctor::DoctorArgs),
     Bench(commands::bench::BenchArgs),
     Postgres(commands::postgres::PostgresArgs),
@@ -80,4 +82,15 @@ pub(crate) enum Command {
     #[cfg(unix)]
     #[command(hide = true)]
     Watchdog(commands::run::WatchdogArgs),
+}
+
+impl Command {
+    /// Returns the target of the log events that are written without `-v`, too.
+    pub(crate) fn always_logs(&self) -> Option<&'static str> {
+        match self {
+            // Who has released which lock.
+            Self::Serve(_) => Some("dlock::admin::web"),
+            _ => None,
+        }
+    }
 }

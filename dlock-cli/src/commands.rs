@@ -8,6 +8,7 @@ pub(crate) mod ls;
 pub(crate) mod postgres;
 #[cfg(unix)]
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod unlock;
 pub(crate) mod watch;

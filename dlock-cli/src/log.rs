@@ -10,17 +10,19 @@ use tracing_subscriber::{fmt, prelude::*};
 
 use crate::global::Global;
 
-/// Writes the library's log events to the standard error. Without `-v` it writes none.
-pub(crate) fn start(global: &Global) {
+/// Writes the library's log events to the standard error. Without `-v` it writes those of the target `always`, or none.
+pub(crate) fn start(global: &Global, always: Option<&'static str>) {
     let level = match global.verbose {
-        0 => return,
+        0 if always.is_none() => return,
+        0 => Level::WARN,
         1 => Level::INFO,
         2 => Level::DEBUG,
         _ => Level::TRACE,
     };
+    let target = always.filter(|_| global.verbose == 0).unwrap_or("dlock");
     let colored = global.has_color(&stderr());
     let written = fmt::layer().with_writer(stderr).with_ansi(colored);
-    let chosen = Targets::new().with_target("dlock", LevelFilter::from_level(level));
+    let chosen = Targets::new().with_target(target, LevelFilter::from_level(level));
     tracing_subscriber::registry()
         .with(written.with_filter(chosen))
         .init();

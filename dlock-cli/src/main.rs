@@ -22,7 +22,7 @@ use crate::cli::Cli;
 async fn main() -> ExitCode {
     let mut cli = Cli::of_arguments();
     let as_json = cli.global.json;
-    log::start(&cli.global);
+    log::start(&cli.global, cli.command.always_logs());
     let outcome = match cli.global.read_login() {
         Ok(()) => cli.run().await,
         Err(failure) => Err(failure),

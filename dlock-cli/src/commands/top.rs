@@ -90,7 +90,8 @@ fn width() -> u16 {
     of_terminal.map_or(WIDTH, |(columns, _)| columns.max(1))
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// Reads the time between two readings.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
         Ok(interval)

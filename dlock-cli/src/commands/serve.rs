@@ -1,0 +1,172 @@
+//! `dlock serve`: a page that shows all locks in a browser.
+
+mod address;
+mod token;
+
+use std::{
+    future::pending,
+    net::SocketAddr,
+    path::PathBuf,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use clap::Args;
+use dlock::admin::{Inspect, web::Page};
+use serde_json::json;
+use tokio::{sync::watch, time::timeout};
+
+use self::token::Token;
+use crate::{
+    exit::{Exit, Failure, note},
+    global::Global,
+    interrupt::interrupted,
+    output,
+};
+
+/// The time for which responses under way may go on after a signal.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Serves a page that shows all locks in a browser
+///
+/// The page shows locks, holders, waiters and processes, live, and the findings of `dlock doctor`.
+/// The locks are read only while a browser shows the page, once for all browsers, and in at most
+/// 5 % of the server's time. If the server does not answer, the page says so and stays.
+///
+/// The page asks for no password: everybody who can reach it sees all keys and holders. It is
+/// served to this machine alone, unless `--listen` names another address. It is read-only, unless
+/// `--allow-unlock` is given. The program ends with code 0 after Ctrl-C and `SIGTERM`.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct ServeArgs {
+    /// The address and port to listen on; port 0 is any free one.
+    /// Other machines can reach an address that is not a
+    /// loopback address: put a proxy with a login before it
+    #[arg(
+        long,
+        verbatim_doc_comment,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:8330"
+    )]
+    listen: String,
+    /// The time between two readings, 100ms to 1h
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = super::top::interval)]
+    interval: Duration,
+    /// Lets the page release a lock by force. It asks for a token:
+    /// that of `--token-file`, else of the variable
+    /// `DLOCK_SERVE_TOKEN`, else a random one that is printed.
+    /// Each release is printed to the standard error
+    #[arg(long, verbatim_doc_comment)]
+    allow_unlock: bool,
+    /// A file with the token, of at least 16 characters
+    #[arg(long, value_name = "FILE", requires = "allow_unlock")]
+    token_file: Option<PathBuf>,
+}
+
+pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failure> {
+    // Signals count from here on.
+    let signal = interrupted();
+    let token = if args.allow_unlock {
+        Some(Token::find(args.token_file.as_deref())?)
+    } else {
+        None
+    };
+    let listener = address::bind(&args.listen).await?;
+    let address = listener.local_addr()?;
+    tell(global, address, token.as_ref())?;
+    let first = First::default();
+    let (end, ended) = watch::channel(false);
+    let mut page = page(global, first.clone())
+        .namespace(&global.namespace)
+        .interval(args.interval)
+        .until(is_true(ended.clone()));
+    if address.ip().is_loopback() {
+        page = page.only_for_this_machine();
+    }
+    if let Some(token) = token {
+        page = page.allow_unlock(token.text);
+    }
+    let service = page
+        .into_router()
+        .into_make_service_with_connect_info::<SocketAddr>();
+    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(ended));
+    let mut serving = pin!(serving.into_future());
+    tokio::select! {
+        // A mistake in the URL is no outage.
+        failure = mistake(global, &first) => return Err(failure),
+        served = &mut serving => served?,
+        _ = signal => {
+            end.send_replace(true);
+            // A client that does not read its response would hold the program up.
+            if let Ok(served) = timeout(GRACE, serving).await {
+                served?;
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+async fn is_true(mut value: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is the end, too.
+    drop(value.wait_for(|is_true| *is_true).await);
+}
+
+/// The first connection, until the page uses it.
+#[derive(Clone, Default)]
+struct First(Arc<Mutex<Option<Arc<dyn Inspect>>>>);
+
+impl First {
+    fn put(&self, inspector: Arc<dyn Inspect>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(inspector);
+    }
+
+    fn take(&self) -> Option<Arc<dyn Inspect>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+fn page(global: &Global, first: First) -> Page {
+    let global = global.clone();
+    Page::connecting(move || {
+        let (global, first) = (global.clone(), first.take());
+        async move {
+            match first {
+                Some(inspector) => Ok(inspector),
+                None => global.inspector().await,
+            }
+        }
+    })
+}
+
+/// Connects once. Returns a failure only if the arguments are wrong: no later attempt would succeed.
+async fn mistake(global: &Global, first: &First) -> Failure {
+    match global.inspector().await {
+        Ok(inspector) => first.put(inspector),
+        Err(failure) if failure.exit() == Exit::Usage => return failure,
+        Err(failure) => note(global.json, &format!("{failure}. The page says so and goes on")),
+    }
+    pending().await
+}
+
+fn tell(global: &Global, address: SocketAddr, token: Option<&Token>) -> Result<(), Failure> {
+    let url = address::url(address);
+    let drawn = token.filter(|token| token.is_drawn);
+    if global.json {
+        let token = drawn.map(|token| &token.text);
+        output::document(&json!({ "url": url, "token": token }))?;
+    } else {
+        output::line(&format!("The page is at {url}"))?;
+        if let Some(token) = drawn {
+            output::line(&format!("The token to release locks: {}", token.text))?;
+        }
+    }
+    if !address.ip().is_loopback() {
+        let text = format!(
+            "other machines can reach {address}, and the page asks for no password: everybody who reaches it sees all keys \
+             and holders. Put a proxy with a login before it"
+        );
+        note(global.json, &text);
+    }
+    Ok(())
+}
