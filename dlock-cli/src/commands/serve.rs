@@ -144,7 +144,10 @@ async fn mistake(global: &Global, first: &First) -> Failure {
     match global.inspector().await {
         Ok(inspector) => first.put(inspector),
         Err(failure) if failure.exit() == Exit::Usage => return failure,
-        Err(failure) => note(global.json, &format!("{failure}. The page says so and goes on")),
+        Err(failure) => note(
+            global.json,
+            &format!("{failure}. The page says so and goes on"),
+        ),
     }
     pending().await
 }

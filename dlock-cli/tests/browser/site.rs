@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use dlock::LockManager;
-use dlock_testkit::{Browser, Page, RedisServer, Worker};
+use dlock_testkit::{Browser, Page, RedisServer, Worker, eventually};
 use serde_json::Value;
 
 use super::{LIMIT, state};
@@ -121,7 +121,12 @@ async fn serve(server: &RedisServer, address: &str, arguments: &[&str]) -> (Work
         ])
         .args(arguments);
     let worker = Worker::spawn(&mut command);
-    let line = worker.line("\"url\"", LIMIT).await;
-    let told = serde_json::from_str(&line).expect("it is one document");
+    let mut told = Value::Null;
+    eventually(LIMIT, "the program says its address", async || {
+        assert!(worker.ended().is_none(), "{}", worker.stderr());
+        told = serde_json::from_str(&worker.stdout()).unwrap_or_default();
+        told != Value::Null
+    })
+    .await;
     (worker, told)
 }

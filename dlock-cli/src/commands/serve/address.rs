@@ -73,7 +73,10 @@ mod tests {
         let failure = bind(&taken).await.unwrap_err();
         assert_eq!(failure.exit(), Exit::Internal);
         let text = failure.to_string();
-        assert!(text.contains(&taken) && text.contains("another program"), "{text}");
+        assert!(
+            text.contains(&taken) && text.contains("another program"),
+            "{text}"
+        );
         drop(listener);
     }
 }

@@ -69,11 +69,20 @@ mod tests {
 
     #[test]
     fn a_token_is_long_enough_and_fits_into_a_header() {
-        for text in ["", "short", "fifteen-letters", "sixteen letters 1", "s\u{e4}chsundzwanzig!"] {
+        for text in [
+            "",
+            "short",
+            "fifteen-letters",
+            "sixteen letters 1",
+            "s\u{e4}chsundzwanzig!",
+        ] {
             assert!(Token::given(text, "it").is_err(), "{text}");
         }
         let token = Token::given("sixteen-letters!\n", "it").unwrap();
-        assert_eq!((token.text.as_str(), token.is_drawn), ("sixteen-letters!", false));
+        assert_eq!(
+            (token.text.as_str(), token.is_drawn),
+            ("sixteen-letters!", false)
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ const at = (id) => document.getElementById(id);
 export class Status {
   /// `live`, `reading` or `away` as the server says, `lost` without a server, `connecting` at first.
   #state = 'connecting';
+  /// `away` or `lost` from the begin of an outage until there is a new picture.
+  #outage = null;
   /// The begin of the outage, by the clock of this browser.
   #since = null;
   #picture = null;
@@ -55,11 +57,10 @@ export class Status {
   }
 
   #enter(state) {
-    const before = this.#state;
-    const was = before === 'lost' || before === 'away';
     this.#state = state;
-    if (this.stale && !was) {
-      this.#since = performance.now();
+    if (this.stale) {
+      this.#since = this.#outage ? this.#since : performance.now();
+      this.#outage = state;
     }
     if (state === 'away' && this.#picture.since) {
       this.#since = performance.now() - Math.max(0, Date.now() - Date.parse(this.#picture.since));
@@ -71,8 +72,9 @@ export class Status {
       this.#banner('away', `The store is unreachable${reason}`);
     } else if (state === 'reading') {
       this.#banner('reading', 'The store is read for the first time.');
-    } else if (was) {
-      const who = before === 'lost' ? 'server' : 'store';
+    } else if (this.#outage) {
+      const who = this.#outage === 'lost' ? 'server' : 'store';
+      this.#outage = null;
       this.#banner('back', `The ${who} answers again, after ${duration(performance.now() - this.#since)}.`);
       clearTimeout(this.#relief);
       this.#relief = setTimeout(() => at('banner').dataset.kind === 'back' && this.#banner('none', ''), RELIEF);

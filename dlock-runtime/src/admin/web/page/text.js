@@ -43,8 +43,9 @@ function cut(all, limit) {
     }
     return from.slice(0, count);
   };
-  const head = take(all, Math.ceil(limit * 0.6) - 1);
-  const tail = take([...all].reverse(), limit - 1 - Math.ceil(limit * 0.6)).reverse();
+  const room = Math.ceil(limit * 0.6) - 1;
+  const head = take(all, room);
+  const tail = take([...all].reverse(), limit - 1 - room).reverse();
   return [...head, { text: '…', hidden: true, cut: true }, ...tail];
 }
 
