@@ -25,6 +25,9 @@
 
 #[cfg(feature = "redis")]
 mod deployment;
+#[cfg(feature = "admin-web")]
+#[doc(hidden)]
+pub mod doctor;
 mod hand_offs;
 mod inspect;
 #[cfg(feature = "redis")]

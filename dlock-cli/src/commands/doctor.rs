@@ -1,8 +1,5 @@
 //! `dlock doctor`: checks the configuration and the state of the servers.
 
-mod facts;
-mod finding;
-mod judge;
 mod report;
 
 use std::{
@@ -17,14 +14,17 @@ use clap::{
 };
 use dlock::{
     ConnectError, MAX_TTL, MIN_TTL,
-    admin::{Deployment, Inspect},
+    admin::{
+        Deployment, Inspect,
+        doctor::{
+            facts::{Facts, Layout, LockFacts, ServerFacts},
+            finding::{Finding, Known},
+            judge,
+        },
+    },
 };
 
-use self::{
-    facts::{Facts, Layout, LockFacts, ServerFacts},
-    finding::{Finding, Known},
-    report::Page,
-};
+use self::report::Page;
 use crate::{
     connect::Product,
     exit::{Exit, Failure},
@@ -61,7 +61,7 @@ pub(crate) struct DoctorArgs {
 
 pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Failure> {
     let facts = examine(global, args).await?;
-    let mut findings = judge::judge(&facts);
+    let mut findings = judge(&facts);
     for finding in &mut findings {
         finding.accept(&args.accept);
     }
@@ -73,16 +73,11 @@ pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Fail
     Ok(verdict(&facts, &findings))
 }
 
-async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
+/// Returns what the URL and the options say about the servers.
+pub(crate) fn of_options(global: &Global) -> Result<Facts, Failure> {
     let mut facts = Facts {
-        layout: Layout::Single,
-        ttl: args.ttl,
-        min_replicas: 0,
-        sentinels: 0,
-        user: String::new(),
         raw_keys: global.raw_keys,
-        servers: Vec::new(),
-        locks: Err("no server could be read".to_owned()),
+        ..Facts::unknown()
     };
     if matches!(global.product(), Product::Etcd | Product::ZooKeeper) {
         facts.layout = Layout::Ensemble;
@@ -94,15 +89,17 @@ async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
         facts.sentinels = deployment.servers;
         facts.user = deployment.user.unwrap_or_else(user_of_environment);
     }
+    Ok(facts)
+}
+
+async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
+    let mut facts = Facts {
+        ttl: args.ttl,
+        ..of_options(global)?
+    };
     match global.examiner().await? {
         Ok(inspector) => {
-            let reports = inspector.servers().await;
-            facts.servers = reports.into_iter().map(ServerFacts::from).collect();
-            // The user of another store is in its URL, or known to the server.
-            let told = facts.servers.iter().find_map(|it| it.told("user"));
-            if let Some(user) = told.map(str::to_owned) {
-                facts.user = user;
-            }
+            facts.add_reports(inspector.servers().await);
             facts.locks = locks(global, args, &*inspector).await;
         }
         // A server that is unavailable or refuses the login is a finding, like any other.
@@ -182,10 +179,9 @@ fn ttl(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        finding::{Severity, Topic},
-        *,
-    };
+    use dlock::admin::doctor::finding::{Severity, Topic};
+
+    use super::*;
 
     fn facts(layout: Layout, silent: &[bool]) -> Facts {
         let servers = silent.iter().map(|&is_silent| ServerFacts {

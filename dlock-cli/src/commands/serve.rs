@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::{sync::watch, time::timeout};
 
 use self::token::Token;
+use super::doctor::of_options;
 use crate::{
     exit::{Exit, Failure, note},
     global::Global,
@@ -79,6 +80,7 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     let (end, ended) = watch::channel(false);
     let mut page = page(global, first.clone())
         .namespace(&global.namespace)
+        .configured(of_options(global)?)
         .interval(args.interval)
         .until(is_true(ended.clone()));
     if address.ip().is_loopback() {

@@ -41,7 +41,9 @@ mod assets;
 mod attention;
 mod desk;
 mod events;
+mod examine;
 mod feeds;
+mod history;
 mod looks;
 mod moment;
 mod picture;
@@ -64,10 +66,13 @@ use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use self::{
     desk::{Desk, Source},
+    examine::Examination,
     looks::Looks,
     room::Room,
 };
-use crate::admin::Inspect;
+use crate::admin::{Inspect, doctor::facts::Facts};
+#[cfg(feature = "redis")]
+use crate::{admin::Deployment, error::ConnectError, store::redis::RedisConfig};
 
 /// The time between two readings, unless another is set.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -114,6 +119,7 @@ pub struct Page {
     is_local: bool,
     token: Option<String>,
     end: Option<Shared<BoxFuture<'static, ()>>>,
+    configured: Option<Facts>,
 }
 
 impl Page {
@@ -161,6 +167,7 @@ impl Page {
             is_local: false,
             token: None,
             end: None,
+            configured: None,
         }
     }
 
@@ -168,6 +175,45 @@ impl Page {
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         let namespace = Some(namespace.into());
         Self { namespace, ..self }
+    }
+
+    /// Sets the namespace that the page shows, and what its findings about the servers rely on: how the servers of
+    /// `config` work together, its user, and the replicas that must confirm a lease. If not set, the page concludes it from
+    /// what the servers report.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] when the URL is invalid.
+    ///
+    /// ```no_run
+    /// # extern crate dlock_runtime as dlock;
+    /// # async fn example() -> Result<axum::Router, dlock::ConnectError> {
+    /// use std::sync::Arc;
+    /// use dlock::{admin::{Inspector, web::Page}, store::redis::RedisConfig};
+    ///
+    /// let config = RedisConfig::new("redis-sentinel://one,two,three/mymaster").namespace("shop");
+    /// let inspector = Inspector::connect(config.clone()).await?;
+    /// Ok(Page::new(Arc::new(inspector)).redis(&config)?.into_router())
+    /// # }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub fn redis(self, config: &RedisConfig) -> Result<Self, ConnectError> {
+        let deployment = Deployment::of(config)?;
+        let mut facts = Facts::unknown();
+        facts.layout = deployment.layout.into();
+        facts.min_replicas = deployment.min_replicas;
+        facts.sentinels = deployment.servers;
+        facts.raw_keys = config.raw_keys;
+        facts.user = deployment.user.unwrap_or(facts.user);
+        let namespace = config.namespace.clone();
+        Ok(self.configured(facts).namespace(namespace))
+    }
+
+    /// Sets what the configuration says about the servers. The command `dlock` uses it.
+    #[doc(hidden)]
+    pub fn configured(self, facts: Facts) -> Self {
+        let configured = Some(facts);
+        Self { configured, ..self }
     }
 
     /// Sets the time between two readings, at least 100 ms. If not set, it is 2 s.
@@ -214,6 +260,7 @@ impl Page {
         routes::router(Room {
             desk: Arc::new(Desk::new(self.source, self.namespace, self.interval)),
             looks: Looks::default(),
+            examination: Examination::of(self.configured),
             is_local: self.is_local,
             token: self.token,
             end: self.end,

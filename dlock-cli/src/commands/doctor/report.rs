@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use crate::commands::doctor::facts::Layout;
 use anstyle::{AnsiColor, Style};
+use dlock::admin::doctor::{
+    facts::{Facts, Layout, name},
+    finding::{Finding, Severity},
+};
 use serde_json::{Value, json};
 use textwrap::{Options, WordSplitter};
 
-use super::{
-    facts::{Facts, name},
-    finding::{Finding, Severity},
-};
 use crate::text::printable;
 
 /// The width of lines, and the choice of colours.
@@ -169,7 +168,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::commands::doctor::{
+    use dlock::admin::doctor::{
         facts::{LockFacts, ServerFacts},
         finding::Topic,
     };

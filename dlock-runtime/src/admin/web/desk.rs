@@ -16,12 +16,14 @@ use tokio::{
 
 use super::{
     attention::{Attention, Looker},
+    history::{History, HistoryView},
     picture::{Draft, Picture},
     rate::Rate,
     server::Server,
 };
 use crate::{
     admin::Inspect,
+    owner::OwnerId,
     store::{StoreError, StoreErrorKind},
 };
 
@@ -73,6 +75,7 @@ pub(super) struct Desk {
     inspector: tokio::sync::Mutex<Option<Arc<dyn Inspect>>>,
     /// `None` while grants are not heard.
     rate: Mutex<Option<Rate>>,
+    history: Mutex<History>,
 }
 
 impl Desk {
@@ -90,6 +93,7 @@ impl Desk {
             shown: watch::Sender::new(shown),
             inspector: tokio::sync::Mutex::default(),
             rate: Mutex::default(),
+            history: Mutex::default(),
         }
     }
 
@@ -186,8 +190,10 @@ impl Desk {
             while asked.elapsed() < ASK {
                 ticks.tick().await;
                 let picture = self.take_picture(inspector, &server).await?;
+                let is_gap = !matches!(self.shown.borrow().state, State::Live);
+                let picture = self.history().see(picture, is_gap);
                 self.shown.send_modify(|shown| {
-                    shown.picture = Some(Arc::new(picture));
+                    shown.picture = Some(picture);
                     shown.state = State::Live;
                 });
             }
@@ -229,7 +235,11 @@ impl Desk {
                 Ok(mut hand_offs) => {
                     *self.rate() = Some(Rate::since(Instant::now()));
                     self.hears(None);
-                    while let Some(_hand_off) = hand_offs.next().await {
+                    while let Some(heard) = hand_offs.next().await {
+                        let now_ms = self.shown.borrow().server.now_ms();
+                        let mut history = self.history();
+                        history.heard(&heard.key, heard.owner, heard.fence, now_ms);
+                        drop(history);
                         if let Some(rate) = &mut *self.rate() {
                             rate.count(Instant::now());
                         }
@@ -247,6 +257,24 @@ impl Desk {
             self.hears(Some(reason));
             sleep(PAUSE).await;
         }
+    }
+
+    /// Returns what the last minutes have shown of a lock.
+    pub(super) fn history_of(&self, key: &str) -> HistoryView {
+        let shown = self.shown();
+        let is_away = !matches!(shown.state, State::Live);
+        self.history().of(key, shown.server.now_ms(), is_away)
+    }
+
+    /// Notes that the page has ended a lease.
+    pub(super) fn forced(&self, key: &str, owner: Option<OwnerId>, fence: u64) {
+        let now_ms = self.shown.borrow().server.now_ms();
+        self.history().forced(key, owner, fence, now_ms);
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        // A change that panics leaves events out, and no others wrong.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hears(&self, reason: Option<String>) {

@@ -137,7 +137,7 @@ impl Feed for One {
             "cannot": cannot(&shown),
             "key": self.key.as_str(),
             "lock": lock,
-            "history": null,
+            "history": self.room.desk.history_of(self.key.as_str()),
         }))
     }
 }

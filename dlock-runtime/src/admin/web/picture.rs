@@ -77,9 +77,13 @@ struct Held {
     name: u32,
     function: u32,
     ttl_ms: u32,
+    /// The longest TTL that pictures have shown of this lease.
+    longest_ms: u32,
     number: u64,
     fence: u64,
     since_ms: u64,
+    /// The time when a picture first showed it.
+    first_ms: u64,
 }
 
 /// A place in a queue.
@@ -90,6 +94,15 @@ struct Waits {
     number: u64,
     entered_ms: u64,
     mode: LockMode,
+    is_alive: bool,
+}
+
+/// What an earlier picture has shown of a lease.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    holder: u32,
+    longest_ms: u32,
+    first_ms: u64,
 }
 
 /// A lock of a picture.
@@ -104,6 +117,8 @@ pub(super) struct Lock<'a> {
 pub(super) struct Holder<'a> {
     picture: &'a Picture,
     held: &'a Held,
+    /// Its place among all holders.
+    place: u32,
     read_ms: u64,
 }
 
@@ -152,6 +167,17 @@ impl Picture {
         Some(OwnerId::new(*client, number))
     }
 
+    /// Remembers what earlier pictures have shown of leases.
+    pub(super) fn carry(&mut self, carried: &[Carried]) {
+        for it in carried {
+            let place = usize::try_from(it.holder).unwrap_or(usize::MAX);
+            if let Some(held) = self.holders.get_mut(place) {
+                held.longest_ms = it.longest_ms;
+                held.first_ms = it.first_ms;
+            }
+        }
+    }
+
     /// Returns the numbers of locks that each process holds and awaits, by client id.
     pub(super) fn shares(&self) -> impl Iterator<Item = (ClientId, usize, usize)> {
         let mut counts = vec![(0, 0); self.clients.len()];
@@ -178,6 +204,11 @@ impl<'a> Lock<'a> {
     pub(super) fn key(self) -> &'a str {
         let len = usize::try_from(self.row.key_len).unwrap_or_default();
         &self.picture.keys[self.row.key_at..self.row.key_at + len]
+    }
+
+    /// Returns the time when it was read, by the clock of the store.
+    pub(super) fn read_ms(self) -> u64 {
+        self.row.read_ms
     }
 
     pub(super) fn mode(self) -> Option<LockMode> {
@@ -211,10 +242,11 @@ impl<'a> Lock<'a> {
 
     pub(super) fn holders(self) -> impl Iterator<Item = Holder<'a>> {
         let (picture, read_ms) = (self.picture, self.row.read_ms);
-        let held = self.held().iter();
-        held.map(move |held| Holder {
+        let held = (self.row.holder_at..).zip(self.held());
+        held.map(move |(place, held)| Holder {
             picture,
             held,
+            place,
             read_ms,
         })
     }
@@ -272,8 +304,28 @@ impl<'a> Holder<'a> {
         (self.held.ttl_ms != NONE).then(|| self.held.ttl_ms.into())
     }
 
-    pub(super) fn read_ms(self) -> u64 {
-        self.read_ms
+    /// Returns the time when the lease ends, unless it is renewed.
+    pub(super) fn expires_ms(self) -> Option<u64> {
+        Some(self.read_ms + self.ttl_ms()?)
+    }
+
+    /// Returns the longest TTL that pictures have shown of it.
+    pub(super) fn longest_ms(self) -> u64 {
+        self.held.longest_ms.into()
+    }
+
+    /// Returns the time when a picture first showed it.
+    pub(super) fn first_ms(self) -> u64 {
+        self.held.first_ms
+    }
+
+    /// Returns what the next picture has to know of it, which shows the same lease as `later`.
+    pub(super) fn carried_to(self, later: Holder<'_>) -> Carried {
+        Carried {
+            holder: later.place,
+            longest_ms: self.held.longest_ms.max(later.held.longest_ms),
+            first_ms: self.held.first_ms,
+        }
     }
 }
 
@@ -292,6 +344,10 @@ impl<'a> Waiter<'a> {
 
     pub(super) fn entered_ms(self) -> u64 {
         self.waits.entered_ms
+    }
+
+    pub(super) fn is_alive(self) -> bool {
+        self.waits.is_alive
     }
 }
 

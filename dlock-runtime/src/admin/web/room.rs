@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     desk::{Desk, Shown, State},
+    examine::Examination,
     looks::Looks,
     moment, picture,
     query::Query,
@@ -17,6 +18,7 @@ use super::{
 pub(super) struct Room {
     pub(super) desk: Arc<Desk>,
     pub(super) looks: Looks,
+    pub(super) examination: Examination,
     /// `true` if only names of this machine are answered.
     pub(super) is_local: bool,
     /// The token with which locks may be released.

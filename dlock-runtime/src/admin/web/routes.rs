@@ -40,6 +40,7 @@ pub(super) fn router(room: Room) -> Router {
         .route("/api/lock", get(lock))
         .route("/api/lock/events", get(lock_events))
         .route("/api/processes", get(processes))
+        .route("/api/doctor", get(doctor))
         .route("/api/unlock", post(unlock::handle));
     for view in ["/locks", "/lock", "/processes", "/doctor"] {
         router = router.route(view, get(async || assets::document()));
@@ -136,4 +137,9 @@ async fn processes(State(room): Shared) -> Response {
         "cannot": cannot(&shown),
         "processes": rows,
     }))
+}
+
+async fn doctor(State(room): Shared) -> Response {
+    let shown = shown(&room).await;
+    reply::of_text(room.examination.document(&room.desk, &shown).await)
 }

@@ -122,6 +122,9 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
             return Err((status, error.to_string()));
         }
     };
+    if outcome != Unlocked::Changed {
+        room.desk.forced(key.as_str(), owner, fence);
+    }
     let (outcome, text) = told(outcome);
     let holder = seen.and_then(|seen| name(&seen, owner));
     let owner = wanted.owner.as_deref();

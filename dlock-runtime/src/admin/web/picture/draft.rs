@@ -56,7 +56,7 @@ impl Draft {
         self.picture.keys.push_str(&lock.key);
         let mut holders = 0;
         for holder in lock.holders() {
-            let held = self.holder(holder);
+            let held = self.holder(holder, read_ms);
             self.picture.holders.push(held);
             holders += 1;
         }
@@ -124,19 +124,22 @@ impl Draft {
         picture
     }
 
-    fn holder(&mut self, holder: &HolderInfo) -> Held {
+    fn holder(&mut self, holder: &HolderInfo, read_ms: u64) -> Held {
         let published = holder.process.as_ref().map(|process| process.label.as_str());
         let label = holder.label.as_deref().or(published);
+        let ttl_ms = holder.ttl.map(short);
         Held {
             client: holder
                 .owner
                 .map_or(NONE, |owner| self.client(owner.client())),
             name: label.map_or(NONE, |label| self.text(label)),
             function: holder.function.as_deref().map_or(NONE, |it| self.text(it)),
-            ttl_ms: holder.ttl.map_or(NONE, short),
+            ttl_ms: ttl_ms.unwrap_or(NONE),
+            longest_ms: ttl_ms.unwrap_or(0),
             number: holder.owner.map_or(0, OwnerId::number),
             fence: holder.fence,
             since_ms: holder.since.map_or(NEVER, moment::of),
+            first_ms: read_ms,
         }
     }
 
@@ -150,6 +153,7 @@ impl Draft {
             number: waiter.owner.number(),
             entered_ms: read_ms.saturating_sub(waited),
             mode: waiter.mode,
+            is_alive: waiter.is_alive,
         }
     }
 

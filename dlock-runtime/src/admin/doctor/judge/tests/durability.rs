@@ -1,9 +1,9 @@
 //! Findings about the loss of locks on one server: eviction, restarts, power failures.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::{check, facts, server, single, worst};
-use crate::commands::doctor::finding::{Severity, Topic};
+use crate::admin::doctor::finding::{Severity, Topic};
 
 #[test]
 fn eviction_and_memory() {

@@ -9,7 +9,7 @@ use super::{
     },
     layout,
 };
-use crate::text::counted;
+use crate::admin::doctor::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     if facts.layout != Layout::Ensemble {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::{check, facts, server, single};
-use crate::commands::doctor::{
+use crate::admin::doctor::{
     facts::{Facts, LockFacts, Missing},
     finding::{Severity, Topic},
     judge::judge,

@@ -1,12 +1,11 @@
 //! The findings of `dlock doctor`.
 
-use clap::ValueEnum;
 use serde::Serialize;
 
 /// The severity of a finding, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
+pub enum Severity {
     /// The check passed.
     Ok,
     /// Information; no change is needed in most deployments.
@@ -20,7 +19,7 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Unknown => "unknown",
@@ -32,9 +31,9 @@ impl Severity {
 }
 
 /// The subject of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Topic {
+pub enum Topic {
     Connection,
     Version,
     Role,
@@ -59,7 +58,32 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    pub(crate) fn name(self) -> &'static str {
+    /// All of them, in the order of reports.
+    const ALL: [Self; 21] = [
+        Self::Connection,
+        Self::Version,
+        Self::Role,
+        Self::Permissions,
+        Self::Eviction,
+        Self::Memory,
+        Self::Persistence,
+        Self::Replicas,
+        Self::Sentinel,
+        Self::Cluster,
+        Self::Quorum,
+        Self::Schema,
+        Self::Pooler,
+        Self::Transactions,
+        Self::Tables,
+        Self::Database,
+        Self::Sessions,
+        Self::Clock,
+        Self::Latency,
+        Self::Load,
+        Self::Locks,
+    ];
+
+    pub fn name(self) -> &'static str {
         match self {
             Self::Connection => "connection",
             Self::Version => "version",
@@ -88,23 +112,23 @@ impl Topic {
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
-    pub(crate) severity: Severity,
-    pub(crate) topic: Topic,
+pub struct Finding {
+    pub severity: Severity,
+    pub topic: Topic,
     /// The server of the finding, `None` for all servers together.
-    pub(crate) server: Option<String>,
-    pub(crate) what: String,
+    pub server: Option<String>,
+    pub what: String,
     /// Why it matters.
-    pub(crate) why: Option<String>,
+    pub why: Option<String>,
     /// The remedy: a command or a setting.
     #[serde(rename = "do")]
-    pub(crate) advice: Option<String>,
+    pub advice: Option<String>,
     /// `true` if the user accepted the finding.
-    pub(crate) accepted: bool,
+    pub accepted: bool,
 }
 
 impl Finding {
-    pub(crate) fn new(severity: Severity, topic: Topic, what: impl Into<String>) -> Self {
+    pub fn new(severity: Severity, topic: Topic, what: impl Into<String>) -> Self {
         Self {
             severity,
             topic,
@@ -116,48 +140,48 @@ impl Finding {
         }
     }
 
-    pub(crate) fn ok(topic: Topic, what: impl Into<String>) -> Self {
+    pub fn ok(topic: Topic, what: impl Into<String>) -> Self {
         Self::new(Severity::Ok, topic, what)
     }
 
-    pub(crate) fn unknown(topic: Topic, what: impl Into<String>) -> Self {
+    pub fn unknown(topic: Topic, what: impl Into<String>) -> Self {
         Self::new(Severity::Unknown, topic, what)
     }
 
-    pub(crate) fn note(topic: Topic, what: impl Into<String>) -> Self {
+    pub fn note(topic: Topic, what: impl Into<String>) -> Self {
         Self::new(Severity::Note, topic, what)
     }
 
-    pub(crate) fn risk(topic: Topic, what: impl Into<String>) -> Self {
+    pub fn risk(topic: Topic, what: impl Into<String>) -> Self {
         Self::new(Severity::Risk, topic, what)
     }
 
-    pub(crate) fn broken(topic: Topic, what: impl Into<String>) -> Self {
+    pub fn broken(topic: Topic, what: impl Into<String>) -> Self {
         Self::new(Severity::Broken, topic, what)
     }
 
-    pub(crate) fn why(self, why: impl Into<String>) -> Self {
+    pub fn why(self, why: impl Into<String>) -> Self {
         let why = Some(why.into());
         Self { why, ..self }
     }
 
-    pub(crate) fn advice(self, advice: impl Into<String>) -> Self {
+    pub fn advice(self, advice: impl Into<String>) -> Self {
         let advice = Some(advice.into());
         Self { advice, ..self }
     }
 
-    pub(crate) fn of(self, server: &str) -> Self {
+    pub fn of(self, server: &str) -> Self {
         let server = Some(server.to_owned());
         Self { server, ..self }
     }
 
     /// Returns `true` if the finding makes the exit code 1.
-    pub(crate) fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         self.severity >= Severity::Unknown && !self.accepted
     }
 
     /// Marks the finding as accepted, if it can be accepted and is in `known`.
-    pub(crate) fn accept(&mut self, known: &[Known]) {
+    pub fn accept(&mut self, known: &[Known]) {
         let topic = known.contains(&Known::Topic(self.topic));
         self.accepted = match self.severity {
             Severity::Unknown => topic || known.contains(&Known::Unknown),
@@ -171,7 +195,7 @@ impl Finding {
 
 /// A kind of findings that the user accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub enum Known {
     Topic(Topic),
     /// All checks that could not run.
     Unknown,
@@ -181,16 +205,18 @@ impl Known {
     const UNKNOWN: &str = "unknown";
 
     /// Returns the names of all values.
-    pub(crate) fn names() -> Vec<&'static str> {
-        let topics = Topic::value_variants().iter().map(|it| it.name());
+    pub fn names() -> Vec<&'static str> {
+        let topics = Topic::ALL.iter().map(|it| it.name());
         topics.chain([Self::UNKNOWN]).collect()
     }
 
     /// Returns the value with this name.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
+    pub fn named(name: &str) -> Result<Self, String> {
         if name == Self::UNKNOWN {
             return Ok(Self::Unknown);
         }
-        Topic::from_str(name, false).map(Self::Topic)
+        let topic = Topic::ALL.into_iter().find(|it| it.name() == name);
+        let topic = topic.ok_or_else(|| format!("there is no topic `{name}`"));
+        topic.map(Self::Topic)
     }
 }

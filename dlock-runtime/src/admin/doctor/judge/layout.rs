@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 use url::{Host, Url};
 
 use super::super::{
     facts::{Facts, ServerFacts},
     finding::{Finding, Topic},
 };
-use crate::text::counted;
+use crate::admin::doctor::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match facts.layout {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::commands::doctor::facts::{Facts, Layout, Missing, ServerFacts};
+use crate::admin::doctor::facts::{Facts, Layout, Missing, ServerFacts};
 
 use super::{
     super::super::finding::{

@@ -1,6 +1,6 @@
 //! Checks which leases survive a restart of the server.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, ServerFacts},

@@ -1,6 +1,6 @@
 //! Compares clocks. `docs/book/src/explanation/guarantees.md` says what depends on which clock.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, Reading, ServerFacts},

@@ -1,12 +1,12 @@
 //! Checks the replicas of a server, and which leases a failover can lose.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, Replica, ServerFacts},
     finding::{Finding, Topic},
 };
-use crate::text::counted;
+use crate::admin::doctor::text::counted;
 
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     if server.is("role", "slave") {

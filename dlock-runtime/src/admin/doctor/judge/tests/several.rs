@@ -1,9 +1,9 @@
 //! Findings about servers together: their replicas, their machines, their clocks.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::{check, clock, facts, server, single};
-use crate::commands::doctor::{
+use crate::admin::doctor::{
     facts::{Facts, Reading},
     finding::{Severity, Topic},
 };

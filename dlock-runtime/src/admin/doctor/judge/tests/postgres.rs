@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
-use crate::commands::doctor::{
+use crate::admin::doctor::{
     facts::{Facts, LockFacts, ServerFacts},
     finding::{
         Finding,

@@ -4,7 +4,7 @@ use super::super::{
     facts::{Facts, LockFacts, ServerFacts},
     finding::{Finding, Topic},
 };
-use crate::text::counted;
+use crate::admin::doctor::text::counted;
 
 /// The number of keys in a message.
 const NAMED: usize = 3;

@@ -1,6 +1,6 @@
 //! Checks whether a server can be used at all: connection, version, role, and the permissions of the user.
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, Missing, ServerFacts},

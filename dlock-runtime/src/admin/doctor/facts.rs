@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, str::FromStr, time::Duration};
 
-use dlock::{
-    StoreError, StoreErrorKind,
-    admin::{self, ClockReading, Overview, ServerReport},
+use crate::{
+    admin::{ClockReading, Overview, ServerReport},
+    store::{StoreError, StoreErrorKind},
 };
 
 /// How the servers work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// One server, also of another product than Redis.
     Single,
     Sentinel,
@@ -19,19 +19,20 @@ pub(crate) enum Layout {
     Ensemble,
 }
 
-impl From<admin::Layout> for Layout {
-    fn from(layout: admin::Layout) -> Self {
+#[cfg(feature = "redis")]
+impl From<crate::admin::Layout> for Layout {
+    fn from(layout: crate::admin::Layout) -> Self {
         match layout {
-            admin::Layout::Sentinel => Self::Sentinel,
-            admin::Layout::Cluster => Self::Cluster,
-            admin::Layout::Quorum => Self::Quorum,
-            _ => Self::Single,
+            crate::admin::Layout::Sentinel => Self::Sentinel,
+            crate::admin::Layout::Cluster => Self::Cluster,
+            crate::admin::Layout::Quorum => Self::Quorum,
+            crate::admin::Layout::Single => Self::Single,
         }
     }
 }
 
 /// The name of a layout, as reports show it.
-pub(crate) fn name(layout: Layout) -> &'static str {
+pub fn name(layout: Layout) -> &'static str {
     match layout {
         Layout::Sentinel => "Sentinel",
         Layout::Cluster => "cluster",
@@ -43,49 +44,49 @@ pub(crate) fn name(layout: Layout) -> &'static str {
 
 /// The input of all checks.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    pub(crate) layout: Layout,
+pub struct Facts {
+    pub layout: Layout,
     /// The shortest TTL of the user's locks.
-    pub(crate) ttl: Duration,
+    pub ttl: Duration,
     /// The number of replicas that must confirm a lease, from the URL.
-    pub(crate) min_replicas: u32,
+    pub min_replicas: u32,
     /// The number of servers in the URL, which are the Sentinels of a Sentinel URL.
-    pub(crate) sentinels: usize,
+    pub sentinels: usize,
     /// The user name on the servers.
-    pub(crate) user: String,
-    pub(crate) raw_keys: bool,
-    pub(crate) servers: Vec<ServerFacts>,
+    pub user: String,
+    pub raw_keys: bool,
+    pub servers: Vec<ServerFacts>,
     /// The locks on the servers, or the reason why they could not be read.
-    pub(crate) locks: Result<LockFacts, String>,
+    pub locks: Result<LockFacts, String>,
 }
 
 /// The facts about one server.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ServerFacts {
-    pub(crate) server: String,
-    pub(crate) failure: Option<String>,
+pub struct ServerFacts {
+    pub server: String,
+    pub failure: Option<String>,
     /// `true` if the server did not answer at all.
-    pub(crate) is_silent: bool,
-    pub(crate) info: BTreeMap<String, String>,
+    pub is_silent: bool,
+    pub info: BTreeMap<String, String>,
     /// The setting `appendfsync`.
-    pub(crate) appendfsync: Option<String>,
-    pub(crate) clock: Option<Reading>,
-    pub(crate) round_trips: Vec<Duration>,
-    pub(crate) denied: Vec<Missing>,
+    pub appendfsync: Option<String>,
+    pub clock: Option<Reading>,
+    pub round_trips: Vec<Duration>,
+    pub denied: Vec<Missing>,
     /// The reason why scripts cannot publish although clients can.
-    pub(crate) unpublished: Option<String>,
+    pub unpublished: Option<String>,
     /// The clocks of its replicas by address, or the reason why a clock is unknown.
-    pub(crate) replica_clocks: Vec<(String, Result<Reading, String>)>,
+    pub replica_clocks: Vec<(String, Result<Reading, String>)>,
 }
 
 /// The state of a replica, as its master reports it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Replica<'a> {
-    pub(crate) host: &'a str,
-    pub(crate) port: &'a str,
-    pub(crate) state: &'a str,
+pub struct Replica<'a> {
+    pub host: &'a str,
+    pub port: &'a str,
+    pub state: &'a str,
     /// The seconds since the replica last reported to its master.
-    pub(crate) lag: Option<u64>,
+    pub lag: Option<u64>,
 }
 
 impl<'a> Replica<'a> {
@@ -103,48 +104,87 @@ impl<'a> Replica<'a> {
         }
     }
 
-    pub(crate) fn is_online(&self) -> bool {
+    pub fn is_online(&self) -> bool {
         self.state == "online"
     }
 }
 
 /// A clock compared with this machine's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Negative if it is behind.
-    pub(crate) ahead_us: i64,
-    pub(crate) uncertainty: Duration,
+    pub ahead_us: i64,
+    pub uncertainty: Duration,
 }
 
 /// A permission that the user lacks.
 #[derive(Clone, Debug)]
-pub(crate) struct Missing {
-    pub(crate) rule: String,
-    pub(crate) purpose: String,
-    pub(crate) is_required: bool,
+pub struct Missing {
+    pub rule: String,
+    pub purpose: String,
+    pub is_required: bool,
 }
 
 /// The facts about locks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LockFacts {
-    pub(crate) held: usize,
-    pub(crate) waiters: usize,
-    pub(crate) dead_waiters: usize,
+pub struct LockFacts {
+    pub held: usize,
+    pub waiters: usize,
+    pub dead_waiters: usize,
     /// The keys of locks without a TTL.
-    pub(crate) without_ttl: Vec<String>,
+    pub without_ttl: Vec<String>,
     /// The keys of locks that third-party clients hold.
-    pub(crate) foreign: Vec<String>,
+    pub foreign: Vec<String>,
     /// The keys of locks that are held at a minority of a quorum.
-    pub(crate) at_a_minority: Vec<String>,
+    pub at_a_minority: Vec<String>,
     /// The number of processes, if the store can tell.
-    pub(crate) processes: Option<usize>,
+    pub processes: Option<usize>,
     /// The number of processes of each version of dlock, of those whose version is known.
-    pub(crate) versions: BTreeMap<String, usize>,
+    pub versions: BTreeMap<String, usize>,
+}
+
+impl Facts {
+    /// Returns facts that say nothing yet, about a single server and locks of 30 s.
+    pub fn unknown() -> Self {
+        Self {
+            layout: Layout::Single,
+            ttl: Duration::from_secs(30),
+            min_replicas: 0,
+            sentinels: 0,
+            user: "default".to_owned(),
+            raw_keys: false,
+            servers: Vec::new(),
+            locks: Err("no server could be read".to_owned()),
+        }
+    }
+
+    /// Adds what the servers report. The user of some stores is known to the server alone.
+    pub fn add_reports(&mut self, reports: Vec<ServerReport>) {
+        self.servers.extend(reports.into_iter().map(ServerFacts::from));
+        let told = self.servers.iter().find_map(|it| it.told("user"));
+        if let Some(user) = told.map(str::to_owned) {
+            self.user = user;
+        }
+    }
+
+    /// Concludes from the reports how the servers work together, where no configuration says it.
+    pub fn guess_layout(&mut self) {
+        let any = |is: fn(&ServerFacts) -> bool| self.servers.iter().any(is);
+        self.layout = if any(|it| it.is_etcd() || it.is_zookeeper()) {
+            Layout::Ensemble
+        } else if any(|it| it.is("redis_mode", "cluster")) {
+            Layout::Cluster
+        } else if self.servers.len() > 1 {
+            Layout::Quorum
+        } else {
+            Layout::Single
+        };
+    }
 }
 
 impl ServerFacts {
     /// Returns the same server with this failure.
-    pub(crate) fn failed(self, failure: &StoreError) -> Self {
+    pub fn failed(self, failure: &StoreError) -> Self {
         use StoreErrorKind::{Disconnected, TimedOut, Unreachable};
         Self {
             failure: Some(failure.to_string()),
@@ -154,53 +194,53 @@ impl ServerFacts {
     }
 
     /// Returns `true` if it is a server of PostgreSQL.
-    pub(crate) fn is_postgres(&self) -> bool {
+    pub fn is_postgres(&self) -> bool {
         self.is("product", "PostgreSQL")
     }
 
     /// Returns `true` if it is a member of etcd.
-    pub(crate) fn is_etcd(&self) -> bool {
+    pub fn is_etcd(&self) -> bool {
         self.is("product", "etcd")
     }
 
     /// Returns `true` if it is a server of ZooKeeper.
-    pub(crate) fn is_zookeeper(&self) -> bool {
+    pub fn is_zookeeper(&self) -> bool {
         self.is("product", "ZooKeeper")
     }
 
     /// Returns `true` if a member of an ensemble is among a majority, or refuses the login.
-    pub(crate) fn has_majority(&self) -> bool {
+    pub fn has_majority(&self) -> bool {
         !self.is_silent && !self.is("has_leader", "false")
     }
 
     /// Returns the value of `name` in `INFO`.
-    pub(crate) fn told(&self, name: &str) -> Option<&str> {
+    pub fn told(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
     }
 
     /// Returns the value as a number.
-    pub(crate) fn number<N: FromStr>(&self, name: &str) -> Option<N> {
+    pub fn number<N: FromStr>(&self, name: &str) -> Option<N> {
         self.told(name)?.parse().ok()
     }
 
-    pub(crate) fn is(&self, name: &str, value: &str) -> bool {
+    pub fn is(&self, name: &str, value: &str) -> bool {
         self.told(name) == Some(value)
     }
 
     /// Returns the replicas that `INFO` of the server lists.
-    pub(crate) fn replicas(&self) -> impl Iterator<Item = Replica<'_>> {
+    pub fn replicas(&self) -> impl Iterator<Item = Replica<'_>> {
         (0..)
             .map_while(|index| self.told(&format!("slave{index}")))
             .map(Replica::read)
     }
 
     /// Returns `true` if the server answered.
-    pub(crate) fn answers(&self) -> bool {
+    pub fn answers(&self) -> bool {
         self.failure.is_none()
     }
 
     /// Returns `true` if the server accepts writes of locks.
-    pub(crate) fn is_master(&self) -> bool {
+    pub fn is_master(&self) -> bool {
         self.answers() && !self.is("role", "slave") && !self.is("in_recovery", "on")
     }
 }
@@ -244,7 +284,7 @@ impl From<ServerReport> for ServerFacts {
 }
 
 impl LockFacts {
-    pub(crate) fn of(seen: &Overview) -> Self {
+    pub fn of(seen: &Overview) -> Self {
         let mut facts = Self {
             processes: seen.process_count,
             ..Self::default()

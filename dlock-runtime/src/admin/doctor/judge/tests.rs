@@ -9,7 +9,7 @@ mod zookeeper;
 
 use std::time::Duration;
 
-use crate::commands::doctor::facts::Layout;
+use crate::admin::doctor::facts::Layout;
 
 use super::super::{
     facts::{Facts, LockFacts, Reading, ServerFacts},

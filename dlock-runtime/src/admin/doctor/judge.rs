@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Returns the findings about all servers together, and then those of each server in order.
-pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
+pub fn judge(facts: &Facts) -> Vec<Finding> {
     let mut findings = layout::judge(facts);
     findings.extend(ensemble::judge(facts));
     findings.extend(clocks::judge(facts));

@@ -1,0 +1,158 @@
+//! The findings about the servers, which `dlock doctor` prints too.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    desk::{Desk, Shown},
+    picture::Picture,
+    reply,
+};
+use crate::admin::doctor::{
+    facts::{Facts, LockFacts},
+    finding::Finding,
+    judge,
+};
+
+/// The time for which findings are shown again: an examination opens connections, and measures round trips.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// The findings of the latest examination.
+#[derive(Debug, Default)]
+pub(super) struct Examination {
+    /// What the configuration says about the servers, if there is one.
+    configured: Option<Facts>,
+    latest: Mutex<Option<(Instant, Arc<[Group]>)>>,
+}
+
+/// The findings about one server, or about all together.
+#[derive(Debug, Serialize)]
+struct Group {
+    server: Option<String>,
+    findings: Vec<View>,
+}
+
+#[derive(Debug, Serialize)]
+struct View {
+    grade: &'static str,
+    topic: &'static str,
+    text: String,
+    why: Option<String>,
+    remedy: Option<String>,
+}
+
+impl Examination {
+    pub(super) fn of(configured: Option<Facts>) -> Self {
+        Self {
+            configured,
+            latest: Mutex::default(),
+        }
+    }
+
+    /// Returns the document, after an examination unless there was one a moment ago.
+    pub(super) async fn document(&self, desk: &Desk, shown: &Shown) -> String {
+        let mut latest = self.latest.lock().await;
+        let groups = match &*latest {
+            Some((at, groups)) if at.elapsed() < FRESH => groups.clone(),
+            _ => {
+                let groups: Arc<[Group]> = self.examine(desk, shown).await.into();
+                *latest = Some((Instant::now(), groups.clone()));
+                groups
+            }
+        };
+        drop(latest);
+        reply::text(&json!({ "server": &shown.server, "servers": &*groups }))
+    }
+
+    async fn examine(&self, desk: &Desk, shown: &Shown) -> Vec<Group> {
+        let mut facts = self.configured.clone().unwrap_or_else(Facts::unknown);
+        let inspector = match desk.inspector().await {
+            Ok(inspector) => inspector,
+            Err(reason) => {
+                let unreachable = View {
+                    grade: "broken",
+                    topic: "connection",
+                    text: reason,
+                    why: None,
+                    remedy: None,
+                };
+                return vec![Group {
+                    server: None,
+                    findings: vec![unreachable],
+                }];
+            }
+        };
+        facts.add_reports(inspector.servers().await);
+        if self.configured.is_none() {
+            facts.guess_layout();
+        }
+        facts.locks = match &shown.picture {
+            Some(picture) => Ok(lock_facts(picture)),
+            None => Err("they are being read".to_owned()),
+        };
+        grouped(judge(&facts), &facts)
+    }
+}
+
+fn grouped(findings: Vec<Finding>, facts: &Facts) -> Vec<Group> {
+    let servers = facts.servers.iter().map(|it| Some(it.server.clone()));
+    let mut groups: Vec<_> = std::iter::once(None)
+        .chain(servers)
+        .map(|server| Group {
+            server,
+            findings: Vec::new(),
+        })
+        .collect();
+    let mut sorted = findings;
+    // The worst first, and those of one grade in their order.
+    sorted.sort_by_key(|it| std::cmp::Reverse(it.severity));
+    for finding in sorted {
+        let mut same = groups.iter_mut();
+        if let Some(group) = same.find(|group| group.server == finding.server) {
+            group.findings.push(View {
+                grade: finding.severity.name(),
+                topic: finding.topic.name(),
+                text: finding.what,
+                why: finding.why,
+                remedy: finding.advice,
+            });
+        }
+    }
+    groups.retain(|group| !group.findings.is_empty());
+    groups
+}
+
+/// Returns the facts about the locks of a picture.
+fn lock_facts(picture: &Picture) -> LockFacts {
+    let mut facts = LockFacts {
+        held: picture.totals.held,
+        waiters: picture.totals.waiters,
+        processes: picture.process_count,
+        ..LockFacts::default()
+    };
+    for lock in picture.locks() {
+        facts.dead_waiters += lock.waiters().filter(|it| !it.is_alive()).count();
+        let Some(holder) = lock.holder() else {
+            continue;
+        };
+        let key = || lock.key().to_owned();
+        if holder.ttl_ms().is_none() {
+            facts.without_ttl.push(key());
+        }
+        if holder.owner().is_none() {
+            facts.foreign.push(key());
+        }
+        if lock.held_at() * 2 <= lock.servers() {
+            facts.at_a_minority.push(key());
+        }
+    }
+    let mut versions: BTreeMap<String, usize> = BTreeMap::new();
+    for process in picture.processes.iter().flatten() {
+        *versions.entry(process.version.clone()).or_default() += 1;
+    }
+    facts.versions = versions;
+    facts
+}

@@ -1,0 +1,166 @@
+//! What has become of locks in the last minutes, as far as pictures and messages about grants have shown it.
+//!
+//! The events of all locks lie in one ring, whose size is limited: the memory of the program does not grow with time, and
+//! what has been forgotten is a gap. Holders and waiters of the latest picture are not in the ring.
+
+mod difference;
+mod view;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+};
+
+pub(super) use self::view::HistoryView;
+use super::picture::Picture;
+use crate::{mode::LockMode, owner::OwnerId};
+
+/// The number of events that are remembered, of all locks together.
+const EVENTS: usize = 20_000;
+
+/// The number of grants of one lock that are remembered between two pictures. One busy lock must not make all others be
+/// forgotten.
+const GRANTS: u32 = 20;
+
+/// The number of gaps that are remembered.
+const GAPS: usize = 100;
+
+/// The time that is shown, in milliseconds: ten minutes.
+const WINDOW: u64 = 600_000;
+
+/// The lock of an event, by a hash with a random key: nobody can choose keys that have the same one.
+type LockHash = u64;
+
+#[derive(Debug, Default)]
+pub(super) struct History {
+    hasher: RandomState,
+    events: VecDeque<Event>,
+    /// The times in which nothing was seen.
+    gaps: VecDeque<(u64, u64)>,
+    /// The time until which events have been forgotten.
+    forgotten_ms: u64,
+    /// The time of the first picture.
+    began_ms: Option<u64>,
+    /// The grants since the latest picture.
+    granted: HashMap<LockHash, Granted>,
+    /// The leases that this page has ended since the latest picture.
+    forced: Vec<(LockHash, Lease, u64)>,
+    latest: Option<Arc<Picture>>,
+}
+
+/// A lease, as all stores recognize it.
+type Lease = (Option<OwnerId>, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    owner: OwnerId,
+    fence: u64,
+    at_ms: u64,
+    count: u32,
+    /// The time of the first one that is not remembered.
+    skipped_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Event {
+    lock: LockHash,
+    at_ms: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A lease has ended.
+    Held {
+        lease: Lease,
+        label: Option<Arc<str>>,
+        from_ms: u64,
+        end: End,
+    },
+    Renewed(Lease),
+    /// A message about a grant, of a lease that pictures may not show.
+    Granted(OwnerId, u64),
+    /// A wait has ended.
+    Waited {
+        owner: Option<OwnerId>,
+        label: Option<Arc<str>>,
+        mode: LockMode,
+        from_ms: u64,
+        end: End,
+    },
+    /// From this time on, there were more grants than are remembered.
+    Skipped(u64),
+}
+
+/// The end of a lease or of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Released,
+    /// The lease went to the next waiter; the waiter was granted the lock.
+    Granted,
+    Expired,
+    Forced,
+    Left,
+    Unknown,
+}
+
+impl History {
+    /// Notes a grant.
+    pub(super) fn heard(&mut self, key: &str, owner: OwnerId, fence: u64, at_ms: u64) {
+        // In a quorum it is a notice, after which the waiter requests the lock.
+        if fence == 0 {
+            return;
+        }
+        let lock = self.hash(key);
+        let last = self.granted.get(&lock);
+        let count = last.map_or(0, |last| last.count).saturating_add(1);
+        let skipped_ms = last.and_then(|last| last.skipped_ms);
+        let granted = Granted {
+            owner,
+            fence,
+            at_ms,
+            count,
+            skipped_ms: skipped_ms.or((count > GRANTS).then_some(at_ms)),
+        };
+        self.granted.insert(lock, granted);
+        if count <= GRANTS {
+            self.add(lock, at_ms, What::Granted(owner, fence));
+        }
+        if self.granted.len() > EVENTS {
+            self.granted.clear();
+        }
+    }
+
+    /// Notes that this page has ended a lease.
+    pub(super) fn forced(&mut self, key: &str, owner: Option<OwnerId>, fence: u64, at_ms: u64) {
+        let lock = self.hash(key);
+        self.forced.push((lock, (owner, fence), at_ms));
+        if self.forced.len() > GAPS {
+            self.forced.remove(0);
+        }
+    }
+
+    fn hash(&self, key: &str) -> LockHash {
+        self.hasher.hash_one(key)
+    }
+
+    fn add(&mut self, lock: LockHash, at_ms: u64, what: What) {
+        if self.events.len() == EVENTS
+            && let Some(oldest) = self.events.pop_front()
+        {
+            self.forgotten_ms = self.forgotten_ms.max(oldest.at_ms);
+        }
+        self.events.push_back(Event { lock, at_ms, what });
+    }
+
+    fn add_gap(&mut self, from_ms: u64, to_ms: u64) {
+        if self.gaps.len() == GAPS {
+            self.gaps.pop_front();
+            // Whatever was before the next gap counts as one.
+            let next = self.gaps.front().map_or(from_ms, |gap| gap.0);
+            self.forgotten_ms = self.forgotten_ms.max(next);
+        }
+        self.gaps.push_back((from_ms, to_ms));
+    }
+}
