@@ -75,9 +75,16 @@ async fn an_outage_of_the_program_is_shown_and_ends_by_itself() {
 
     site.serve_again().await;
     site.write([lock("b")]).await;
-    page.click("#retry").await;
     text(&page, "The server answers again").await;
     keys(&page, &["a", "b"]).await;
+
+    // At once, if the reader does not want to wait: here for ever.
+    page.eval("window.setTimeout = () => 0").await;
+    site.serve.kill();
+    state(&page, "lost").await;
+    site.serve_again().await;
+    page.click("#retry").await;
+    state(&page, "live").await;
     let unexpected: Vec<_> = page
         .complaints()
         .into_iter()

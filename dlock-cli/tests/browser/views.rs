@@ -51,6 +51,7 @@ async fn findings_have_a_grade_and_a_remedy() {
     page.until("document.querySelectorAll('.findings li').length > 3")
         .await;
     text(&page, "maxmemory-policy").await;
+    // The worst one is the first, of whatever server it is.
     let worst = page
         .text("document.querySelector('.findings li').innerText")
         .await;

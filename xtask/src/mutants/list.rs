@@ -12,6 +12,7 @@ mod etcd_late;
 mod guard;
 mod modes;
 mod options;
+mod page;
 mod postgres;
 mod quorum;
 mod renewals;
@@ -49,6 +50,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper::ALL,
         zookeeper_admin::ALL,
         run::ALL,
+        page::ALL,
     ];
     parts.into_iter().flatten().collect()
 }

@@ -23,7 +23,7 @@ export function doctor(page) {
     setText(failed, 'The servers are checked…');
     try {
       const { servers: all } = await page.get('api/doctor');
-      servers.replaceChildren(...all.map(server));
+      servers.replaceChildren(...[...all].sort((a, b) => worst(a) - worst(b)).map(server));
       failed.hidden = true;
       asked = performance.now();
       const bad = all.flatMap((it) => it.findings).filter((it) => it.grade === 'broken' || it.grade === 'risk').length;
@@ -48,6 +48,11 @@ export function doctor(page) {
     update: () => {},
     stop: () => clearInterval(tick),
   };
+}
+
+/// The place of the worst finding of a server among the grades.
+function worst({ findings }) {
+  return Math.min(...findings.map((it) => Object.keys(GRADES).indexOf(it.grade)));
 }
 
 function server({ server: name, findings }) {

@@ -9,6 +9,7 @@ const LANE = 18;
 const BAR = 10;
 const AXIS = 20;
 const NARROW = 620;
+const SHORTEST = 60_000;
 /// The width of a letter in the names of lanes, which have a fixed one.
 const LETTER = 6.7;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600].map((it) => it * 1000);
@@ -16,7 +17,7 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600].map((it) => i
 /// A drawing `width` pixels wide of the last `span` milliseconds.
 export function draw(past, span, width, picture) {
   const end = Date.parse(past.to);
-  const begin = Math.max(Date.parse(past.from), end - span);
+  const begin = Math.max(observedSince(past, end), end - span);
   const isNarrow = width < NARROW;
     const { lanes, hidden } = lanesOf(past, begin, end);
   const longest = Math.max(0, ...lanes.map((lane) => visible(lane.label).length));
@@ -59,6 +60,13 @@ export function draw(past, span, width, picture) {
     drawing.append(text(`${hidden} more processes are in the table only`, { class: 'lane', x: 0, y: height - 6 }));
   }
   return drawing;
+}
+
+/// The begin of what was seen, but at least a minute ago: before a page was open there is one long gap.
+function observedSince(past, end) {
+  const from = Date.parse(past.from);
+  const first = past.gaps.find((gap) => Date.parse(gap.from) <= from);
+  return first ? Math.max(from, Math.min(Date.parse(first.to), end - SHORTEST)) : from;
 }
 
 const title = (content) => {

@@ -62,6 +62,8 @@ export function unlockDialog(key) {
         body: JSON.stringify({ key, typed: meant, owner: holder.owner ?? null, fence: String(holder.fence ?? '') }),
       });
       const body = await answer.json().catch(() => ({}));
+      // Before it gets the focus, which no disabled button can have.
+      submit.disabled = false;
       if (answer.ok) {
         succeed(body);
       } else {
