@@ -18,7 +18,7 @@ const FONT: &str = "fonts-dejavu-core";
 const PROGRAM: &str = "usr/lib/chromium/chromium-headless-shell";
 
 /// Another number has what was unpacked before unpacked again.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
 
 /// The settings of fontconfig, whose packages are only complete when they are installed. Every machine shows the same letters.
 const FONTS: &str = r#"<?xml version="1.0"?>
@@ -27,6 +27,7 @@ const FONTS: &str = r#"<?xml version="1.0"?>
   <dir prefix="relative">usr/share/fonts</dir>
   <dir>/usr/share/fonts</dir>
   <cachedir prefix="xdg">fontconfig</cachedir>
+  <alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
   <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
 </fontconfig>

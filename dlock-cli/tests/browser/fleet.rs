@@ -44,6 +44,13 @@ pub(super) const STOCK: &str = "stock:4711";
 /// The key with the longest wait.
 pub(super) const REPORT: &str = "report:2026-11";
 
+/// Shared locks with their holders.
+const CATALOG: (&str, &[usize]) = ("catalog:prices", &[0, 1, 2, 5]);
+const MAIL: (&str, &[usize]) = ("mail:gateway", &[3, 6]);
+
+/// The TTL of a lease that was just renewed.
+const LEASE: u64 = 29_600;
+
 pub(super) struct Fleet {
     connection: MultiplexedConnection,
     /// The holder of `STOCK`, and those that wait for it.
@@ -75,9 +82,9 @@ pub(super) async fn start(site: &Site) -> Fleet {
     hold(&mut pipe, REPORT, 7, 98_000, LONG);
     wait(&mut pipe, REPORT, 8, "", 91_000);
     wait(&mut pipe, REPORT, 4, "", 40_300);
-    share(&mut pipe, "catalog:prices", &[0, 1, 2, 5], 4100);
-    wait(&mut pipe, "catalog:prices", 4, "", 3600);
-    share(&mut pipe, "mail:gateway", &[3, 6], 12_400);
+    share(&mut pipe, CATALOG, 4100);
+    wait(&mut pipe, CATALOG.0, 4, "", 3600);
+    share(&mut pipe, MAIL, 12_400);
     hold(&mut pipe, STOCK, fleet.turns[0], 300, LONG);
     for (place, waiter) in fleet.turns.iter().skip(1).enumerate() {
         wait(&mut pipe, STOCK, *waiter, "", 250 - place as u64 * 60);
@@ -144,14 +151,20 @@ impl Fleet {
             .expect("the server writes");
     }
 
-    /// The holder of `STOCK` renews its lease.
+    /// The holders renew their leases.
     pub(super) async fn renew(&mut self) {
         let mut pipe = redis::pipe();
         self.work(&mut pipe);
-        pipe.cmd("PEXPIRE")
-            .arg(format!("dlock:{{{STOCK}}}"))
-            .arg(LONG)
-            .ignore();
+        for key in [STOCK, REPORT] {
+            pipe.cmd("PEXPIRE")
+                .arg(format!("dlock:{{{key}}}"))
+                .arg(LEASE)
+                .ignore();
+        }
+        // The epoch of a shared lock stays, and each holder has a later end.
+        for (key, processes) in [CATALOG, MAIL] {
+            leases(&mut pipe, key, processes, LEASE);
+        }
         pipe.exec_async(&mut self.connection)
             .await
             .expect("the server writes");
@@ -211,23 +224,27 @@ fn wait(pipe: &mut redis::Pipeline, key: &str, process: usize, mode: &str, age: 
         .ignore();
 }
 
-fn share(pipe: &mut redis::Pipeline, key: &str, processes: &[usize], age: u64) {
-    let end = now() + LONG;
-    let lock = format!("dlock:{{{key}}}");
+fn share(pipe: &mut redis::Pipeline, (key, processes): (&str, &[usize]), age: u64) {
+    let epoch = format!("{} {}", fence(age), now());
     pipe.cmd("HSET")
-        .arg(&lock)
+        .arg(format!("dlock:{{{key}}}"))
         .arg("!")
-        .arg(format!("{} {end}", fence(age)))
+        .arg(epoch)
         .ignore();
+    leases(pipe, key, processes, LONG);
+}
+
+fn leases(pipe: &mut redis::Pipeline, key: &str, processes: &[usize], life: u64) {
+    let lock = format!("dlock:{{{key}}}");
     for process in processes {
-        let value = format!("{end} {}", label(*process));
+        let value = format!("{} {}", now() + life, label(*process));
         pipe.cmd("HSET")
             .arg(&lock)
             .arg(owner(*process, "s"))
             .arg(value)
             .ignore();
     }
-    pipe.cmd("PEXPIRE").arg(&lock).arg(LONG).ignore();
+    pipe.cmd("PEXPIRE").arg(&lock).arg(life).ignore();
 }
 
 /// The time between two turns.

@@ -74,15 +74,17 @@ async fn keys_are_shown_as_text_and_lead_to_their_own_page() {
             visible
         };
         assert_eq!(&title, whole);
-        // The same address is read again from the start.
-        page.eval("location.reload()").await;
-        page.until(&format!(
-            "document.querySelector('h1')?.textContent === {}",
-            serde_json::json!(whole)
-        ))
-        .await;
-        page.until("document.querySelectorAll('.holders tbody tr').length === 1")
+        // The same address is read from the start, for some that a path could not have.
+        if ["..", "a%2Fb?c=d#e&f+g"].contains(&&**key) {
+            page.eval("location.reload()").await;
+            page.until(&format!(
+                "document.querySelector('h1')?.textContent === {}",
+                serde_json::json!(whole)
+            ))
             .await;
+            page.until("document.querySelectorAll('.holders tbody tr').length === 1")
+                .await;
+        }
         page.eval("history.back()").await;
         page.until(&format!("{KEYS}.length === {}", keys.len()))
             .await;

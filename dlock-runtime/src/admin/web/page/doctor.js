@@ -60,14 +60,15 @@ function server({ server: name, findings }) {
   const sorted = [...findings].sort((a, b) => order.indexOf(a.grade) - order.indexOf(b.grade));
   const sums = order.map((grade) => [grade, findings.filter((it) => it.grade === grade).length]).filter(([, number]) => number > 0);
   return h('section', { class: 'server' },
-    h('h2', {}, show(h('span'), name, 80), h('span', { class: 'sums' }, sums.map(([grade, number]) => `${number} ${grade}`).join(', '))),
+    h('h2', {}, name === null ? h('span', {}, 'All servers together') : show(h('span'), name, 80), h('span', { class: 'sums' }, sums.map(([grade, number]) => `${number} ${grade}`).join(', '))),
     h('ul', { class: 'findings' }, ...sorted.map(finding)));
 }
 
-function finding({ grade, topic, text, remedy }) {
+function finding({ grade, topic, text, why, remedy }) {
   return h('li', { 'data-grade': grade },
     h('span', { class: 'grade' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, GRADES[grade] ?? '?'), h('span', {}, grade)),
     h('div', {},
       h('p', {}, show(h('strong', { class: 'topic' }), topic, 60), ' ', prose(h('span'), text)),
+      why ? h('p', { class: 'remedy' }, prose(h('span'), why)) : null,
       remedy ? h('p', { class: 'remedy' }, h('span', { class: 'lead' }, 'Remedy: '), prose(h('span'), remedy)) : null));
 }

@@ -2,8 +2,8 @@
 
 import { h, keyed, setText } from './dom.js';
 import { modeText } from './locks.js';
-import { show } from './text.js';
-import { duration, showTime } from './time.js';
+import { show, visible } from './text.js';
+import { absolute, before, duration, showTime } from './time.js';
 import { timeline } from './timeline.js';
 import { unlockDialog } from './unlock.js';
 
@@ -54,14 +54,14 @@ export function lock(page, query) {
     mode.dataset.mode = it ? it.mode : 'free';
     setText(facts, it ? factsOf(it) : '');
     holders.show(it?.holders ?? [], count, (holder) => `${holder.owner} ${holder.fence}`, holderRow, (row, holder) => {
-      showHolder(row, holder);
+      showHolder(row, holder, document.picture.taken);
       const button = row.querySelector('button');
       button.hidden = !canUnlock;
       button.onclick = () => dialog.open(holder, document);
     });
     holders.section.classList.toggle('locked', !canUnlock);
     waiters.show((it?.waiters ?? []).map((waiter, at) => ({ ...waiter, at: at + 1 })), it?.waiter_count ?? 0,
-      (waiter) => waiter.owner, waiterRow, showWaiter);
+      (waiter) => waiter.owner, waiterRow, (row, waiter) => showWaiter(row, waiter, document.picture.taken));
     drawing.update(past, span, document.picture);
     dialog.update(it);
   }
@@ -86,7 +86,7 @@ export function lock(page, query) {
 
 function factsOf(it) {
   const parts = [];
-  if (it.last_fence !== null && it.last_fence !== undefined) {
+  if (it.last_fence && it.last_fence !== '0') {
     parts.push(`last fence ${it.last_fence}`);
   }
   if (it.servers > 1) {
@@ -124,11 +124,11 @@ function holderRow() {
     h('td', { role: 'cell', class: 'action' }, h('button', { type: 'button', class: 'danger' }, 'Unlock…')));
 }
 
-function showHolder(row, holder) {
+function showHolder(row, holder, now) {
   const [label, called, process, held, ttl, token, owner] = [...row.cells].map((it) => it.firstElementChild);
   show(label, holder.label ?? 'unknown', 48);
   show(called, holder.function ?? '–', 48);
-  showProcess(process, holder.process);
+  showProcess(process, holder.process, now);
   showTime(held, duration(holder.held_ms), holder.since);
   setText(ttl, duration(holder.ttl_ms));
   show(token, holder.token ?? holder.fence ?? '–', 32);
@@ -140,22 +140,24 @@ function waiterRow() {
     cell('Waiting for', 'span', 'number'), cell('State'));
 }
 
-function showWaiter(row, waiter) {
+function showWaiter(row, waiter, now) {
   const [place, label, mode, process, waiting, alive] = [...row.cells].map((it) => it.firstElementChild);
   setText(place, String(waiter.at));
   show(label, waiter.label ?? waiter.owner ?? 'unknown', 48);
   setText(mode, waiter.permits ? `${waiter.mode}, ${waiter.permits} permits` : (waiter.mode ?? '–'));
-  showProcess(process, waiter.process);
+  showProcess(process, waiter.process, now);
   setText(waiting, duration(waiter.waiting_ms));
   setText(alive, waiter.is_alive === false ? '▲ polls no longer' : waiter.at === 1 ? 'next' : 'waiting');
   alive.classList.toggle('warned', waiter.is_alive === false);
 }
 
-function showProcess(element, process) {
+/// The version of a process and since when it runs: the label beside it names the rest.
+function showProcess(element, process, now) {
   if (!process) {
     show(element, '–');
     return;
   }
-  const parts = [process.application, process.host && `on ${process.host}`, process.pid && `pid ${process.pid}`, process.version];
-  show(element, parts.filter(Boolean).join(', '), 60);
+  const since = now ? before(now, process.started) : null;
+  show(element, [process.version, since === null ? null : `up ${duration(since)}`].filter(Boolean).join(', '), 60);
+  element.title = visible([process.application, `on ${process.host}`, `pid ${process.pid}`, `since ${absolute(process.started)}`].filter(Boolean).join(', '));
 }
