@@ -27,7 +27,7 @@ const FONTS: &str = r#"<?xml version="1.0"?>
   <dir prefix="relative">usr/share/fonts</dir>
   <dir>/usr/share/fonts</dir>
   <cachedir prefix="xdg">fontconfig</cachedir>
-  <alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
+  <alias binding="same"><family>sans</family><prefer><family>DejaVu Sans</family></prefer></alias>
   <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
 </fontconfig>
