@@ -138,7 +138,7 @@ impl Fleet {
                 .arg(owner(next, "w"))
                 .ignore();
         }
-        hold(&mut pipe, STOCK, next, 0, LONG);
+        hold(&mut pipe, STOCK, next, 0, LEASE);
         let hint = format!("{} {} {STOCK}", owner(next, "w"), fence(0));
         pipe.cmd("PUBLISH")
             .arg(format!("dlock:wake:{}", client(next)))
