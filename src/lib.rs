@@ -50,6 +50,7 @@
 //! | `axum`, `actix-web` | [`LockError`] as an HTTP response, module `web` | |
 //! | `metrics` | counters and histograms through the crate `metrics` | |
 //! | `admin` | module `admin`: locks, holders and waiters of a server | |
+//! | `admin-web` | `admin::web`: a page that shows them in a browser, as a router of axum | |
 //! | `registry` | `lock_sites()`: every annotated function of the program | |
 //!
 //! [attribute]: crate::book::attribute

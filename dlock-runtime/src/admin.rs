@@ -17,7 +17,13 @@
 #![doc = include_str!("admin/permissions.txt")]
 //! ```
 //!
-//! In a cluster it needs these too, on every node:
+//! A user that only looks, for example by `dlock serve`, needs no command that writes:
+//!
+//! ```text
+#![doc = include_str!("admin/permissions_look.txt")]
+//! ```
+//!
+//! In a cluster they need these too, on every node:
 //!
 //! ```text
 #![doc = include_str!("store/redis/permissions_cluster.txt")]

@@ -35,7 +35,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// The locks are read only while a browser shows the page, once for all browsers, and in at most
 /// 5 % of the server's time. If the server does not answer, the page says so and stays.
 ///
-/// The page asks for no password: everybody who can reach it sees all keys and holders. It is
+/// The page asks for no password: each client that can reach it sees all keys and holders. It is
 /// served to this machine alone, unless `--listen` names another address. It is read-only, unless
 /// `--allow-unlock` is given. The program ends with code 0 after Ctrl-C and `SIGTERM`.
 #[derive(Debug, Args)]
@@ -168,7 +168,7 @@ fn tell(global: &Global, address: SocketAddr, token: Option<&Token>) -> Result<(
     }
     if !address.ip().is_loopback() {
         let text = format!(
-            "other machines can reach {address}, and the page asks for no password: everybody who reaches it sees all keys \
+            "other machines can reach {address}, and the page asks for no password: each client that reaches it sees all keys \
              and holders. Put a proxy with a login before it"
         );
         note(global.json, &text);

@@ -79,6 +79,26 @@ pub trait Inspect: Send + Sync {
     /// [`StoreError`] when the store does not answer or refuses the request.
     fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>>;
 
+    /// Lists all locks and all processes, and passes the locks to `part` as they are read, so that the caller need not
+    /// keep them all. The result has no locks. A lock may be passed twice: the later reading counts. Locks may come in any order,
+    /// and without labels and processes that the result has.
+    ///
+    /// The default passes on what [`overview`](Self::overview) returns.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request. Some locks may have been passed on before.
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            let mut seen = self.overview().await?;
+            part(std::mem::take(&mut seen.locks));
+            Ok(seen)
+        })
+    }
+
     /// Force-releases the lease in `seen` if it still exists: that of `holder`, or without one those of all holders. The
     /// owner and the fence identify a lease. Without a `holder`, it also ends the leases of holders that began to share the
     /// lock after the inspection.

@@ -16,7 +16,7 @@
 //!
 //! # Who may see it
 //!
-//! The router asks nobody for a name or a password. Everybody who reaches it sees all keys, the labels of all holders with
+//! The router asks for no name and no password. Each client that reaches it sees all keys, the labels of all holders with
 //! their hosts and process ids, the addresses of the servers, and what is wrong with them. Keys often contain the ids of
 //! customers. Serve it on a loopback address, or put it behind the login of your service:
 //!
@@ -86,13 +86,13 @@ const SHORTEST: Duration = Duration::from_millis(100);
 ///
 /// ```no_run
 /// # extern crate dlock_runtime as dlock;
-/// # async fn example(inspector: std::sync::Arc<dyn dlock::admin::Inspect>) -> std::io::Result<()> {
+/// # async fn example() -> Result<axum::Router, Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
 /// use axum::Router;
-/// use dlock::admin::web;
+/// use dlock::{admin::{Inspector, web}, store::redis::RedisConfig};
 ///
-/// let app = Router::new().nest("/locks", web::router(inspector));
-/// let listener = tokio::net::TcpListener::bind("127.0.0.1:8330").await?;
-/// axum::serve(listener, app).await
+/// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
+/// Ok(Router::new().nest("/locks", web::router(Arc::new(inspector))))
 /// # }
 /// ```
 pub fn router(inspector: Arc<dyn Inspect>) -> Router {
@@ -222,7 +222,7 @@ impl Page {
         Self { interval, ..self }
     }
 
-    /// Lets the holder of `token` release a lock by force. If not set, nobody can.
+    /// Lets the holder of `token` release a lock by force. If not set, the page is read-only.
     ///
     /// The page asks for the token and for the key of the lock. Each release, and each attempt with a wrong token, is
     /// logged at the level `WARN` under the target `dlock::admin::web`, with the address of the client if the server was

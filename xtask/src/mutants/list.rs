@@ -19,6 +19,7 @@ mod renewals;
 mod rules;
 mod run;
 mod scripts;
+mod serve;
 mod several;
 mod state;
 mod turns;
@@ -51,6 +52,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper_admin::ALL,
         run::ALL,
         page::ALL,
+        serve::ALL,
     ];
     parts.into_iter().flatten().collect()
 }

@@ -14,7 +14,7 @@ const LEAST: usize = 16;
 
 pub(super) struct Token {
     pub(super) text: String,
-    /// `true` if nobody knows it yet.
+    /// `true` if it is new, and has to be printed.
     pub(super) is_drawn: bool,
 }
 

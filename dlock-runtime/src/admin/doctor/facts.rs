@@ -160,7 +160,8 @@ impl Facts {
 
     /// Adds what the servers report. The user of some stores is known to the server alone.
     pub fn add_reports(&mut self, reports: Vec<ServerReport>) {
-        self.servers.extend(reports.into_iter().map(ServerFacts::from));
+        self.servers
+            .extend(reports.into_iter().map(ServerFacts::from));
         let told = self.servers.iter().find_map(|it| it.told("user"));
         if let Some(user) = told.map(str::to_owned) {
             self.user = user;

@@ -124,6 +124,31 @@ impl Inspector {
         })
     }
 
+    /// Passes the locks on as they are read. The servers of a quorum have to be merged before.
+    pub(super) async fn overview_in_parts(
+        &self,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<Overview, StoreError> {
+        let [store] = self.stores.as_slice() else {
+            let mut seen = self.overview().await?;
+            part(std::mem::take(&mut seen.locks));
+            return Ok(seen);
+        };
+        let describe = |key: &LockKey, it, known: &Presences| {
+            merge::lock(key, vec![At { server: 0, it }], 1, 1, known)
+        };
+        let mut pass_on = |found: BTreeMap<LockKey, LockSnapshot>, known: &Presences| {
+            let locks = found.into_iter();
+            part(locks.map(|(key, it)| describe(&key, it, known)).collect());
+        };
+        let processes = sorted(store.survey_in_parts(&mut pass_on).await?);
+        Ok(Overview {
+            locks: Vec::new(),
+            process_count: Some(processes.len()),
+            processes,
+        })
+    }
+
     /// Returns one lock, or `None` if it has neither a holder nor waiters.
     ///
     /// # Errors

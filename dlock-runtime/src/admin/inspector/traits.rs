@@ -34,6 +34,13 @@ impl Inspect for Inspector {
         Box::pin(self.overview())
     }
 
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(self.overview_in_parts(part))
+    }
+
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,

@@ -77,7 +77,7 @@ fn kind(name: &str) -> HeaderValue {
     })
 }
 
-/// Returns the hash of a text by FNV-1a: it differs between versions of the program, and nobody gains by a collision.
+/// Returns the hash of a text by FNV-1a: it differs between versions of the program, and a collision would harm only the page.
 fn tag(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

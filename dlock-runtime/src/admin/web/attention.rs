@@ -80,7 +80,7 @@ impl Drop for Looker {
 }
 
 impl Duty {
-    /// Waits until nobody has looked for a while. From then on, the next one that looks starts another task.
+    /// Waits until no browser has looked for a while. From then on, the next one that looks starts another task.
     pub(super) async fn lost(&mut self) {
         loop {
             let until = {

@@ -1,4 +1,4 @@
-//! Reads the locks while somebody looks, once for all of them.
+//! Reads the locks while a browser looks, once for all browsers.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ use super::{
     server::Server,
 };
 use crate::{
-    admin::Inspect,
+    admin::{Inspect, LockInfo},
     owner::OwnerId,
     store::{StoreError, StoreErrorKind},
 };
@@ -44,7 +44,7 @@ pub(super) enum Source {
     Connecting(Box<dyn Fn() -> Connecting + Send + Sync>),
 }
 
-/// What is shown, to all alike.
+/// The state that all browsers are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) server: Server,
@@ -101,7 +101,8 @@ impl Desk {
     pub(super) fn look(self: &Arc<Self>) -> (Looker, watch::Receiver<Shown>) {
         let (looker, duty) = self.attention.look();
         if let Some(mut duty) = duty {
-            // What was seen before says nothing about now.
+            *self.rate() = None;
+            // An older picture says nothing about now.
             self.shown.send_modify(|shown| {
                 shown.state = State::Reading(None);
                 shown.picture = None;
@@ -207,10 +208,13 @@ impl Desk {
     ) -> Result<Picture, StoreError> {
         let began = Instant::now();
         let mut draft = Draft::like(self.shown.borrow().picture.as_deref());
-        let mut rest = inspector.overview().await?;
-        for lock in rest.locks.drain(..) {
-            draft.add(&lock, server.now_ms());
-        }
+        let mut add = |locks: Vec<LockInfo>| {
+            let now_ms = server.now_ms();
+            for lock in &locks {
+                draft.add(lock, now_ms);
+            }
+        };
+        let rest = inspector.overview_in_parts(&mut add).await?;
         Ok(draft.finish(rest, server.now_ms(), began.elapsed()))
     }
 

@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(15);
 /// The time between two events of one stream, at least.
 const APART: Duration = Duration::from_millis(100);
 
-/// What a stream shows.
+/// The source of a stream.
 pub(super) trait Feed: Send + 'static {
     /// The name of its events.
     const NAME: &'static str;

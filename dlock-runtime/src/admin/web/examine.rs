@@ -23,7 +23,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// The findings of the latest examination.
 #[derive(Debug, Default)]
 pub(super) struct Examination {
-    /// What the configuration says about the servers, if there is one.
+    /// The facts about the servers that the configuration contains, if there is one.
     configured: Option<Facts>,
     latest: Mutex<Option<(Instant, Arc<[Group]>)>>,
 }

@@ -29,7 +29,7 @@ pub(super) async fn shown(room: &Room) -> Shown {
 
 async fn first(shown: &mut watch::Receiver<Shown>) {
     let is_there = |shown: &Shown| !matches!(shown.state, State::Reading(_));
-    // What is there by then is shown, and its state with it.
+    // A reading that takes longer is shown as such.
     drop(timeout(PATIENCE, shown.wait_for(is_there)).await);
 }
 

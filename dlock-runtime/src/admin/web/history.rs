@@ -1,4 +1,4 @@
-//! What has become of locks in the last minutes, as far as pictures and messages about grants have shown it.
+//! The past of locks in the last minutes, as far as pictures and messages about grants have shown it.
 //!
 //! The events of all locks lie in one ring, whose size is limited: the memory of the program does not grow with time, and
 //! what has been forgotten is a gap. Holders and waiters of the latest picture are not in the ring.
@@ -29,7 +29,7 @@ const GAPS: usize = 100;
 /// The time that is shown, in milliseconds: ten minutes.
 const WINDOW: u64 = 600_000;
 
-/// The lock of an event, by a hash with a random key: nobody can choose keys that have the same one.
+/// The lock of an event, by a hash with a random key, so that no keys can be chosen that have the same one.
 type LockHash = u64;
 
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl History {
     fn add_gap(&mut self, from_ms: u64, to_ms: u64) {
         if self.gaps.len() == GAPS {
             self.gaps.pop_front();
-            // Whatever was before the next gap counts as one.
+            // The time before the next gap counts as one.
             let next = self.gaps.front().map_or(from_ms, |gap| gap.0);
             self.forgotten_ms = self.forgotten_ms.max(next);
         }

@@ -1,4 +1,4 @@
-//! Reads single locks while somebody looks at them, each once for all of them.
+//! Reads single locks while browsers show them, each once for all browsers.
 
 use std::{
     collections::HashMap,

@@ -97,7 +97,7 @@ struct Waits {
     is_alive: bool,
 }
 
-/// What an earlier picture has shown of a lease.
+/// The knowledge of earlier pictures about a lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Carried {
     holder: u32,

@@ -1,4 +1,4 @@
-//! What a browser may do with the page, and which requests are answered.
+//! The rights of a browser on the page, and the requests that are answered.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -49,7 +49,7 @@ pub(super) async fn protect(
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // Who holds a lock is not for the disk of the one who looks.
+    // The holder of a lock is not for the disk of a browser.
     headers
         .entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
@@ -60,7 +60,9 @@ fn refusal(room: &Room, request: &Request) -> Option<&'static str> {
     let host = host(request.headers(), request.uri());
     if room.is_local && !host.is_some_and(is_local) {
         // A name that another site has let point to this machine.
-        return Some("this page is served to this machine alone: open it at 127.0.0.1 or localhost");
+        return Some(
+            "this page is served to this machine alone: open it at 127.0.0.1 or localhost",
+        );
     }
     let site = request.headers().get("sec-fetch-site");
     let is_other = site.is_some_and(|site| site == "cross-site" || site == "same-site");
@@ -102,7 +104,9 @@ fn is_local(host: &str) -> bool {
         None => host.split(':').next().unwrap_or_default(),
     };
     name.eq_ignore_ascii_case("localhost")
-        || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        || name
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// Returns `true` if a token is the right one, after a time that says nothing about how much of it is right.
@@ -160,7 +164,11 @@ mod tests {
         let host = ("host", "h:1");
         assert!(from(&[host]), "a program that is no browser");
         assert!(from(&[host, ("origin", "http://h:1")]));
-        assert!(from(&[host, ("origin", "https://H:1"), ("sec-fetch-site", "same-origin")]));
+        assert!(from(&[
+            host,
+            ("origin", "https://H:1"),
+            ("sec-fetch-site", "same-origin")
+        ]));
         for (name, value) in [
             ("origin", "http://h:2"),
             ("origin", "http://evil.example"),

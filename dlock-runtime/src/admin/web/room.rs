@@ -1,4 +1,4 @@
-//! What all handlers of a page share, and the documents that they make of it.
+//! The state that all handlers of a page share, and the documents that they make of it.
 
 use std::{fmt, future::pending, sync::Arc};
 

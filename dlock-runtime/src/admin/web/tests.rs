@@ -1,1 +1,53 @@
 //! The page with an inspector in memory.
+
+mod documents;
+mod fake;
+mod following;
+mod lists;
+mod past;
+mod protection;
+mod unlocking;
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{HeaderMap, Request, StatusCode, header},
+};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+/// A response that has been read to its end.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        let read = serde_json::from_str(&self.text);
+        read.unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+/// Returns a request for this machine.
+fn request(method: &str, path: &str) -> axum::http::request::Builder {
+    let builder = Request::builder().method(method).uri(path);
+    builder.header(header::HOST, "127.0.0.1:8330")
+}
+
+async fn send(router: &Router, request: Request<Body>) -> Answer {
+    let response = router.clone().oneshot(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    Answer {
+        status: head.status,
+        headers: head.headers,
+        text: String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+async fn get(router: &Router, path: &str) -> Answer {
+    send(router, request("GET", path).body(Body::empty()).unwrap()).await
+}

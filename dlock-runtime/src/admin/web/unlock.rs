@@ -1,4 +1,4 @@
-//! Releases a lock by force, for who has the token.
+//! Releases a lock by force, for a client that has the token.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -111,7 +111,6 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
     let (outcome, seen) = match done {
         Ok(done) => done,
         Err(error) => {
-            warn!(target: TARGET, %peer, key = %key, %error, "force-release failed");
             // A lease on which a transaction relies, for example.
             let is_refused = error.kind() == StoreErrorKind::Refused && error.has_no_effect();
             let status = if is_refused {
@@ -119,7 +118,10 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
             } else {
                 StatusCode::SERVICE_UNAVAILABLE
             };
-            return Err((status, error.to_string()));
+            // As a text it is escaped: keys and labels must not control a terminal.
+            let error = error.to_string();
+            warn!(target: TARGET, %peer, key = key.as_str(), error, "force-release failed");
+            return Err((status, error));
         }
     };
     if outcome != Unlocked::Changed {
@@ -128,8 +130,10 @@ async fn unlock(room: &Room, wanted: &Wanted, peer: &str) -> Result<Response, Re
     let (outcome, text) = told(outcome);
     let holder = seen.and_then(|seen| name(&seen, owner));
     let owner = wanted.owner.as_deref();
-    warn!(target: TARGET, %peer, key = %key, holder, owner, fence, outcome, "force-release");
-    Ok(reply::document(&json!({ "outcome": outcome, "text": text })))
+    warn!(target: TARGET, %peer, key = key.as_str(), holder, owner, fence, outcome, "force-release");
+    Ok(reply::document(
+        &json!({ "outcome": outcome, "text": text }),
+    ))
 }
 
 /// Ends the lease that the page has shown, unless it has changed since.

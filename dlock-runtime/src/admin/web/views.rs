@@ -174,7 +174,10 @@ impl LockView {
             last_fence: lock.last_fence.to_string(),
             held_at: lock.held_at,
             servers: lock.servers,
-            holders: lock.holders().map(|it| HolderView::of(it, now_ms)).collect(),
+            holders: lock
+                .holders()
+                .map(|it| HolderView::of(it, now_ms))
+                .collect(),
             holder_count: lock.holder_count,
             waiters: lock.waiters.iter().map(WaiterView::of).collect(),
             waiter_count: lock.waiter_count,

@@ -1,4 +1,4 @@
-//! What has happened between two pictures.
+//! Events between two pictures.
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc};
 
@@ -22,9 +22,13 @@ struct Between {
 }
 
 impl History {
-    /// Takes a picture into the history. `is_gap` says that the store was away, or that nobody has looked, since the
+    /// Takes a picture into the history. `is_gap` says that the store was away, or that no browser has looked, since the
     /// picture before.
-    pub(in crate::admin::web) fn see(&mut self, mut picture: Picture, is_gap: bool) -> Arc<Picture> {
+    pub(in crate::admin::web) fn see(
+        &mut self,
+        mut picture: Picture,
+        is_gap: bool,
+    ) -> Arc<Picture> {
         if let Some(before) = self.latest.take() {
             let carried = self.compare(&before, &picture, is_gap);
             picture.carry(&carried);
@@ -153,8 +157,9 @@ impl History {
             .collect();
         let hash = self.hash(lock.key());
         // A waiter that is not listed, because it is one of thousands, has not left.
-        let are_all_listed =
-            |lock: Lock<'_>| lock.waiters().count() >= usize::try_from(lock.waiter_count()).unwrap_or(0);
+        let are_all_listed = |lock: Lock<'_>| {
+            lock.waiters().count() >= usize::try_from(lock.waiter_count()).unwrap_or(0)
+        };
         let may_be_behind = later.is_some_and(|later| !are_all_listed(later));
         let granted = self.granted.get(&hash).copied();
         for waiter in lock.waiters() {

@@ -16,7 +16,7 @@ use crate::{
 /// The number of leases and of waits that are shown, the latest ones.
 const MOST: usize = 200;
 
-/// What has become of one lock.
+/// The past of one lock.
 #[derive(Debug, Serialize)]
 pub(in crate::admin::web) struct HistoryView {
     from: String,
@@ -115,7 +115,7 @@ impl History {
             gaps.push((skipped, now_ms));
         }
         add_grants(&mut holds, &grants);
-        // Whatever ended before is not shown.
+        // Leases and waits that ended before are not shown.
         holds.retain(|hold| hold.to.is_none_or(|(to, _)| to >= from_ms));
         waits.retain(|wait| wait.to.is_none_or(|(to, _)| to >= from_ms));
         holds.sort_by_key(|hold| (hold.from_ms, hold.lease.1));

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Held, NEVER, NONE, Picture, Row, Totals, Waits, short};
 use crate::{
-    admin::{HolderInfo, LockInfo, Overview, WaiterInfo, web::moment},
+    admin::{HolderInfo, LockInfo, Overview, ProcessInfo, WaiterInfo, web::moment},
     owner::{ClientId, OwnerId},
 };
 
@@ -110,6 +110,7 @@ impl Draft {
                 is_same
             });
         }
+        name_by_process(&mut picture, &rest.processes);
         picture.totals = totals(&rows);
         picture.rows = rows;
         picture.process_count = rest.process_count;
@@ -125,7 +126,10 @@ impl Draft {
     }
 
     fn holder(&mut self, holder: &HolderInfo, read_ms: u64) -> Held {
-        let published = holder.process.as_ref().map(|process| process.label.as_str());
+        let published = holder
+            .process
+            .as_ref()
+            .map(|process| process.label.as_str());
         let label = holder.label.as_deref().or(published);
         let ttl_ms = holder.ttl.map(short);
         Held {
@@ -144,7 +148,10 @@ impl Draft {
     }
 
     fn waiter(&mut self, waiter: &WaiterInfo, read_ms: u64) -> Waits {
-        let published = waiter.process.as_ref().map(|process| process.label.as_str());
+        let published = waiter
+            .process
+            .as_ref()
+            .map(|process| process.label.as_str());
         let label = waiter.label.as_deref().or(published);
         let waited = moment::milliseconds(waiter.waiting);
         Waits {
@@ -173,6 +180,35 @@ impl Draft {
             self.picture.clients.push(client);
             number
         })
+    }
+}
+
+/// Names the holders and waiters whose processes were read after them.
+fn name_by_process(picture: &mut Picture, processes: &[ProcessInfo]) {
+    let labels: HashMap<_, _> = processes.iter().map(|it| (it.client, &*it.label)).collect();
+    let mut named = vec![None; picture.clients.len()];
+    let Picture {
+        texts,
+        clients,
+        holders,
+        waiters,
+        ..
+    } = picture;
+    let names = holders.iter_mut().map(|it| (it.client, &mut it.name));
+    let names = names.chain(waiters.iter_mut().map(|it| (it.client, &mut it.name)));
+    for (client, name) in names.filter(|(_, name)| **name == NONE) {
+        let place = usize::try_from(client).unwrap_or(usize::MAX);
+        let (Some(named), Some(client)) = (named.get_mut(place), clients.get(place)) else {
+            continue;
+        };
+        // One text for all leases of the process.
+        *name = *named.get_or_insert_with(|| {
+            let Some(label) = labels.get(client) else {
+                return NONE;
+            };
+            texts.push((*label).into());
+            u32::try_from(texts.len() - 1).unwrap_or(NONE)
+        });
     }
 }
 

@@ -77,6 +77,30 @@ impl RedisStore {
 
     /// Reads all keys of all servers: once, or twice if locks are stored at their own names.
     pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
+        self.walk(wanted, &mut |_| {}).await
+    }
+
+    /// Does the same for all locks and processes, and passes the locks on after each step, with the processes so far. A
+    /// lock may be passed on twice.
+    pub(crate) async fn survey_in_parts(
+        &self,
+        part: &mut (
+                 dyn FnMut(BTreeMap<LockKey, LockSnapshot>, &BTreeMap<ClientId, Presence>) + Send
+             ),
+    ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
+        let mut pass_on = |found: &mut Survey| {
+            let locks = std::mem::take(&mut found.locks);
+            part(locks, &found.processes);
+        };
+        Ok(self.walk(Wanted::All, &mut pass_on).await?.processes)
+    }
+
+    /// Reads all keys, and calls `after` after each step.
+    async fn walk(
+        &self,
+        wanted: Wanted<'_>,
+        after: &mut (dyn FnMut(&mut Survey) + Send),
+    ) -> Result<Survey, StoreError> {
         let mut found = Survey::default();
         let walk = self.pace.walk();
         let masters = self.masters()?;
@@ -90,6 +114,7 @@ impl RedisStore {
                 let mut scan = Scan::new(&master, &self.pace, pattern.clone(), *strings);
                 while let Some(names) = scan.next().await? {
                     self.sort(&names, *strings, wanted, &mut found).await?;
+                    after(&mut found);
                     let part = scan.progress().filter(|_| tells).unwrap_or_default();
                     walk.is_at((done + part) / all);
                 }

@@ -1,0 +1,144 @@
+//! Which requests are answered, and what a browser may do with the responses.
+
+use axum::{Router, body::Body, http::StatusCode};
+
+use super::{
+    super::{Page, router},
+    fake::{Fake, held},
+    get, request, send,
+};
+
+fn page() -> Page {
+    Page::new(Fake::with(vec![held("job:a", 1, "cron@host/1")]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_responses_are_protected() {
+    let router = page().into_router();
+    for (path, cache) in [
+        ("/locks", "no-store"),
+        ("/assets/app.js", "no-cache"),
+        ("/assets/none.js", "no-store"),
+        ("/api/picture", "no-store"),
+        ("/api/picture?per=0", "no-store"),
+        ("/api/lock?key=job:a", "no-store"),
+        ("/api/processes", "no-store"),
+        ("/api/doctor", "no-store"),
+    ] {
+        let headers = get(&router, path).await.headers;
+        let of = |name: &str| headers.get(name).map_or("", |it| it.to_str().unwrap());
+        let policy = of("content-security-policy");
+        for rule in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "style-src 'self';",
+            "connect-src 'self'",
+            "base-uri 'self'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.contains(rule), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-embedder-policy", "require-corp"),
+            ("cross-origin-resource-policy", "same-origin"),
+            ("cache-control", cache),
+        ] {
+            assert_eq!(of(name), value, "{path}: {name}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_for_this_machine_answers_no_other_name() {
+    let local = page().only_for_this_machine().into_router();
+    let anyone = page().into_router();
+    for (host, is_local) in [
+        ("127.0.0.1:8330", true),
+        ("localhost:8330", true),
+        ("[::1]:8330", true),
+        ("evil.example", false),
+        ("localhost.evil.example:8330", false),
+    ] {
+        for path in ["/locks", "/api/picture", "/assets/app.js"] {
+            let ask = async |router: &Router| {
+                let request = axum::http::Request::get(path).header("host", host);
+                let asked = send(router, request.body(Body::empty()).unwrap()).await;
+                asked.status
+            };
+            let expected = if is_local {
+                StatusCode::OK
+            } else {
+                StatusCode::FORBIDDEN
+            };
+            assert_eq!(ask(&local).await, expected, "{host} {path}");
+            assert_eq!(ask(&anyone).await, StatusCode::OK, "{host} {path}");
+        }
+    }
+    let nameless = axum::http::Request::get("/locks").body(Body::empty());
+    let refused = send(&local, nameless.unwrap()).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    assert!(refused.text.contains("127.0.0.1"), "{}", refused.text);
+    let twice = request("GET", "/locks").header("host", "evil.example");
+    let refused = send(&local, twice.body(Body::empty()).unwrap()).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_site_reads_no_data_but_may_link_to_the_page() {
+    let router = page().into_router();
+    for (path, site, status) in [
+        ("/api/picture", "cross-site", StatusCode::FORBIDDEN),
+        ("/api/picture/events", "same-site", StatusCode::FORBIDDEN),
+        ("/api/lock?key=job:a", "cross-site", StatusCode::FORBIDDEN),
+        ("/api/picture", "same-origin", StatusCode::OK),
+        ("/api/picture", "none", StatusCode::OK),
+        ("/locks?filter=a", "cross-site", StatusCode::OK),
+    ] {
+        let asked = request("GET", path).header("sec-fetch-site", site);
+        let told = send(&router, asked.body(Body::empty()).unwrap()).await;
+        assert_eq!(told.status, status, "{path} {site}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_lies_below_any_prefix() {
+    let inner = router(Fake::with(vec![held("job:a", 1, "cron@host/1")]));
+    let outer = Router::new()
+        .route("/", axum::routing::get(async || "the service"))
+        .nest("/ops/locks", inner.clone());
+    assert_eq!(get(&outer, "/").await.text, "the service");
+    for (router, path, place) in [
+        (&inner, "/", "locks"),
+        (&outer, "/ops/locks", "locks/locks"),
+    ] {
+        let home = get(router, path).await;
+        assert_eq!(home.status, StatusCode::TEMPORARY_REDIRECT, "{path}");
+        assert_eq!(home.headers["location"], place, "{path}");
+    }
+    let document = get(&outer, "/ops/locks/locks?filter=a").await;
+    assert!(
+        document.text.contains("<base href=\"./\">"),
+        "{}",
+        document.text
+    );
+    assert_eq!(document.headers["content-type"], "text/html; charset=utf-8");
+    for view in ["lock?key=job%3Aa", "processes", "doctor"] {
+        let same = get(&outer, &format!("/ops/locks/{view}")).await;
+        assert_eq!(same.text, document.text, "{view}");
+    }
+    let script = get(&outer, "/ops/locks/assets/app.js").await;
+    assert_eq!(
+        script.headers["content-type"],
+        "text/javascript; charset=utf-8"
+    );
+    let picture = get(&outer, "/ops/locks/api/picture").await.json();
+    assert_eq!(picture["locks"][0]["key"], "job:a");
+    let foreign = request("GET", "/ops/locks/api/picture").header("sec-fetch-site", "cross-site");
+    let refused = send(&outer, foreign.body(Body::empty()).unwrap()).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN, "below a prefix, too");
+}
