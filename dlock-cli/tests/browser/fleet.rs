@@ -99,29 +99,18 @@ impl Fleet {
     /// Short work on orders and invoices: other locks and holders each time.
     fn work(&mut self, pipe: &mut redis::Pipeline) {
         self.count += 1;
-        for place in 0..16 {
-            let seed = (place * 7 + self.count * 3) % 11;
+        for (place, turn) in (0..16).zip(self.count..) {
+            let seed = (turn * 7) % 11;
             let kind = if place % 3 == 0 { "invoice" } else { "order" };
             let process = if kind == "invoice" {
                 3 + usize::from(place % 2 == 0)
             } else {
-                place as usize % 3
+                place % 3
             };
-            hold(
-                pipe,
-                &format!("{kind}:{}", 82_310 + place * 17),
-                process,
-                40 + seed * 217,
-                30_000,
-            );
+            let key = format!("{kind}:{}", 82_310 + place * 17);
+            hold(pipe, &key, process, 40 + seed * 217, 30_000);
             if place % 5 == 1 {
-                wait(
-                    pipe,
-                    &format!("{kind}:{}", 82_310 + place * 17),
-                    (process + 1) % 3,
-                    "",
-                    20 + seed * 90,
-                );
+                wait(pipe, &key, (process + 1) % 3, "", 20 + seed * 90);
             }
         }
     }
