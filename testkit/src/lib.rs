@@ -4,7 +4,7 @@
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
 //! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them, [`MemcachedServer`] a memcached, and
 //! [`ZooKeepers`] an ensemble of ZooKeeper. [`Proxy`] makes the network in front of one
-//! misbehave, [`Worker`] is a second process, and [`machine_time`] puts in order what several
+//! misbehave, [`Worker`] is a second process, [`Browser`] a Chromium with a [`Page`] for each test, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
 //! that it fills.
@@ -17,6 +17,7 @@
     reason = "every function here panics when the test cannot go on; the crate docs say so"
 )]
 
+mod browser;
 mod child;
 mod clock;
 mod cluster;
@@ -40,6 +41,7 @@ mod tls_sentinel;
 mod within;
 mod zookeeper;
 
+pub use browser::{Browser, Page};
 pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use disk::Disk;

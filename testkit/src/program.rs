@@ -136,6 +136,47 @@ pub(crate) fn memcached_libraries() -> OsString {
     read.unwrap_or_default().trim().into()
 }
 
+/// A browser, and what was unpacked beside it.
+pub(crate) struct Chromium {
+    pub(crate) program: PathBuf,
+    /// The libraries that this machine lacks.
+    pub(crate) libraries: OsString,
+    /// The settings of its fonts.
+    pub(crate) fonts: Option<PathBuf>,
+}
+
+/// `DLOCK_CHROMIUM`, or the one that `cargo xtask test` gets, or one in the `PATH`.
+pub(crate) fn chromium() -> Chromium {
+    const INSTALLED: [&str; 5] = [
+        "chromium-headless-shell",
+        "chromium",
+        "chromium-browser",
+        "google-chrome",
+        "google-chrome-stable",
+    ];
+    let ours = || {
+        let folder = tool_at("chromium/layout")?.parent()?.to_path_buf();
+        let list = std::fs::read_to_string(folder.join("libraries")).ok()?;
+        Some(Chromium {
+            program: folder.join("usr/lib/chromium/chromium-headless-shell"),
+            libraries: env::join_paths(list.lines().map(|it| folder.join(it))).ok()?,
+            fonts: Some(folder.join("fonts.conf")),
+        })
+    };
+    let plain = |program| Chromium {
+        program,
+        libraries: OsString::new(),
+        fonts: None,
+    };
+    let found = named("DLOCK_CHROMIUM").map(plain).or_else(ours);
+    let found = found.or_else(|| INSTALLED.iter().find_map(|name| find(name)).map(plain));
+    found.unwrap_or_else(|| {
+        panic!(
+            "these tests need Chromium: `cargo xtask test server` gets it, or name its program in DLOCK_CHROMIUM"
+        )
+    })
+}
+
 /// The directory with ZooKeeper and its libraries: `DLOCK_ZOOKEEPER`, or what `cargo xtask test` gets.
 pub(crate) fn zookeeper() -> PathBuf {
     let ours = || {

@@ -16,8 +16,8 @@ use crate::component::Component;
 use crate::steps::Step;
 use crate::timed::{Times, seconds};
 use crate::{
-    api, book, cargo, editor, etcd, lanes, links, memcached, postgres, promtool, server, supply,
-    systemd, tools, words, zookeeper,
+    api, book, cargo, chromium, editor, etcd, lanes, links, memcached, postgres, promtool, server,
+    supply, systemd, tools, words, zookeeper,
 };
 
 /// The steps that mostly compile, and the examples of the documentation.
@@ -197,6 +197,7 @@ fn checked(step: Step, times: &Times, built: impl FnOnce()) -> Result<Done, Stri
             zookeeper::provide()?;
             promtool::provide()?;
             systemd::provide()?;
+            chromium::provide()?;
         }
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,

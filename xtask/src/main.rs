@@ -5,6 +5,7 @@ mod bench;
 mod book;
 mod cargo;
 mod check;
+mod chromium;
 mod component;
 mod cost;
 mod crates;

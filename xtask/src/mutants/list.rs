@@ -13,6 +13,7 @@ mod guard;
 mod metrics;
 mod modes;
 mod options;
+mod page;
 mod postgres;
 mod quorum;
 mod renewals;
@@ -52,6 +53,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper::ALL,
         zookeeper_admin::ALL,
         run::ALL,
+        page::ALL,
         serve::ALL,
     ];
     parts.into_iter().flatten().collect()

@@ -43,6 +43,12 @@ pub(super) const TYPED: Target = Target {
     test: Some("cli"),
 };
 
+/// The page of `dlock serve` in a browser.
+pub(super) const PAGE: Target = Target {
+    package: "dlock-cli",
+    test: Some("browser"),
+};
+
 /// Real forks, and a process without a thread left.
 pub(super) const FORKS: Target = Target {
     package: "dlock-forks",

@@ -19,7 +19,24 @@ macro_rules! assets {
 }
 
 /// All files but the document itself, in the order of their names.
-static ASSETS: &[Asset] = &assets!["app.css", "app.js", "icon.svg"];
+static ASSETS: &[Asset] = &assets![
+    "app.css",
+    "app.js",
+    "doctor.js",
+    "dom.js",
+    "drawing.js",
+    "icon.svg",
+    "lanes.js",
+    "live.js",
+    "lock.js",
+    "locks.js",
+    "processes.js",
+    "status.js",
+    "text.js",
+    "time.js",
+    "timeline.js",
+    "unlock.js",
+];
 
 /// The document of all views. It has the base of its relative URLs as `{{base}}`.
 static DOCUMENT: &str = include_str!("page/index.html");

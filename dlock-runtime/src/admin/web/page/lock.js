@@ -1,0 +1,163 @@
+// One lock: its holders, its queue in order, and its last minutes.
+
+import { h, keyed, setText } from './dom.js';
+import { modeText } from './locks.js';
+import { show, visible } from './text.js';
+import { absolute, before, duration, showTime } from './time.js';
+import { timeline } from './timeline.js';
+import { unlockDialog } from './unlock.js';
+
+/// The columns of numbers stand at their right edge, as the numbers do.
+const NUMBERS = ['Held for', 'TTL left', 'Waiting for'];
+const HOLDERS = ['Holder', 'Function', 'Process', 'Held for', 'TTL left', 'Fencing token', 'Owner id', ''];
+const WAITERS = ['', 'Waiter', 'Mode', 'Process', 'Waiting for', 'State'];
+
+export function lock(page, query) {
+  const key = query.get('key') ?? '';
+  let span = query.get('span');
+
+  const title = show(h('h1', { id: 'title', class: 'whole' }), key);
+  const mode = h('span', { class: 'badge' }, '…');
+  const facts = h('p', { class: 'facts' });
+  const note = h('p', { class: 'notes', hidden: true });
+  const free = h('p', { class: 'empty', hidden: true }, 'This lock is free: no process holds it or waits for it.');
+
+  const holders = table('Holders', HOLDERS);
+  const waiters = table('Queue', WAITERS);
+  const drawing = timeline((next) => {
+    span = next;
+    const address = new URLSearchParams({ key, ...(span ? { span } : {}) });
+    page.go(`lock?${address}`, { replace: true });
+  });
+  const dialog = unlockDialog(key);
+
+  const element = h('section', { class: 'view lock', 'aria-labelledby': 'title' },
+    h('p', { class: 'back' }, h('a', { href: 'locks', click: back }, '‹ All locks')),
+    h('div', { class: 'title' }, title, mode), facts, note, free,
+    holders.section, waiters.section, drawing.element, dialog.element);
+
+  /// To the list as it was left, where this page was reached from it.
+  function back(event) {
+    if (history.state?.from === 'locks') {
+      event.preventDefault();
+      history.back();
+    }
+  }
+
+  function update(document) {
+    const { lock: it, can_unlock: canUnlock, history: past } = document;
+    free.hidden = it !== null || document.picture.state === 'reading';
+    note.hidden = document.cannot.length === 0;
+    setText(note, document.cannot.join(' '));
+    const count = it?.holder_count ?? 0;
+    setText(mode, it ? modeText({ mode: it.mode, holders: count }) : 'free');
+    mode.dataset.mode = it ? it.mode : 'free';
+    setText(facts, it ? factsOf(it) : '');
+    holders.show(it?.holders ?? [], count, (holder) => `${holder.owner} ${holder.fence}`, holderRow, (row, holder) => {
+      showHolder(row, holder, document.picture.taken);
+      const button = row.querySelector('button');
+      button.hidden = !canUnlock;
+      button.onclick = () => dialog.open(holder, document);
+    });
+    holders.section.classList.toggle('locked', !canUnlock);
+    waiters.show((it?.waiters ?? []).map((waiter, at) => ({ ...waiter, at: at + 1 })), it?.waiter_count ?? 0,
+      (waiter) => waiter.owner, waiterRow, (row, waiter) => showWaiter(row, waiter, document.picture.taken));
+    drawing.update(past, span, document.picture);
+    dialog.update(it);
+  }
+
+  return {
+    element,
+    key,
+    title: title.textContent,
+    stream: () => ({ path: `api/lock/events?${new URLSearchParams({ key })}`, event: 'lock' }),
+    arrive: (next) => { span = next.get('span'); drawing.choose(span); },
+    update,
+    key_down(event, isTyping) {
+      if (event.key === 'Escape' && !isTyping) {
+        element.querySelector('.back a').click();
+        return true;
+      }
+      return false;
+    },
+    stop: () => drawing.stop(),
+  };
+}
+
+function factsOf(it) {
+  const parts = [];
+  if (it.last_fence && it.last_fence !== '0') {
+    parts.push(`last fence ${it.last_fence}`);
+  }
+  if (it.servers > 1) {
+    parts.push(`held at ${it.held_at} of ${it.servers} servers`);
+  }
+  return parts.join(' · ');
+}
+
+/// A heading with a number, and a table below it that is there if it has rows.
+function table(title, columns) {
+  const number = h('span', { class: 'count' });
+  const rows = h('tbody', { role: 'rowgroup' });
+  const more = h('p', { class: 'range' });
+  const body = h('table', { class: 'list', role: 'table', 'aria-label': title },
+    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' },
+      ...columns.map((name) => h('th', { scope: 'col', role: 'columnheader', class: NUMBERS.includes(name) ? 'number' : null }, name)))), rows);
+  const section = h('section', { class: title.toLowerCase(), hidden: true }, h('h2', {}, title, number), body, more);
+  return {
+    section,
+    show(items, count, key, made, update) {
+      section.hidden = items.length === 0;
+      setText(number, String(count));
+      keyed(rows, items, key, made, update);
+      setText(more, count > items.length ? `${(count - items.length).toLocaleString('en')} more are not shown` : '');
+    },
+  };
+}
+
+const cell = (label, tag = 'span', className = null) =>
+  h('td', { role: 'cell', 'data-label': label, class: className }, h(tag));
+
+function holderRow() {
+  return h('tr', { role: 'row' }, cell('Holder', 'span', 'key'), cell('Function', 'span', 'wide'), cell('Process', 'span', 'wide'),
+    cell('Held for', 'time', 'number'), cell('TTL left', 'span', 'number'), cell('Fencing token', 'code'), cell('Owner id', 'code'),
+    h('td', { role: 'cell', class: 'action' }, h('button', { type: 'button', class: 'danger' }, 'Unlock…')));
+}
+
+function showHolder(row, holder, now) {
+  const [label, called, process, held, ttl, token, owner] = [...row.cells].map((it) => it.firstElementChild);
+  show(label, holder.label ?? 'unknown', 48);
+  show(called, holder.function ?? '–', 48);
+  showProcess(process, holder.process, now);
+  showTime(held, duration(holder.held_ms), holder.since);
+  setText(ttl, duration(holder.ttl_ms));
+  show(token, holder.token ?? holder.fence ?? '–', 32);
+  show(owner, holder.owner ?? '–', 18);
+}
+
+function waiterRow() {
+  return h('tr', { role: 'row' }, cell('Place', 'span', 'number place'), cell('Waiter', 'span', 'key'), cell('Mode'), cell('Process', 'span', 'wide'),
+    cell('Waiting for', 'span', 'number'), cell('State'));
+}
+
+function showWaiter(row, waiter, now) {
+  const [place, label, mode, process, waiting, alive] = [...row.cells].map((it) => it.firstElementChild);
+  setText(place, String(waiter.at));
+  show(label, waiter.label ?? waiter.owner ?? 'unknown', 48);
+  setText(mode, waiter.permits ? `${waiter.mode}, ${waiter.permits} permits` : (waiter.mode ?? '–'));
+  showProcess(process, waiter.process, now);
+  setText(waiting, duration(waiter.waiting_ms));
+  setText(alive, waiter.is_alive === false ? '▲ polls no longer' : waiter.at === 1 ? 'next' : 'waiting');
+  alive.classList.toggle('warned', waiter.is_alive === false);
+}
+
+/// The version of a process and since when it runs: the label beside it names the rest.
+function showProcess(element, process, now) {
+  if (!process) {
+    show(element, '–');
+    return;
+  }
+  const since = now ? before(now, process.started) : null;
+  show(element, [process.version, since === null ? null : `up ${duration(since)}`].filter(Boolean).join(', '), 60);
+  element.title = visible([process.application, `on ${process.host}`, `pid ${process.pid}`, `since ${absolute(process.started)}`].filter(Boolean).join(', '));
+}

@@ -1,0 +1,127 @@
+// The dialog that releases a lock by force. It asks for the token of the operator and for the key, each time.
+
+import { h, setText } from './dom.js';
+import { show, unescaped, visible } from './text.js';
+import { duration } from './time.js';
+
+const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'The typed key differs', 503: 'The store does not answer' };
+
+export function unlockDialog(key) {
+  let holder = null;
+  let isDone = false;
+
+  const about = h('p');
+  const name = h('span');
+  const typed = h('input', { id: 'unlock-key', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', 'aria-describedby': 'unlock-escapes', class: 'raw' });
+  const token = h('input', { id: 'unlock-token', type: 'password', autocomplete: 'off' });
+  const changed = h('p', { class: 'warned', role: 'status' });
+  const result = h('p', { class: 'result', role: 'alert' });
+  const submit = h('button', { type: 'submit', class: 'danger' }, 'Unlock');
+  const close = h('button', { type: 'button', click: () => element.close() }, 'Cancel');
+  const hasHidden = visible(key) !== key;
+  const form = h('form', { submit: send, novalidate: true },
+    h('div', { class: 'field' }, h('label', { for: 'unlock-key' }, 'Type the key again'), typed,
+      h('p', { id: 'unlock-escapes', class: 'hint', hidden: !hasHidden }, 'Characters shown as \\u{…} can be typed like that.')),
+    h('div', { class: 'field' }, h('label', { for: 'unlock-token' }, 'Unlock token'), token),
+    changed, result, h('div', { class: 'buttons' }, close, submit));
+  const element = h('dialog', { 'aria-labelledby': 'unlock-title', class: 'unlock', close: forget },
+    h('h2', { id: 'unlock-title' }, 'Unlock ', show(name, key, 80)), about,
+    h('p', { class: 'hint' }, 'The holder is not stopped at once: it learns of it at its next renewal, and until then two may work under this lock. '
+      + 'Only a fencing token protects what it writes.'),
+    form);
+
+  /// Nothing typed here outlives the dialog.
+  function forget() {
+    typed.value = '';
+    token.value = '';
+    holder = null;
+  }
+
+  async function send(event) {
+    event.preventDefault();
+    if (isDone) {
+      element.close();
+      return;
+    }
+    const meant = typed.value === key ? key : unescaped(typed.value);
+    if (meant !== key) {
+      fail('The typed key differs from the key of this lock. Nothing was changed.', typed);
+      return;
+    }
+    if (!token.value) {
+      fail('The unlock token is missing: it is printed or named where the server was started.', token);
+      return;
+    }
+    submit.disabled = true;
+    setText(result, 'Asking the server…');
+    result.dataset.kind = 'asking';
+    try {
+      const answer = await fetch('api/unlock', {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token.value}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ key, typed: meant, owner: holder.owner ?? null, fence: String(holder.fence ?? '') }),
+      });
+      const body = await answer.json().catch(() => ({}));
+      // Before it gets the focus, which no disabled button can have.
+      submit.disabled = false;
+      if (answer.ok) {
+        succeed(body);
+      } else {
+        const what = FAILED[answer.status] ?? `The server answers ${answer.status}`;
+        fail(`${what}${body.error ? `: ${visible(body.error)}` : ''}`, answer.status === 401 ? token : typed);
+      }
+    } catch {
+      fail('The server cannot be reached: whether the lock was released is unknown.', typed);
+    } finally {
+      submit.disabled = false;
+    }
+  }
+
+  function succeed(body) {
+    isDone = true;
+    result.dataset.kind = body.outcome === 'changed' ? 'failed' : 'done';
+    setText(result, visible(body.text ?? body.outcome));
+    setText(submit, 'Close');
+    close.hidden = true;
+    for (const field of form.querySelectorAll('.field')) {
+      field.hidden = true;
+    }
+    setText(changed, '');
+    submit.classList.remove('danger');
+    submit.focus();
+  }
+
+  function fail(text, field) {
+    result.dataset.kind = 'failed';
+    setText(result, text);
+    field.focus();
+  }
+
+  return {
+    element,
+    open(it) {
+      holder = it;
+      isDone = false;
+      setText(result, '');
+      setText(changed, '');
+      result.dataset.kind = '';
+      setText(submit, 'Unlock');
+      submit.classList.add('danger');
+      close.hidden = false;
+      for (const field of form.querySelectorAll('.field')) {
+        field.hidden = false;
+      }
+      const label = show(h('strong'), it.label ?? it.owner ?? 'unknown', 60);
+      about.replaceChildren('Held by ', label, ` for ${duration(it.held_ms)}.`);
+      element.showModal();
+      typed.focus();
+    },
+    /// Says that the holder is no longer the one that the dialog was opened for; the server would refuse too.
+    update(lock) {
+      if (holder && !isDone) {
+        const isThere = lock?.holders.some((it) => it.owner === holder.owner && it.fence === holder.fence);
+        setText(changed, isThere ? '' : '▲ This holder no longer holds the lock.');
+      }
+    },
+  };
+}
