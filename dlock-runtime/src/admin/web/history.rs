@@ -65,7 +65,7 @@ struct Lease {
     /// `None` for a third-party client.
     owner: Option<OwnerId>,
     fence: u64,
-    /// What tells the leases of third-party clients apart, if the store does.
+    /// A number for the leases of third-party clients, which have no other identity; 0 if the store has none.
     mark: u64,
 }
 
@@ -140,7 +140,7 @@ impl History {
         }
     }
 
-    /// Notes that somebody looks at a lock.
+    /// Notes that a browser shows a lock.
     pub(super) fn watch(&mut self, key: &str, now_ms: u64) {
         let lock = self.hash(key);
         self.renewals.watch(lock, now_ms);

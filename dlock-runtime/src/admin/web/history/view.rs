@@ -156,7 +156,7 @@ impl History {
         }
     }
 
-    /// Returns the holders and waiters of the latest picture. What has become of them is not known while the store is away.
+    /// Returns the holders and waiters of the latest picture. Their ends are not known while the store is unreachable.
     fn current(&self, key: &str, is_away: bool) -> (Vec<Hold>, Vec<Wait>) {
         let latest = self.latest.as_ref();
         let Some((latest, lock)) = latest.and_then(|it| Some((it, it.named(key)?))) else {
