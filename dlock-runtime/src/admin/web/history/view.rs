@@ -70,7 +70,7 @@ struct Wait {
 }
 
 impl History {
-    /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away` says that the store is away.
+    /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away`: the store is unreachable.
     pub(in crate::admin::web) fn of(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
         let from_ms = now_ms.saturating_sub(WINDOW);
         let (mut holds, mut waits) = self.current(key, is_away);
