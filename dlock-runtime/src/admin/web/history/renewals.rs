@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Lease, LockHash};
+use super::identity::{Lease, LockHash};
 
 /// The number of renewals that are remembered, of all locks together.
 const ALL: usize = 20_000;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{
-    End, History, Lease, WINDOW, What,
+    End, History, WINDOW, What,
     difference::{begin, lease},
+    identity::Lease,
 };
 use crate::{
     admin::web::{moment, views::mode_of},
