@@ -43,11 +43,8 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
     page.press("Escape").await;
     page.until("document.querySelector('dialog[open]') === null")
         .await;
-    assert_eq!(
-        page.eval("document.querySelector('#unlock-token').value")
-            .await,
-        ""
-    );
+    page.until("document.querySelector('#unlock-token').value === ''")
+        .await;
     page.click(".action button").await;
     page.until("document.activeElement.id === 'unlock-key'")
         .await;
