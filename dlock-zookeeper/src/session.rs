@@ -13,7 +13,7 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
 
 use crate::{
-    config::Config, errors, fence::Known, notices, proof::Proof, readers, sinks::Sinks,
+    config::Config, errors, fence::Known, names, notices, proof::Proof, readers, sinks::Sinks,
     worker::Worker,
 };
 
@@ -181,8 +181,11 @@ async fn prepared(
     let made = client.mkdir(&config.root, &directory).await;
     made.map_err(|error| errors::of(&error))?;
     if !config.readers().is_empty() {
-        let admitted = readers::admit(&client, config).await;
-        admitted.map_err(|error| errors::of(&error))?;
+        // These may be older than the option. All others are made again in time.
+        for path in [config.root.clone(), names::bases(&config.root)] {
+            let admitted = readers::admit(&client, config.readers(), &path).await;
+            admitted.map_err(|error| errors::of(&error))?;
+        }
     }
     let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
     Ok(Session {
