@@ -27,6 +27,8 @@ pub(crate) struct Slot {
     pub(crate) child: Option<Child>,
     /// The session in which a child may have been created, as the request got no answer.
     pub(crate) unknown: Option<Session>,
+    /// The fence of the child with which the claim was last granted its key.
+    pub(crate) granted: Option<u64>,
     key: LockKey,
     answers: Arc<Answers>,
 }
@@ -105,6 +107,7 @@ impl Slot {
     /// Those of the deletion. The child may then still be there.
     pub(crate) async fn delete(&mut self) -> Result<bool, Error> {
         let Some(child) = &self.child else {
+            self.granted = None;
             return Ok(false);
         };
         let deleted = child.session.client.delete(&child.path(), None).await;
@@ -119,12 +122,29 @@ impl Slot {
             Err(error) => return Err(error),
         };
         self.child = None;
+        self.granted = None;
         Ok(was_there)
+    }
+
+    /// Notes that the claim was granted its key, with the child that it has.
+    pub(crate) fn note_grant(&mut self) {
+        self.granted = self.child.as_ref().map(|it| it.fence);
+    }
+
+    /// Returns `true` if the claim was granted its key with a child that is gone.
+    pub(crate) fn has_lost_its_grant(&self) -> bool {
+        !is_of_grant(self.granted, self.child.as_ref().map(|it| it.fence))
     }
 
     fn is_empty(&self) -> bool {
         self.child.is_none() && self.unknown.is_none()
     }
+}
+
+/// Returns `true` if a claim may go on with a child of the second fence after a grant with the first: another child has another
+/// place in the queue, and others may have held the key in between.
+fn is_of_grant(granted: Option<u64>, child: Option<u64>) -> bool {
+    granted.is_none() || granted == child
 }
 
 pub(crate) type Locked = OwnedMutexGuard<Slot>;
@@ -158,6 +178,7 @@ impl Slots {
                 slot: Arc::new(AsyncMutex::new(Slot {
                     child: None,
                     unknown: None,
+                    granted: None,
                     key: key.clone(),
                     answers: self.answers.clone(),
                 })),
@@ -228,5 +249,19 @@ impl Slots {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_goes_on_with_its_own_child_alone() {
+        assert!(is_of_grant(None, None));
+        assert!(is_of_grant(None, Some(7)));
+        assert!(is_of_grant(Some(7), Some(7)));
+        assert!(!is_of_grant(Some(7), Some(9)), "another one holds between");
+        assert!(!is_of_grant(Some(7), None));
     }
 }

@@ -54,6 +54,9 @@ impl Core {
                 child.ends = child.ends.max(Instant::now() + GRANT_TTL);
                 if is_free {
                     fence = grant(&session, child, mode);
+                    if fence > 0 {
+                        slot.note_grant();
+                    }
                 }
             }
             core.slots.unlock(&key, owner, slot);

@@ -24,6 +24,7 @@ mod state;
 mod turns;
 mod zookeeper;
 mod zookeeper_admin;
+mod zookeeper_grants;
 
 use super::mutant::Mutant;
 
@@ -50,6 +51,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         etcd_late::ALL,
         zookeeper::ALL,
         zookeeper_admin::ALL,
+        zookeeper_grants::ALL,
         run::ALL,
     ];
     parts.into_iter().flatten().collect()
