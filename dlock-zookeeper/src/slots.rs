@@ -5,11 +5,13 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use dlock_runtime::{LockKey, store::OwnerId};
+use futures_util::FutureExt;
 use tokio::{
     sync::{Mutex as AsyncMutex, OwnedMutexGuard},
     task::AbortHandle,
@@ -170,6 +172,16 @@ impl Slots {
         }
     }
 
+    /// Waits until no other request of the claim is under way. `false` beside the slot if there was one: what was read before may
+    /// be old.
+    pub(crate) async fn lock_after(&self, key: &LockKey, owner: OwnerId) -> (Locked, bool) {
+        let mut lock = pin!(self.lock(key, owner));
+        match lock.as_mut().now_or_never() {
+            Some(slot) => (slot, true),
+            None => (lock.await, false),
+        }
+    }
+
     /// Waits until no other request of the claim is under way.
     pub(crate) async fn lock(&self, key: &LockKey, owner: OwnerId) -> Locked {
         let slot = {
@@ -254,7 +266,23 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
+    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_had_to_be_waited_for_says_so() {
+        let slots = Slots::new(Arc::default());
+        let key = LockKey::new("waits").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let (slot, at_once) = slots.lock_after(&key, owner).await;
+        assert!(at_once);
+        let mut second = pin!(slots.lock_after(&key, owner));
+        assert!(second.as_mut().now_or_never().is_none());
+        slots.unlock(&key, owner, slot);
+        let (_, at_once) = second.await;
+        assert!(!at_once);
+    }
 
     #[test]
     fn a_grant_goes_on_with_its_own_child_alone() {
