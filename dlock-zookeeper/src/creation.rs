@@ -181,6 +181,7 @@ pub(crate) async fn place(
         held: None,
         watching: None,
         is_hopeful: value.held.is_some(),
+        is_found: false,
         is_timed: false,
         ends: Instant::now() + ALIVE,
         label: None,

@@ -12,6 +12,8 @@
 //! - **Safety.** A claim goes on with the child with which it was granted its key. If that is gone, an acquire fails once instead of
 //!   creating another child, and a renewal finds no owner: others may have held the key in between.
 //!   (`a_child_that_was_granted_is_not_replaced`)
+//! - **Safety.** A child whose creation got no answer is held after a write to it alone: a server that has lost step with the
+//!   others may be the only one that has it. (`a_child_that_was_found_is_not_held_without_a_write`)
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
 //!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
@@ -214,6 +216,9 @@ impl Core {
                 StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
             })?;
             place(session, slot, directory, name, &value, czxid).await?;
+            if let Some(child) = &mut slot.child {
+                child.is_found = true;
+            }
         }
         slot.unknown = None;
         Ok(())

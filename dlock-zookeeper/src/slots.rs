@@ -48,6 +48,8 @@ pub(crate) struct Child {
     pub(crate) watching: Option<Watching>,
     /// Its text says that it holds the key, although its owner has not seen that.
     pub(crate) is_hopeful: bool,
+    /// Its creation got no answer, and nothing was written to it since: perhaps one server alone has it.
+    pub(crate) is_found: bool,
     /// It has a timer.
     pub(crate) is_timed: bool,
     /// The end of the lease, or of the place in the queue, unless a request comes before.

@@ -4,6 +4,7 @@ use super::super::look::Look::Test;
 use super::super::mutant::Mutant;
 use super::zookeeper::{STORE, UNIT};
 
+const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 
@@ -43,4 +44,16 @@ pub(super) const ALL: &[Mutant] = &[
             "slots::tests::a_slot_that_had_to_be_waited_for_says_so",
         )],
     ),
+    Mutant::new(
+        "zookeeper-found-unwritten",
+        "A child whose creation got no answer is held without a write",
+        CONFIRM,
+        "if «child.is_found» || !may_hold",
+        "false",
+        &[Test(
+            STORE,
+            "waiting::a_child_that_was_found_is_not_held_without_a_write",
+        )],
+    )
+    .breaks("A child whose creation got no answer is held after a write to it alone"),
 ];
