@@ -5,6 +5,9 @@
 
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
+/// The first try, and three after others were faster.
+const TRIES: usize = 4;
+
 /// Reads a scheme and an identity, such as `digest:ops:hash=` and `ip:10.0.0.0/8`. `None` for another text, for `auth`, which is
 /// the user of the URL, and for `world`, which is every client.
 pub(crate) fn read(text: &str) -> Option<Acl> {
@@ -19,11 +22,17 @@ pub(crate) fn read(text: &str) -> Option<Acl> {
 ///
 /// Those of the client, such as `InvalidAcl` for an identity that the servers do not know.
 pub(crate) async fn admit(client: &Client, readers: &[Acl], path: &str) -> Result<(), Error> {
-    match admit_to(client, readers, path).await {
-        // Another process has added them, or has not made the node yet. If another user owns it, that user decides.
-        Ok(()) | Err(Error::BadVersion | Error::NoNode | Error::NoAuth) => Ok(()),
-        Err(error) => Err(error),
+    for _ in 0..TRIES {
+        match admit_to(client, readers, path).await {
+            // Another process has changed the ACL, perhaps for other readers.
+            Err(Error::BadVersion) => {}
+            // Another process has not made the node yet. If another user owns it, that user decides.
+            Ok(()) | Err(Error::NoNode | Error::NoAuth) => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
+    // A process without its readers locks all the same. The next session tries again.
+    Ok(())
 }
 
 async fn admit_to(client: &Client, readers: &[Acl], path: &str) -> Result<(), Error> {
