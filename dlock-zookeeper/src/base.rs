@@ -6,17 +6,9 @@ use zookeeper_client::{CreateMode, Error, MultiWriteError};
 use crate::{
     errors::Failure,
     fence::{Base, following},
+    names,
     session::Session,
 };
-
-pub(crate) fn directory(root: &str) -> String {
-    format!("{root}/fence")
-}
-
-/// The node of a base.
-pub(crate) fn path(root: &str, value: u64) -> String {
-    format!("{}/{value}", directory(root))
-}
 
 /// Returns the base that the session knows, or reads it, and raises it if it lags behind the clock.
 pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failure> {
@@ -52,16 +44,16 @@ pub(crate) async fn replace_used_up(
 
 /// Reads the base; `None` if there was never one.
 async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
-    let directory = directory(root);
+    let directory = names::bases(root);
     loop {
         // The server may not have heard of the last base yet.
         session.client.sync(root).await?;
-        let names = match session.client.list_children(&directory).await {
-            Ok(names) => names,
+        let found = match session.client.list_children(&directory).await {
+            Ok(found) => found,
             Err(Error::NoNode) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        if names.is_empty() {
+        if found.is_empty() {
             let message = format!(
                 "`{directory}` is empty: the base of the fencing tokens was deleted; delete `{directory}` as well, and the \
                  next acquire makes a new base from the clock"
@@ -70,16 +62,16 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
                 .with_advice()
                 .into());
         }
-        let Some(value) = only(&names) else {
+        let Some(value) = only(&found) else {
             let message = format!(
-                "`{directory}` has nodes that are not from dlock: {names:?}; delete them, and leave the greatest number"
+                "`{directory}` has nodes that are not from dlock: {found:?}; delete them, and leave the greatest number"
             );
             return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
                 .with_advice()
                 .into());
         };
         // It is gone if another process has just replaced it.
-        if let Some(stat) = session.client.check_stat(&path(root, value)).await? {
+        if let Some(stat) = session.client.check_stat(&names::base(root, value)).await? {
             let since = stat.czxid;
             return Ok(Some(Base { value, since }));
         }
@@ -101,12 +93,12 @@ async fn replace(
     old: Option<Base>,
 ) -> Result<Option<Base>, Failure> {
     let value = following(old.map(|old| old.value), fence_by_the_clock());
-    let new = path(root, value);
+    let new = names::base(root, value);
     let options = CreateMode::Persistent.with_acls(session.acls());
     let mut writer = session.client.new_multi_writer();
     match old {
-        Some(old) => writer.add_delete(&path(root, old.value), None)?,
-        None => writer.add_create(&directory(root), b"", &options)?,
+        Some(old) => writer.add_delete(&names::base(root, old.value), None)?,
+        None => writer.add_create(&names::bases(root), b"", &options)?,
     }
     writer.add_create(&new, b"", &options)?;
     match writer.commit().await {

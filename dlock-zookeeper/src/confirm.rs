@@ -83,6 +83,7 @@ pub(crate) async fn confirm(
         Written::Changed => return Ok(Confirmed::Changed),
     }
     child.held = Some(held);
+    child.is_found = false;
     child.ends = claim.begun.plus(claim.ttl).monotonic;
     session.proof.wrote(written);
     certain(session, claim)?;
@@ -104,7 +105,8 @@ pub(crate) fn accept(session: &Session, child: &mut Child, claim: &Claim) -> boo
 /// Accepts the grant to a waiter whose child was in front of the queue a moment ago. Returns its fence; 0 if the waiter has to
 /// ask.
 pub(crate) fn grant(session: &Session, child: &mut Child, mode: LockMode) -> u64 {
-    if !may_hold_unwritten(session, mode, SystemClock.now().plus(GRANT_TTL)) {
+    let end = SystemClock.now().plus(GRANT_TTL);
+    if child.is_found || !may_hold_unwritten(session, mode, end) {
         return 0;
     }
     hold(child);

@@ -38,7 +38,7 @@ pub(crate) async fn create(
         let base = base::current(session, root).await?;
         let value = text(base, claim);
         let mut writer = session.client.new_multi_writer();
-        writer.add_check_version(&base::path(root, base.value), -1)?;
+        writer.add_check_version(&names::base(root, base.value), -1)?;
         writer.add_create(&path, &value.to_bytes(), &options)?;
         // Until the answer says otherwise, also if this future is dropped.
         slot.unknown = Some(session.clone());
@@ -181,6 +181,7 @@ pub(crate) async fn place(
         held: None,
         watching: None,
         is_hopeful: value.held.is_some(),
+        is_found: false,
         is_timed: false,
         ends: Instant::now() + ALIVE,
         label: None,

@@ -50,6 +50,16 @@ pub(crate) fn key_of(name: &str) -> Option<LockKey> {
     LockKey::new(unescaped(name)?.strip_prefix("lock:")?).ok()
 }
 
+/// Returns the directory of the bases of fences, see `fence.rs`.
+pub(crate) fn bases(root: &str) -> String {
+    format!("{root}/fence")
+}
+
+/// Returns the node of a base.
+pub(crate) fn base(root: &str, value: u64) -> String {
+    format!("{}/{value}", bases(root))
+}
+
 /// Returns the beginning of the name of an owner's child. The server appends a number.
 pub(crate) fn prefix(owner: OwnerId, mode: LockMode) -> String {
     match mode {

@@ -5,7 +5,8 @@
 
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
-use crate::{base, config::Config};
+/// The first try, and three after others were faster.
+const TRIES: usize = 4;
 
 /// Reads a scheme and an identity, such as `digest:ops:hash=` and `ip:10.0.0.0/8`. `None` for another text, for `auth`, which is
 /// the user of the URL, and for `world`, which is every client.
@@ -15,25 +16,28 @@ pub(crate) fn read(text: &str) -> Option<Acl> {
     is_valid.then(|| Acl::new(Permission::READ, AuthId::new(scheme, id)))
 }
 
-/// Adds the readers of the URL to the nodes that may be older than this option: all others are made again in time.
+/// Adds the readers to a node, if it is there.
 ///
 /// # Errors
 ///
 /// Those of the client, such as `InvalidAcl` for an identity that the servers do not know.
-pub(crate) async fn admit(client: &Client, config: &Config) -> Result<(), Error> {
-    for path in [config.root.clone(), base::directory(&config.root)] {
-        match admit_to(client, config, &path).await {
-            // Another process has added them, or has not made the node yet. If another user owns it, that user decides.
-            Ok(()) | Err(Error::BadVersion | Error::NoNode | Error::NoAuth) => {}
+pub(crate) async fn admit(client: &Client, readers: &[Acl], path: &str) -> Result<(), Error> {
+    for _ in 0..TRIES {
+        match admit_to(client, readers, path).await {
+            // Another process has changed the ACL, perhaps for other readers.
+            Err(Error::BadVersion) => {}
+            // Another process has not made the node yet. If another user owns it, that user decides.
+            Ok(()) | Err(Error::NoNode | Error::NoAuth) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
+    // A process without its readers locks all the same. The next session tries again.
     Ok(())
 }
 
-async fn admit_to(client: &Client, config: &Config, path: &str) -> Result<(), Error> {
+async fn admit_to(client: &Client, readers: &[Acl], path: &str) -> Result<(), Error> {
     let (mut acls, stat) = client.get_acl(path).await?;
-    let missing = config.readers().iter().filter(|it| !acls.contains(it));
+    let missing = readers.iter().filter(|it| !acls.contains(it));
     let missing: Vec<_> = missing.cloned().collect();
     if missing.is_empty() {
         return Ok(());

@@ -9,6 +9,11 @@
 //!   the write shows until when the session lasts. A lease that would last longer is not confirmed. The write is that
 //!   of the lease into its child, or an earlier one, see `confirm.rs`.
 //! - **Safety.** A process deletes its child when the lease has ended, and ends the lease with the session.
+//! - **Safety.** A claim goes on with the child with which it was granted its key. If that is gone, an acquire fails once instead of
+//!   creating another child, and a renewal finds no owner: others may have held the key in between.
+//!   (`a_child_that_was_granted_is_not_replaced`)
+//! - **Safety.** A child whose creation got no answer is held after a write to it alone: a server that has lost step with the
+//!   others may be the only one that has it. (`a_child_that_was_found_is_not_held_without_a_write`)
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
 //!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
@@ -58,6 +63,9 @@ impl Core {
             },
             Err(error) => Err(error.into()),
         };
+        if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
+            slot.note_grant();
+        }
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
         if is_unknown {
@@ -101,6 +109,12 @@ impl Core {
         loop {
             if slot.unknown.is_some() {
                 self.find(session, slot, &directory, claim.owner).await?;
+            }
+            if slot.has_lost_its_grant() {
+                // The caller may still believe that grant. Another child has a later place and a greater fence.
+                slot.granted = None;
+                let message = "the node of the lease is gone: an operator has deleted it, or its session has ended";
+                return Err(StoreError::new(StoreErrorKind::Disconnected, message).into());
             }
             let deletions = self.answers.deletions();
             let mut created = None;
@@ -202,6 +216,9 @@ impl Core {
                 StoreError::new(StoreErrorKind::BadAnswer, message).with_advice()
             })?;
             place(session, slot, directory, name, &value, czxid).await?;
+            if let Some(child) = &mut slot.child {
+                child.is_found = true;
+            }
         }
         slot.unknown = None;
         Ok(())
@@ -290,6 +307,9 @@ impl Core {
 async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {
     slot.end_late().await?;
     loop {
+        if slot.has_lost_its_grant() {
+            return Ok(Renewal::NotOwner);
+        }
         let Some(child) = &mut slot.child else {
             return Ok(Renewal::NotOwner);
         };
@@ -301,7 +321,10 @@ async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result
             }
         }
         match confirm(session, child, &queue, claim).await? {
-            Confirmed::As(_) => return Ok(Renewal::Renewed),
+            Confirmed::As(_) => {
+                slot.note_grant();
+                return Ok(Renewal::Renewed);
+            }
             Confirmed::Gone => slot.child = None,
             Confirmed::Changed => {}
         }

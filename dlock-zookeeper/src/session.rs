@@ -13,7 +13,7 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
 
 use crate::{
-    config::Config, errors, fence::Known, notices, proof::Proof, readers, sinks::Sinks,
+    config::Config, errors, fence::Known, names, notices, proof::Proof, readers, sinks::Sinks,
     worker::Worker,
 };
 
@@ -122,10 +122,7 @@ async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
 async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
     let connecting = SystemClock.now();
     // A lease with a `min_hold` outlives its process, for as long as the session does.
-    let mut connector = connector(config).with_detached();
-    if let Some(login) = &config.login {
-        connector = connector.with_auth("digest", login.as_bytes());
-    }
+    let connector = connector(config).with_detached();
     let client = connector.connect(&config.hosts).await;
     let client = client.map_err(|error| errors::of(&error).unsent())?;
     match prepared(config, client.clone(), connecting).await {
@@ -144,7 +141,12 @@ async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
 }
 
 fn connector(config: &Config) -> Connector {
-    Client::connector()
+    let connector = match &config.login {
+        // Also for a session that is about to be closed: some servers carry out nothing without a login.
+        Some(login) => Client::connector().with_auth("digest", login.as_bytes()),
+        None => Client::connector(),
+    };
+    connector
         .with_session_timeout(config.session)
         // A silent server is left for another one before leases end.
         .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
@@ -181,8 +183,11 @@ async fn prepared(
     let made = client.mkdir(&config.root, &directory).await;
     made.map_err(|error| errors::of(&error))?;
     if !config.readers().is_empty() {
-        let admitted = readers::admit(&client, config).await;
-        admitted.map_err(|error| errors::of(&error))?;
+        // These may be older than the option. All others are made again in time.
+        for path in [config.root.clone(), names::bases(&config.root)] {
+            let admitted = readers::admit(&client, config.readers(), &path).await;
+            admitted.map_err(|error| errors::of(&error))?;
+        }
     }
     let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
     Ok(Session {

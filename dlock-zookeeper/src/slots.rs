@@ -5,11 +5,13 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use dlock_runtime::{LockKey, store::OwnerId};
+use futures_util::FutureExt;
 use tokio::{
     sync::{Mutex as AsyncMutex, OwnedMutexGuard},
     task::AbortHandle,
@@ -27,6 +29,8 @@ pub(crate) struct Slot {
     pub(crate) child: Option<Child>,
     /// The session in which a child may have been created, as the request got no answer.
     pub(crate) unknown: Option<Session>,
+    /// The fence of the child with which the claim was last granted its key.
+    pub(crate) granted: Option<u64>,
     key: LockKey,
     answers: Arc<Answers>,
 }
@@ -44,6 +48,8 @@ pub(crate) struct Child {
     pub(crate) watching: Option<Watching>,
     /// Its text says that it holds the key, although its owner has not seen that.
     pub(crate) is_hopeful: bool,
+    /// Its creation got no answer, and nothing was written to it since: perhaps one server alone has it.
+    pub(crate) is_found: bool,
     /// It has a timer.
     pub(crate) is_timed: bool,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
@@ -105,6 +111,7 @@ impl Slot {
     /// Those of the deletion. The child may then still be there.
     pub(crate) async fn delete(&mut self) -> Result<bool, Error> {
         let Some(child) = &self.child else {
+            self.granted = None;
             return Ok(false);
         };
         let deleted = child.session.client.delete(&child.path(), None).await;
@@ -119,12 +126,29 @@ impl Slot {
             Err(error) => return Err(error),
         };
         self.child = None;
+        self.granted = None;
         Ok(was_there)
+    }
+
+    /// Notes that the claim was granted its key, with the child that it has.
+    pub(crate) fn note_grant(&mut self) {
+        self.granted = self.child.as_ref().map(|it| it.fence);
+    }
+
+    /// Returns `true` if the claim was granted its key with a child that is gone.
+    pub(crate) fn has_lost_its_grant(&self) -> bool {
+        !is_of_grant(self.granted, self.child.as_ref().map(|it| it.fence))
     }
 
     fn is_empty(&self) -> bool {
         self.child.is_none() && self.unknown.is_none()
     }
+}
+
+/// Returns `true` if a claim may go on with a child of the second fence after a grant with the first: another child has another
+/// place in the queue, and others may have held the key in between.
+fn is_of_grant(granted: Option<u64>, child: Option<u64>) -> bool {
+    granted.is_none() || granted == child
 }
 
 pub(crate) type Locked = OwnedMutexGuard<Slot>;
@@ -150,6 +174,16 @@ impl Slots {
         }
     }
 
+    /// Waits until no other request of the claim is under way. `false` beside the slot if there was one: what was read before may
+    /// be old.
+    pub(crate) async fn lock_after(&self, key: &LockKey, owner: OwnerId) -> (Locked, bool) {
+        let mut lock = pin!(self.lock(key, owner));
+        match lock.as_mut().now_or_never() {
+            Some(slot) => (slot, true),
+            None => (lock.await, false),
+        }
+    }
+
     /// Waits until no other request of the claim is under way.
     pub(crate) async fn lock(&self, key: &LockKey, owner: OwnerId) -> Locked {
         let slot = {
@@ -158,6 +192,7 @@ impl Slots {
                 slot: Arc::new(AsyncMutex::new(Slot {
                     child: None,
                     unknown: None,
+                    granted: None,
                     key: key.clone(),
                     answers: self.answers.clone(),
                 })),
@@ -228,5 +263,35 @@ impl Slots {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_had_to_be_waited_for_says_so() {
+        let slots = Slots::new(Arc::default());
+        let key = LockKey::new("waits").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let (slot, at_once) = slots.lock_after(&key, owner).await;
+        assert!(at_once);
+        let mut second = pin!(slots.lock_after(&key, owner));
+        assert!(second.as_mut().now_or_never().is_none());
+        slots.unlock(&key, owner, slot);
+        let (_, at_once) = second.await;
+        assert!(!at_once);
+    }
+
+    #[test]
+    fn a_grant_goes_on_with_its_own_child_alone() {
+        assert!(is_of_grant(None, None));
+        assert!(is_of_grant(None, Some(7)));
+        assert!(is_of_grant(Some(7), Some(7)));
+        assert!(!is_of_grant(Some(7), Some(9)), "another one holds between");
+        assert!(!is_of_grant(Some(7), None));
     }
 }

@@ -47,13 +47,17 @@ impl Core {
             let again = || core.answers.forget(&key, owner);
             let is_free = until_free(&session, &directory, &name, again).await;
             let mut fence = 0;
-            let mut slot = core.slots.lock(&key, owner).await;
+            let (mut slot, is_recent) = core.slots.lock_after(&key, owner).await;
             if let Some(child) = slot.child.as_mut().filter(|it| it.name == name) {
                 // This ends the task itself at its next await, and there is none.
                 child.watching = None;
                 child.ends = child.ends.max(Instant::now() + GRANT_TTL);
-                if is_free {
+                // Behind another request, the child may have been deleted since it was seen in front.
+                if is_free && is_recent {
                     fence = grant(&session, child, mode);
+                    if fence > 0 {
+                        slot.note_grant();
+                    }
                 }
             }
             core.slots.unlock(&key, owner, slot);

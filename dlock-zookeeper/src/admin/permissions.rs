@@ -4,7 +4,7 @@ use dlock_runtime::{admin::Denied, store::StoreError};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error, MultiWriteError, Permission};
 
 use super::link::rule;
-use crate::{base, errors};
+use crate::{errors, names};
 
 /// The permissions of the user on the nodes of a namespace, and what the ACL of its root says.
 pub(super) struct Permissions {
@@ -76,7 +76,7 @@ async fn existing(client: &Client, root: &str) -> Result<String, StoreError> {
 async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, StoreError> {
     let beginning = parent.trim_end_matches('/');
     let mut places = vec![format!("{beginning}/dlock-doctor")];
-    let fences = base::directory(root);
+    let fences = names::bases(root);
     match client.check_stat(&fences).await {
         Ok(Some(_)) => places.push(format!("{fences}/dlock-doctor")),
         Ok(None) => {}

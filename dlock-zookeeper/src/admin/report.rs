@@ -15,7 +15,7 @@ use super::{
     permissions::permissions,
     word,
 };
-use crate::{base, config::Config, errors};
+use crate::{base, config::Config, errors, names};
 
 /// The number of round trips that are measured.
 const SAMPLES: usize = 20;
@@ -177,13 +177,13 @@ fn session_server(client: &Client) -> String {
 
 /// Tells of the base of fences: `fine`, `missing`, `hidden` from this user, or `foreign` with nodes of another program.
 async fn state_of_base(client: &Client, root: &str) -> Result<&'static str, StoreError> {
-    let names = match client.list_children(&base::directory(root)).await {
-        Ok(names) => names,
+    let found = match client.list_children(&names::bases(root)).await {
+        Ok(found) => found,
         Err(Error::NoNode) => return Ok("missing"),
         Err(Error::NoAuth) => return Ok("hidden"),
         Err(error) => return Err(errors::of(&error)),
     };
-    Ok(match base::only(&names) {
+    Ok(match base::only(&found) {
         Some(_) => "fine",
         None => "foreign",
     })

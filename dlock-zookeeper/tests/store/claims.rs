@@ -57,6 +57,37 @@ async fn a_child_that_an_operator_deletes_ends_the_lease() {
 }
 
 #[tokio::test]
+async fn a_child_that_was_granted_is_not_replaced() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let (key, owner) = (key("replaced"), owner());
+    let first = hold(&store, &key, owner, LockMode::Exclusive).await;
+    let client = client(servers).await;
+    for child in children(servers, "dlock", key.as_str()).await {
+        client.delete(&child, None).await.unwrap();
+    }
+    // Its request may come before the server has heard of the deletion.
+    let ask = AcquireRequest::new(&key, owner, TTL);
+    let mut answer = store.acquire(ask).await;
+    eventually(LIMIT, "the request fails", async || {
+        let is_old = matches!(answer, Ok(AcquireOutcome::Granted { fence, .. }) if fence == first);
+        if is_old {
+            answer = store.acquire(ask).await;
+        }
+        !is_old
+    })
+    .await;
+    let error = answer.expect_err("another child in its place");
+    assert!(!error.has_no_effect(), "{error}");
+    assert_eq!(children(servers, "dlock", key.as_str()).await.len(), 0);
+    let renewal = RenewRequest::new(&key, owner, TTL);
+    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    // The caller knows now, and may ask again.
+    assert!(hold(&store, &key, owner, LockMode::Exclusive).await > first);
+    release(&store, &key, owner, LockMode::Exclusive).await;
+}
+
+#[tokio::test]
 async fn a_creation_without_an_answer_is_found_again_and_released() {
     let servers = ZooKeepers::shared().await;
     let proxy = Proxy::start(servers.port(0));

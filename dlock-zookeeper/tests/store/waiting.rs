@@ -250,6 +250,41 @@ async fn a_waiter_whose_child_was_deleted_holds_nothing() {
 }
 
 #[tokio::test]
+async fn a_child_that_was_found_is_not_held_without_a_write() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", proxy.port()), SESSION);
+    let (other, own) = (store(&servers.url(SESSION)).await, store(&url).await);
+    let (client, mut heard) = listen(&own);
+    // The session has a recent write: without that, no grant would be believed.
+    hold(&own, &key("recent"), owner(), EXCLUSIVE).await;
+    let mut number = 0;
+    eventually(LIMIT, "a hint to the waiter", async || {
+        number += 1;
+        let (key, holder, waiter) = (key("found"), owner(), OwnerId::new(client, number));
+        hold(&other, &key, holder, EXCLUSIVE).await;
+        let request = AcquireRequest::new(&key, waiter, TTL).queue(Queue::ForLease);
+        proxy.cut_before_reply_to(&format!("lock:{key}/{waiter}"));
+        own.acquire(request).await.unwrap_err();
+        eventually(LIMIT, "the child is found", async || {
+            matches!(own.acquire(request).await, Ok(AcquireOutcome::Busy(_)))
+        })
+        .await;
+        assert_eq!(children(servers, "dlock", key.as_str()).await.len(), 2);
+        release(&other, &key, holder, EXCLUSIVE).await;
+        let hint = within(Duration::from_secs(6), heard.recv()).await.flatten();
+        release(&own, &key, waiter, EXCLUSIVE).await;
+        // On a slow machine, that of an earlier waiter, or none.
+        hint.is_some_and(|(told, fence)| {
+            let is_own = told == waiter;
+            assert!(!is_own || fence == 0, "held without a write");
+            is_own
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn waiters_that_leave_watch_nothing() {
     // Of its own, since all watches are counted.
     let servers = ZooKeepers::start().await;

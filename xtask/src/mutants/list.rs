@@ -26,6 +26,7 @@ mod state;
 mod turns;
 mod zookeeper;
 mod zookeeper_admin;
+mod zookeeper_grants;
 
 use super::mutant::Mutant;
 
@@ -52,6 +53,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         etcd_late::ALL,
         zookeeper::ALL,
         zookeeper_admin::ALL,
+        zookeeper_grants::ALL,
         run::ALL,
         page::ALL,
         serve::ALL,

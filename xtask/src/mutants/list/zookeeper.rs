@@ -361,8 +361,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-session-left",
         "A session is left behind by a connection that is refused",
         SESSION,
-        "timeout(config.response_limit, «close(config, client)»)",
-        "async { drop(client) }",
+        "if «timeout(config.response_limit, close(config, client)) .await .is_err()» {",
+        "{ drop(client); false }",
         &[Test(
             FAULTS,
             "connections::a_connection_that_is_refused_leaves_no_session",
