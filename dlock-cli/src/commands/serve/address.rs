@@ -28,6 +28,15 @@ pub(super) async fn bind(address: &str) -> Result<TcpListener, Failure> {
     })
 }
 
+/// Reads a name of the server, which has neither a scheme nor a port.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_name) {
+        return Err("give the name alone, such as `locks.example.com`".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Returns the URL by which a browser of this machine finds the page.
 pub(super) fn url(address: SocketAddr) -> String {
     let ip = match address.ip() {
@@ -52,6 +61,24 @@ mod tests {
             ("10.0.0.7:80", "http://10.0.0.7:80/"),
         ] {
             assert_eq!(url(address.parse().unwrap()), told);
+        }
+    }
+
+    #[test]
+    fn a_name_has_neither_scheme_nor_port() {
+        assert_eq!(
+            name("locks.example.com").as_deref(),
+            Ok("locks.example.com")
+        );
+        for text in [
+            "",
+            "https://locks.example",
+            "locks.example:80",
+            "locks/",
+            "a b",
+            "*",
+        ] {
+            assert!(name(text).is_err(), "{text}");
         }
     }
 

@@ -7,6 +7,7 @@ use super::{
     examine::Examination,
     looks::Looks,
     moment, picture,
+    protect::Hosts,
     query::Query,
     reply,
     views::{ListView, Listing, PictureView, RowView, TotalsView},
@@ -18,8 +19,8 @@ pub(super) struct Room {
     pub(super) desk: Arc<Desk>,
     pub(super) looks: Looks,
     pub(super) examination: Examination,
-    /// `true` if only names of this machine are answered.
-    pub(super) is_local: bool,
+    /// The names of the server that are answered.
+    pub(super) hosts: Hosts,
     /// The token with which locks may be released.
     pub(super) token: Option<String>,
     /// The end of the server.

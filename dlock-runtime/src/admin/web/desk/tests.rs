@@ -10,6 +10,7 @@ use super::{
         examine::Examination,
         feeds::{List, One},
         looks::Looks,
+        protect::Hosts,
         query::Query,
         room::Room,
     },
@@ -93,7 +94,7 @@ fn room(store: Arc<Broken>) -> Arc<Room> {
         desk: Arc::new(desk),
         looks: Looks::default(),
         examination: Examination::of(None),
-        is_local: false,
+        hosts: Hosts::default(),
         token: None,
         end: None,
     })
