@@ -56,6 +56,9 @@ export function lock(page, query) {
     holders.show(it?.holders ?? [], count, (holder) => `${holder.owner} ${holder.fence}`, holderRow, (row, holder) => {
       showHolder(row, holder, document.picture.taken);
       const button = row.querySelector('button');
+      // A third-party client has neither, and the next one on the key looks the same.
+      button.disabled = holder.owner === null && holder.fence === '0';
+      setText(button, button.disabled ? 'Only by dlock unlock' : 'Unlock…');
       button.hidden = !canUnlock;
       button.onclick = () => dialog.open(holder, document);
     });

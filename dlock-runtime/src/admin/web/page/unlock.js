@@ -4,7 +4,7 @@ import { h, setText } from './dom.js';
 import { show, unescaped, visible } from './text.js';
 import { duration } from './time.js';
 
-const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'The typed key differs', 503: 'The store does not answer' };
+const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 503: 'The store does not answer' };
 
 export function unlockDialog(key) {
   let holder = null;

@@ -1,6 +1,6 @@
 //! Releasing a lock by force.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use axum::{
     Router,
@@ -17,7 +17,7 @@ use super::{
     get, request, send,
 };
 use crate::{
-    admin::Unlocked,
+    admin::{HolderInfo, LockInfo, Unlocked},
     store::{StoreError, StoreErrorKind},
 };
 
@@ -109,6 +109,19 @@ async fn a_lease_that_was_not_shown_is_left_alone() {
     (older["owner"], older["fence"]) = (Value::Null, "6".into());
     let done = unlock(&page(&fake), asked(TOKEN), &older).await.json();
     assert_eq!(done["outcome"], "changed");
+    assert!(fake.unlocked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_a_third_party_client_is_left_to_the_command() {
+    let mut lock = LockInfo::new("job:a");
+    lock.add_holder(HolderInfo::new(None, 0, SystemTime::now()));
+    let fake = Fake::with(vec![lock]);
+    let mut wanted = wanted();
+    (wanted["owner"], wanted["fence"]) = (Value::Null, "0".into());
+    let refused = unlock(&page(&fake), asked(TOKEN), &wanted).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.text.contains("`dlock unlock`"), "{}", refused.text);
     assert!(fake.unlocked.lock().unwrap().is_empty());
 }
 
