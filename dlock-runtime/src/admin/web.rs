@@ -68,6 +68,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use self::{
     desk::{Desk, Source},
+    events::Streams,
     examine::Examination,
     looks::Looks,
     protect::Hosts,
@@ -275,6 +276,7 @@ impl Page {
             desk: Arc::new(Desk::new(self.source, self.namespace, self.interval)),
             looks: Looks::default(),
             examination: Examination::of(self.configured),
+            streams: Streams::default(),
             hosts: self.hosts,
             token: self.token,
             end: self.end,

@@ -4,6 +4,7 @@ use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use super::{
     desk::{Desk, Shown, State},
+    events::Streams,
     examine::Examination,
     looks::Looks,
     moment, picture,
@@ -19,6 +20,7 @@ pub(super) struct Room {
     pub(super) desk: Arc<Desk>,
     pub(super) looks: Looks,
     pub(super) examination: Examination,
+    pub(super) streams: Streams,
     /// The names of the server that are answered.
     pub(super) hosts: Hosts,
     /// The token with which locks may be released.

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use super::{
     super::{
-        events::Feed as _,
+        events::{Feed as _, Streams},
         examine::Examination,
         feeds::{List, One},
         looks::Looks,
@@ -94,6 +94,7 @@ fn room(store: Arc<Broken>) -> Arc<Room> {
         desk: Arc::new(desk),
         looks: Looks::default(),
         examination: Examination::of(None),
+        streams: Streams::default(),
         hosts: Hosts::default(),
         token: None,
         end: None,
