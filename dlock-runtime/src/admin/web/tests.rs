@@ -11,7 +11,7 @@ mod unlocking;
 use axum::{
     Router,
     body::{Body, to_bytes},
-    http::{HeaderMap, Request, StatusCode, header},
+    http::{HeaderMap, Request, StatusCode, header, request::Builder},
 };
 use serde_json::Value;
 use tower::ServiceExt as _;
@@ -32,7 +32,7 @@ impl Answer {
 }
 
 /// Returns a request for this machine.
-fn request(method: &str, path: &str) -> axum::http::request::Builder {
+fn request(method: &str, path: &str) -> Builder {
     let builder = Request::builder().method(method).uri(path);
     builder.header(header::HOST, "127.0.0.1:8330")
 }

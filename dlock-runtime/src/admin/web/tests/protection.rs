@@ -1,6 +1,10 @@
 //! Which requests are answered, and what a browser may do with the responses.
 
-use axum::{Router, body::Body, http::StatusCode};
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode},
+};
 
 use super::{
     super::{Page, router},
@@ -72,7 +76,7 @@ async fn a_page_answers_no_name_that_another_site_may_have() {
     ] {
         for path in ["/locks", "/api/picture", "/assets/app.js"] {
             let ask = async |router: &Router| {
-                let request = axum::http::Request::get(path).header("host", host);
+                let request = Request::get(path).header("host", host);
                 let asked = send(router, request.body(Body::empty()).unwrap()).await;
                 asked.status
             };
@@ -88,7 +92,7 @@ async fn a_page_answers_no_name_that_another_site_may_have() {
             assert_eq!(ask(&anyone).await, StatusCode::OK, "{host} {path}");
         }
     }
-    let nameless = axum::http::Request::get("/locks").body(Body::empty());
+    let nameless = Request::get("/locks").body(Body::empty());
     let refused = send(&plain, nameless.unwrap()).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
     assert!(refused.text.contains("--host"), "{}", refused.text);

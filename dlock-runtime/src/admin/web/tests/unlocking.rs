@@ -6,7 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::ConnectInfo,
-    http::{StatusCode, request::Builder},
+    http::{HeaderName, StatusCode, request::Builder},
 };
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn nothing_else_releases_a_lock() {
     let with = |name: &str, value: &str| {
         let mut builder = asked(TOKEN);
         let headers = builder.headers_mut().unwrap();
-        let name: axum::http::HeaderName = name.parse().unwrap();
+        let name: HeaderName = name.parse().unwrap();
         headers.insert(name, value.parse().unwrap());
         builder
     };
