@@ -102,7 +102,8 @@ macro_rules! links {
          [urls#options]: crate::book::urls#options\n\
          [which-store]: crate::book::which_store\n\
          [zookeeper]: crate::book::zookeeper\n\
-         [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n"
+         [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n\
+         [zookeeper#let-others-look]: crate::book::zookeeper#let-others-look\n"
     };
 }
 

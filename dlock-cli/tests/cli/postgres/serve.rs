@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::{super::serve::start, Database, at};
+use super::{
+    super::{cases::Place as _, serve::start},
+    Database, at,
+};
 
 #[tokio::test]
 async fn a_role_that_may_only_read_is_enough() {

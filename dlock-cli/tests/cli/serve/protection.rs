@@ -14,7 +14,9 @@ const VIEWER: &str = include_str!("../../../../dlock-runtime/src/admin/permissio
 async fn order(server: &RedisServer, words: &str) {
     let mut words = words.split_whitespace();
     let mut command = redis::cmd(words.next().unwrap());
-    words.for_each(|word| drop(command.arg(word)));
+    for word in words {
+        command.arg(word);
+    }
     server.read::<()>(&command).await;
 }
 

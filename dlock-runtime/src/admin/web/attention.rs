@@ -215,9 +215,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_one_that_looks_begins_before_any_other_can_look() {
         let attention = Arc::new(Attention::default());
-        let mut begun = 0;
+        let mut count = 0;
         let mut begin = || {
-            begun += 1;
+            count += 1;
             assert!(attention.state.try_lock().is_err(), "no other one can look");
         };
         let (one, duty) = attention.look(&mut begin);
@@ -229,7 +229,7 @@ mod tests {
         drop(duty);
         // It takes the place of a task that has ended too early, and others look already.
         assert!(attention.look(&mut begin).1.is_some());
-        assert_eq!(begun, 2);
+        assert_eq!(count, 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,7 +50,7 @@ pub(super) enum Source {
 pub(super) struct Shown {
     pub(super) server: Server,
     pub(super) state: State,
-    /// The last one stays while the store is away.
+    /// The last one stays while the store is unreachable.
     pub(super) picture: Option<Arc<Picture>>,
     /// The reason why grants are not heard.
     pub(super) is_deaf: Option<Arc<str>>,

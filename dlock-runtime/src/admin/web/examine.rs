@@ -74,12 +74,11 @@ impl Examination {
             let time = if it.is_complete { FRESH } else { INCOMPLETE };
             it.at.elapsed(SystemClock.now()) < time
         });
-        let examined = match fresh {
-            Some(fresh) => fresh.clone(),
-            None => {
-                let examined = self.examine(desk, shown).await;
-                latest.insert(examined).clone()
-            }
+        let examined = if let Some(fresh) = fresh {
+            fresh.clone()
+        } else {
+            let examined = self.examine(desk, shown).await;
+            latest.insert(examined).clone()
         };
         drop(latest);
         let age_ms = moment::milliseconds(examined.at.elapsed(SystemClock.now()));

@@ -4,6 +4,7 @@
 //! what has been forgotten is a gap. Holders and waiters of the latest picture are not in the ring.
 
 mod difference;
+mod identity;
 mod renewals;
 #[cfg(test)]
 mod tests;
@@ -16,8 +17,11 @@ use std::{
     time::Duration,
 };
 
-use self::renewals::Renewals;
 pub(super) use self::view::HistoryView;
+use self::{
+    identity::{Lease, LockHash},
+    renewals::Renewals,
+};
 use super::picture::Picture;
 use crate::{mode::LockMode, owner::OwnerId};
 
@@ -33,9 +37,6 @@ const GAPS: usize = 100;
 
 /// The time that is shown, in milliseconds: ten minutes.
 const WINDOW: u64 = 600_000;
-
-/// The lock of an event, by a hash with a random key, so that no keys can be chosen that have the same one.
-type LockHash = u64;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -57,16 +58,6 @@ pub(super) struct History {
     /// The leases that this page has ended, unless the latest picture shows it.
     forced: Vec<Forced>,
     latest: Option<Arc<Picture>>,
-}
-
-/// A lease, as all stores recognize it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Lease {
-    /// `None` for a third-party client.
-    owner: Option<OwnerId>,
-    fence: u64,
-    /// What tells the leases of third-party clients apart, if the store does.
-    mark: u64,
 }
 
 /// A lease that an operator has ended.
@@ -140,7 +131,7 @@ impl History {
         }
     }
 
-    /// Notes that somebody looks at a lock.
+    /// Notes that a browser shows a lock.
     pub(super) fn watch(&mut self, key: &str, now_ms: u64) {
         let lock = self.hash(key);
         self.renewals.watch(lock, now_ms);

@@ -213,7 +213,7 @@ impl Picture {
         let mut add = |client: u32, name: u32, holds: usize, waits: usize| {
             let place = usize::try_from(client).map_or(last, |place| place.min(last));
             if let Some(share) = shares.get_mut(place) {
-                share.label = share.label.or(self.text(name));
+                share.label = share.label.or_else(|| self.text(name));
                 share.holds += holds;
                 share.waits += waits;
             }

@@ -44,7 +44,7 @@ impl Server {
         }
     }
 
-    /// Returns the same server after these reports. What they do not tell stays as it was.
+    /// Returns the same server after these reports. The values that they leave out stay as they were.
     pub(super) fn after(&self, reports: &[ServerReport]) -> Self {
         let name = match reports {
             [] => self.name.clone(),

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc, time::Duration};
 
-use super::{End, Granted, History, Lease, What};
+use super::{End, Granted, History, What, identity::Lease};
 use crate::{
     admin::web::picture::{Carried, Holder, Lock, Picture, Waiter},
     mode::LockMode,

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{Lease, LockHash};
+use super::identity::{Lease, LockHash};
 
 /// The number of renewals that are remembered, of all locks together.
 const ALL: usize = 20_000;
@@ -18,7 +18,7 @@ const WATCHED: usize = 64;
 pub(super) struct Renewals {
     /// A hundred thousand locks renew more often between two pictures than it has places.
     all: VecDeque<(LockHash, Lease, u64)>,
-    /// The locks at which somebody looks.
+    /// The locks that a browser shows.
     watched: HashMap<LockHash, Watched>,
 }
 

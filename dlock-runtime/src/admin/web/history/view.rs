@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{
-    End, History, Lease, WINDOW, What,
+    End, History, WINDOW, What,
     difference::{begin, lease},
+    identity::Lease,
 };
 use crate::{
     admin::web::{moment, views::mode_of},
@@ -70,7 +71,7 @@ struct Wait {
 }
 
 impl History {
-    /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away` says that the store is away.
+    /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away`: the store is unreachable.
     pub(in crate::admin::web) fn of(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
         let from_ms = now_ms.saturating_sub(WINDOW);
         let (mut holds, mut waits) = self.current(key, is_away);
@@ -156,7 +157,7 @@ impl History {
         }
     }
 
-    /// Returns the holders and waiters of the latest picture. What has become of them is not known while the store is away.
+    /// Returns the holders and waiters of the latest picture. Their ends are not known while the store is unreachable.
     fn current(&self, key: &str, is_away: bool) -> (Vec<Hold>, Vec<Wait>) {
         let latest = self.latest.as_ref();
         let Some((latest, lock)) = latest.and_then(|it| Some((it, it.named(key)?))) else {

@@ -43,6 +43,7 @@ export function processes(page) {
   function fill({ processes: all, cannot, picture }) {
     note.hidden = cannot.length === 0;
     setText(note, cannot.join(' '));
+    // Before the first reading.
     if (all === null) {
       empty.hidden = rows.childElementCount > 0;
       setText(empty, picture.state === 'reading' ? 'The processes appear when the store has been read.' : 'The processes are unknown: the store was not read yet.');

@@ -48,8 +48,8 @@ impl Past {
         self.0.see(picture, is_gap);
     }
 
-    fn see(&mut self, ms: u64, lock: Option<LockInfo>) {
-        self.see_all(ms, lock.as_slice(), false);
+    fn see(&mut self, ms: u64, lock: impl Into<Option<LockInfo>>) {
+        self.see_all(ms, lock.into().as_slice(), false);
     }
 
     fn told(&self, ms: u64) -> Value {
