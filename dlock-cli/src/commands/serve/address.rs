@@ -84,9 +84,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_cannot_be_used_is_named_with_the_reason() {
-        let taken = bind("127.0.0.1:0").await.unwrap();
-        let taken = taken.local_addr().unwrap().to_string();
-        let _other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = bind("127.0.0.1:0").await.unwrap();
+        let taken = listener.local_addr().unwrap().to_string();
         for (address, exit, reason) in [
             ("127.0.0.1", Exit::Usage, "such as `127.0.0.1:8330`"),
             ("", Exit::Usage, "such as `127.0.0.1:8330`"),
@@ -96,7 +95,6 @@ mod tests {
             assert_eq!(failure.exit(), exit, "{address}: {failure}");
             assert!(failure.to_string().contains(reason), "{failure}");
         }
-        let listener = bind(&taken).await.unwrap();
         let failure = bind(&taken).await.unwrap_err();
         assert_eq!(failure.exit(), Exit::Internal);
         let text = failure.to_string();
