@@ -73,6 +73,24 @@ async fn a_refusal_is_shown_with_its_reason() {
 }
 
 #[tokio::test]
+async fn two_rows_with_one_key_stay_two() {
+    let site = Site::start(&[]).await;
+    let page = site.open("locks").await;
+    let shown = "(async () => {
+        const { keyed } = await import('./assets/dom.js');
+        const parent = document.createElement('div');
+        const show = (items) => keyed(parent, items, (it) => it, () => document.createElement('p'),
+            (element, it) => { element.textContent = it; });
+        for (const items of [['a', 'a', 'b'], ['b', 'a', 'a'], ['a', 'b', 'a']]) {
+            show(items);
+        }
+        return parent.innerHTML.replaceAll(/<.*?>/g, '');
+    })()";
+    assert_eq!(page.eval(shown).await, "aba");
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
 async fn findings_have_a_grade_and_a_remedy() {
     let server = dlock_testkit::RedisServer::start_with(&[
         "--maxmemory",
