@@ -1,6 +1,7 @@
 //! `dlock serve`: a page that shows all locks in a browser.
 
 mod address;
+mod server;
 mod token;
 
 use std::{
@@ -92,21 +93,21 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     if let Some(token) = token {
         page = page.allow_unlock(token.text);
     }
-    let service = page
-        .into_router()
-        .into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(ended));
-    let mut serving = pin!(serving.into_future());
+    let router = page.into_router();
+    let mut serving = pin!(server::serve(
+        listener,
+        router,
+        server::PATIENCE,
+        is_true(ended)
+    ));
     tokio::select! {
         // A mistake in the URL is no outage.
         failure = mistake(global, &first) => return Err(failure),
-        served = &mut serving => served?,
+        () = &mut serving => {}
         _ = signal => {
             end.send_replace(true);
             // A client that does not read its response would hold the program up.
-            if let Ok(served) = timeout(GRACE, serving).await {
-                served?;
-            }
+            drop(timeout(GRACE, serving).await);
         }
     }
     Ok(Exit::Success)
