@@ -14,7 +14,7 @@
 //!
 //! The command `dlock serve` serves the same page by itself.
 //!
-//! # Who may see it
+//! # Access
 //!
 //! The router asks for no name and no password. Each client that reaches it sees all keys, the labels of all holders with
 //! their hosts and process ids, the addresses of the servers, and what is wrong with them. Keys often contain the ids of
@@ -86,7 +86,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Returns a router with a read-only page about the locks that `inspector` reads, to be nested below any prefix.
 ///
-/// [Who may see it](self#who-may-see-it) is for the caller to decide. The router answers requests whose `Host` is an IP
+/// [Access](self#access) is for the caller to restrict. The router answers requests whose `Host` is an IP
 /// address or `localhost`, and refuses others with status 403: [`Page::hosts`] adds the names of the server. [`Page`] has
 /// more options.
 ///
@@ -256,8 +256,8 @@ impl Page {
         self
     }
 
-    /// Answers requests for any name. Only for a service that checks `Host` itself: [Who may see it](self#who-may-see-it)
-    /// says why.
+    /// Answers requests for any name. Only for a service that checks `Host` itself: [Access](self#access)
+    /// has the reason.
     pub fn any_host(self) -> Self {
         let hosts = Hosts::Any;
         Self { hosts, ..self }

@@ -1,4 +1,4 @@
-//! The rights of a browser on the page, and the requests that are answered.
+//! The permissions of a browser on the page, and the requests that are answered.
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -119,13 +119,13 @@ async fn unlock(room: &Arc<Room>, wanted: &Wanted, peer: &str) -> Result<Respons
         .parse()
         .map_err(|_| invalid(format!("invalid fence `{}`", wanted.fence)))?;
     if owner.is_none() && fence == 0 {
-        let text = "a lease of a third-party client cannot be told from the next one on the same key: use `dlock unlock`";
+        let text = "a lease of a third-party client looks like the next one on the same key: use `dlock unlock`";
         return Err((StatusCode::CONFLICT, text.to_owned()));
     }
     let inspector = timeout(PATIENCE, room.desk.inspector()).await;
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
     let inspector = inspector
-        .unwrap_or_else(|_| Err("the store is away: nothing was changed".to_owned()))
+        .unwrap_or_else(|_| Err("the store is unreachable: nothing was changed".to_owned()))
         .map_err(unavailable)?;
     let request = Request {
         key,
