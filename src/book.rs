@@ -149,6 +149,8 @@ pub mod postgresql {}
 #[doc = include_str!("../docs/book/src/how-to/readers-writers-permits.md")]
 pub mod readers_writers_permits {}
 
+// Its code is tested in the package of the tests, which has the crates that it uses.
+#[cfg(not(doctest))]
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/seeing-locks.md")]
 pub mod seeing_locks {}

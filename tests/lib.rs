@@ -14,6 +14,10 @@ mod introduction {}
 mod web {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../docs/book/src/how-to/seeing-locks.md")]
+mod seeing_locks {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../docs/book/src/how-to/postgresql.md")]
 mod postgresql {}
 

@@ -1,6 +1,7 @@
 //! `dlock serve`: a page that shows all locks in a browser.
 
 mod address;
+mod server;
 mod token;
 
 use std::{
@@ -36,7 +37,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// 5 % of the server's time. If the server does not answer, the page says so and stays.
 ///
 /// The page asks for no password: each client that can reach it sees all keys and holders. It is
-/// served to this machine alone, unless `--listen` names another address. It is read-only, unless
+/// served to this machine alone, unless `--listen` names another address. It answers at IP
+/// addresses, at `localhost`, and at the names of `--host`. It is read-only, unless
 /// `--allow-unlock` is given. The program ends with code 0 after Ctrl-C and `SIGTERM`.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -51,6 +53,10 @@ pub(crate) struct ServeArgs {
         default_value = "127.0.0.1:8330"
     )]
     listen: String,
+    /// A name of this server in the address of the page, such as
+    /// that of a proxy before it; can be repeated
+    #[arg(long, verbatim_doc_comment, value_name = "NAME", value_parser = address::name)]
+    host: Vec<String>,
     /// The time between two readings, 100ms to 1h
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = super::top::interval)]
     interval: Duration,
@@ -79,31 +85,29 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     let first = First::default();
     let (end, ended) = watch::channel(false);
     let mut page = page(global, first.clone())
+        .hosts(args.host)
         .namespace(&global.namespace)
         .configured(of_options(global)?)
         .interval(args.interval)
         .until(is_true(ended.clone()));
-    if address.ip().is_loopback() {
-        page = page.only_for_this_machine();
-    }
     if let Some(token) = token {
         page = page.allow_unlock(token.text);
     }
-    let service = page
-        .into_router()
-        .into_make_service_with_connect_info::<SocketAddr>();
-    let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(ended));
-    let mut serving = pin!(serving.into_future());
+    let router = page.into_router();
+    let mut serving = pin!(server::serve(
+        listener,
+        router,
+        server::PATIENCE,
+        is_true(ended)
+    ));
     tokio::select! {
         // A mistake in the URL is no outage.
         failure = mistake(global, &first) => return Err(failure),
-        served = &mut serving => served?,
+        () = &mut serving => {}
         _ = signal => {
             end.send_replace(true);
             // A client that does not read its response would hold the program up.
-            if let Ok(served) = timeout(GRACE, serving).await {
-                served?;
-            }
+            drop(timeout(GRACE, serving).await);
         }
     }
     Ok(Exit::Success)

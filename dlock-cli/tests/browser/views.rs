@@ -1,5 +1,7 @@
 //! The processes, and the findings of the doctor.
 
+use dlock_testkit::Browser;
+
 use super::site::Site;
 use super::{keys, text};
 
@@ -34,6 +36,57 @@ async fn processes_are_shown_with_what_they_hold() {
     );
     one.release().await.expect("the server answers");
     two.release().await.expect("the server answers");
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_read_is_not_called_free() {
+    let site = Site::start(&[]).await;
+    let mut connection = site.server.connection().await;
+    let written: Result<(), _> = redis::cmd("SADD")
+        .arg(&["dlock:{odd}", "it is a set"])
+        .query_async(&mut connection)
+        .await;
+    written.expect("the server answers");
+    let page = Browser::shared().await.open().await;
+    page.go(&format!("{}lock?key=odd", site.url)).await;
+    text(&page, "This lock could not be read: ").await;
+    let badge = "document.querySelector('.title .badge').textContent";
+    assert_eq!(page.text(badge).await, "…");
+    assert_eq!(
+        page.eval("document.body.innerText.includes('This lock is free')")
+            .await,
+        false
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_shown_with_its_reason() {
+    let site = Site::start(&[]).await;
+    let page = Browser::shared().await.open().await;
+    page.go(&format!("{}lock?key=", site.url)).await;
+    text(&page, "The server refuses this page: ").await;
+    let banner = page
+        .text("document.querySelector('#banner-text').textContent")
+        .await;
+    assert!(!banner.contains("tries again"), "{banner}");
+}
+
+#[tokio::test]
+async fn two_rows_with_one_key_stay_two() {
+    let site = Site::start(&[]).await;
+    let page = site.open("locks").await;
+    let shown = "(async () => {
+        const { keyed } = await import('./assets/dom.js');
+        const parent = document.createElement('div');
+        const show = (items) => keyed(parent, items, (it) => it, () => document.createElement('p'),
+            (element, it) => { element.textContent = it; });
+        for (const items of [['a', 'a', 'b'], ['b', 'a', 'a'], ['a', 'b', 'a']]) {
+            show(items);
+        }
+        return [...parent.children].map((it) => it.textContent).join('');
+    })()";
+    assert_eq!(page.eval(shown).await, "aba");
     site.assert_clean(&page);
 }
 

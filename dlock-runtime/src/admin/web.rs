@@ -14,7 +14,7 @@
 //!
 //! The command `dlock serve` serves the same page by itself.
 //!
-//! # Who may see it
+//! # Access
 //!
 //! The router asks for no name and no password. Each client that reaches it sees all keys, the labels of all holders with
 //! their hosts and process ids, the addresses of the servers, and what is wrong with them. Keys often contain the ids of
@@ -22,8 +22,9 @@
 //!
 //! - Add a layer that checks the session of an operator **outside** of the router.
 //! - Do not mount it in a service that the public can reach without such a layer.
-//! - Use [`Page::only_for_this_machine`] if the server listens on a loopback address. Without it, another site can let its
-//!   name point to that address, and read the page with the browser of an operator.
+//! - Name the server with [`Page::hosts`]. A request is answered only if its `Host` is an IP address, `localhost`, or one of
+//!   these names. Otherwise another site can let its name point to the address of the server, loopback or private, and read
+//!   the page with the browser of an operator. [`Page::any_host`] is for services that check the name themselves.
 //!
 //! The page is read-only. [`Page::allow_unlock`] lets the holder of a token release a lock by force.
 //!
@@ -67,8 +68,10 @@ use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use self::{
     desk::{Desk, Source},
+    events::Streams,
     examine::Examination,
     looks::Looks,
+    protect::Hosts,
     room::Room,
 };
 use crate::admin::{Inspect, doctor::facts::Facts};
@@ -83,7 +86,9 @@ const SHORTEST: Duration = Duration::from_millis(100);
 
 /// Returns a router with a read-only page about the locks that `inspector` reads, to be nested below any prefix.
 ///
-/// [Who may see it](self#who-may-see-it) is for the caller to decide. [`Page`] has options.
+/// [Access](self#access) is for the caller to restrict. The router answers requests whose `Host` is an IP
+/// address or `localhost`, and refuses others with status 403: [`Page::hosts`] adds the names of the server. [`Page`] has
+/// more options.
 ///
 /// ```no_run
 /// # extern crate dlock_runtime as dlock;
@@ -109,7 +114,7 @@ pub fn router(inspector: Arc<dyn Inspect>) -> Router {
 /// use dlock::admin::web::Page;
 ///
 /// let page = Page::new(inspector).namespace("shop").interval(Duration::from_secs(5));
-/// page.allow_unlock(token).into_router()
+/// page.hosts(["locks.shop.example"]).allow_unlock(token).into_router()
 /// # }
 /// ```
 #[must_use = "a page does nothing until `into_router` is called"]
@@ -117,7 +122,7 @@ pub struct Page {
     source: Source,
     namespace: Option<String>,
     interval: Duration,
-    is_local: bool,
+    hosts: Hosts,
     token: Option<String>,
     end: Option<Shared<BoxFuture<'static, ()>>>,
     configured: Option<Facts>,
@@ -165,7 +170,7 @@ impl Page {
             source,
             namespace: None,
             interval: INTERVAL,
-            is_local: false,
+            hosts: Hosts::default(),
             token: None,
             end: None,
             configured: None,
@@ -242,11 +247,20 @@ impl Page {
         Self { token, ..self }
     }
 
-    /// Answers only requests for `localhost` and loopback addresses, on any port. If not set, the name of the server is
-    /// not checked.
-    pub fn only_for_this_machine(self) -> Self {
-        let is_local = true;
-        Self { is_local, ..self }
+    /// Adds names of the server, without a port. Requests are answered for them on any port, and for IP addresses and
+    /// `localhost`. Those with another `Host` are refused with status 403.
+    ///
+    /// Behind a proxy, it is the name that the proxy sends as `Host`.
+    pub fn hosts(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.hosts.add(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Answers requests for any name. Only for a service that checks `Host` itself: [Access](self#access)
+    /// has the reason.
+    pub fn any_host(self) -> Self {
+        let hosts = Hosts::Any;
+        Self { hosts, ..self }
     }
 
     /// Ends the streams of events when `end` completes. Otherwise a server that waits for the responses under way when it
@@ -262,7 +276,8 @@ impl Page {
             desk: Arc::new(Desk::new(self.source, self.namespace, self.interval)),
             looks: Looks::default(),
             examination: Examination::of(self.configured),
-            is_local: self.is_local,
+            streams: Streams::default(),
+            hosts: self.hosts,
             token: self.token,
             end: self.end,
         })
@@ -275,7 +290,7 @@ impl fmt::Debug for Page {
         f.debug_struct("Page")
             .field("namespace", &self.namespace)
             .field("interval", &self.interval)
-            .field("is_local", &self.is_local)
+            .field("hosts", &self.hosts)
             .field("can_unlock", &self.token.is_some())
             .finish_non_exhaustive()
     }

@@ -28,6 +28,15 @@ pub(super) async fn bind(address: &str) -> Result<TcpListener, Failure> {
     })
 }
 
+/// Reads a name of the server, which has neither a scheme nor a port.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if text.is_empty() || !text.bytes().all(is_name) {
+        return Err("give the name alone, such as `locks.example.com`".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Returns the URL by which a browser of this machine finds the page.
 pub(super) fn url(address: SocketAddr) -> String {
     let ip = match address.ip() {
@@ -55,11 +64,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_name_has_neither_scheme_nor_port() {
+        assert_eq!(
+            name("locks.example.com").as_deref(),
+            Ok("locks.example.com")
+        );
+        for text in [
+            "",
+            "https://locks.example",
+            "locks.example:80",
+            "locks/",
+            "a b",
+            "*",
+        ] {
+            assert!(name(text).is_err(), "{text}");
+        }
+    }
+
     #[tokio::test]
     async fn an_address_that_cannot_be_used_is_named_with_the_reason() {
-        let taken = bind("127.0.0.1:0").await.unwrap();
-        let taken = taken.local_addr().unwrap().to_string();
-        let _other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = bind("127.0.0.1:0").await.unwrap();
+        let taken = listener.local_addr().unwrap().to_string();
         for (address, exit, reason) in [
             ("127.0.0.1", Exit::Usage, "such as `127.0.0.1:8330`"),
             ("", Exit::Usage, "such as `127.0.0.1:8330`"),
@@ -69,7 +95,6 @@ mod tests {
             assert_eq!(failure.exit(), exit, "{address}: {failure}");
             assert!(failure.to_string().contains(reason), "{failure}");
         }
-        let listener = bind(&taken).await.unwrap();
         let failure = bind(&taken).await.unwrap_err();
         assert_eq!(failure.exit(), Exit::Internal);
         let text = failure.to_string();

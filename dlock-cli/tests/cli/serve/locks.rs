@@ -80,7 +80,7 @@ async fn locks_are_listed_and_followed() {
         .map(|it| (&it["application"], &it["holds"], &it["waits"]));
     let (zero, one) = (json!(0), json!(1));
     let (billing, mail) = (json!("billing"), json!("mail"));
-    // The last one stands for all third-party clients.
+    // Third-party clients have no names: they are one row.
     let expected = [
         (&billing, &one, &zero),
         (&mail, &zero, &one),

@@ -70,6 +70,7 @@ async fn mistakes_are_named_at_the_start() {
             "another program listens there",
         ),
         (&["--listen", "8330"], 2, "a host and a port"),
+        (&["--host", "https://locks.example"], 2, "the name alone"),
         (&["--interval", "1ms"], 2, "100ms to 1h"),
         (&["--token-file", "x"], 2, "--allow-unlock"),
         (

@@ -87,10 +87,11 @@ async fn a_user_that_may_only_read_is_enough_and_its_password_is_nowhere() {
 async fn names_of_other_sites_are_not_answered() {
     let server = RedisServer::start().await;
     let _guard = manager(&server, "cron").await;
-    let site = start(&mut serve(&server, &[])).await;
+    let site = start(&mut serve(&server, &["--host", "locks.example"])).await;
     for (headers, status) in [
         (format!("Host: {}\r\n", site.address), 200),
         (format!("Host: localhost:{}\r\n", site.address.port()), 200),
+        ("Host: locks.example\r\n".to_owned(), 200),
         ("Host: evil.example\r\n".to_owned(), 403),
         (String::new(), 403),
         (

@@ -70,6 +70,18 @@ impl Attention {
         (Looker(self.clone()), duty)
     }
 
+    /// Ends the task at once if none looks, and returns `true` then. The caller lets no other one look.
+    pub(super) fn dismiss(&self) -> bool {
+        let mut state = self.state();
+        if state.lookers > 0 {
+            return false;
+        }
+        state.until = Some(Instant::now());
+        drop(state);
+        self.changed.notify_one();
+        true
+    }
+
     /// Returns `true` if no task reads, which is so some time after the last one has left.
     pub(super) fn is_lost(&self) -> bool {
         !self.state().is_served
@@ -178,6 +190,19 @@ mod tests {
         assert_eq!(began.elapsed(), LINGER * 9 + LINGER / 2);
         assert!(attention.is_lost());
         assert!(attention.look(|| ()).1.is_some(), "another task is started");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_none_looks_for_can_be_dismissed() {
+        let attention = Arc::new(Attention::default());
+        let (one, duty) = attention.look(|| ());
+        let mut duty = duty.expect("it is the first");
+        assert!(!attention.dismiss(), "one looks");
+        drop(one);
+        assert!(attention.dismiss());
+        let began = Instant::now();
+        duty.lost().await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test]

@@ -66,7 +66,10 @@ impl Looks {
         let mut looks = self.looks();
         looks.retain(|_, look| !look.attention.is_lost());
         if looks.len() >= MOST && !looks.contains_key(key) {
-            return None;
+            // One that is read only for a while after the last has left gives its place to one that is looked at.
+            let left = looks.iter().find(|(_, look)| look.attention.dismiss());
+            let left = left.map(|(key, _)| key.clone())?;
+            looks.remove(&left);
         }
         let look = looks.entry(key.clone()).or_insert_with(|| {
             Arc::new(Look {

@@ -1,4 +1,4 @@
-//! The rights of a browser on the page, and the requests that are answered.
+//! The permissions of a browser on the page, and the requests that are answered.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -57,11 +57,11 @@ pub(super) async fn protect(
 }
 
 fn refusal(room: &Room, request: &Request) -> Option<&'static str> {
-    let host = host(request.headers(), request.uri());
-    if room.is_local && !host.is_some_and(is_local) {
+    if !room.hosts.have(host(request.headers(), request.uri())) {
         // A name that another site has let point to this machine.
         return Some(
-            "this page is served to this machine alone: open it at 127.0.0.1 or localhost",
+            "this page is not served under the name in the address: open it at an IP address or localhost, or let the server \
+             know the name, with `--host` of `dlock serve` or `Page::hosts`",
         );
     }
     let site = request.headers().get("sec-fetch-site");
@@ -75,15 +75,15 @@ fn refusal(room: &Room, request: &Request) -> Option<&'static str> {
 
 /// Returns `true` if a request comes from the page itself, or from a program that is no browser.
 pub(super) fn is_same_origin(headers: &HeaderMap, uri: &Uri) -> bool {
-    let same_site = headers
-        .get("sec-fetch-site")
-        .is_none_or(|site| site == "same-origin");
-    let same_host = headers.get(header::ORIGIN).is_none_or(|origin| {
+    // No script can set it, and unlike `Origin` it holds behind a proxy that sends another `Host`.
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    headers.get(header::ORIGIN).is_none_or(|origin| {
         let origin = origin.to_str().ok().and_then(|it| it.split_once("://"));
         let host = host(headers, uri);
         origin.is_some_and(|(_, place)| host.is_some_and(|host| host.eq_ignore_ascii_case(place)))
-    });
-    same_site && same_host
+    })
 }
 
 /// Returns host and port that the client asked for. HTTP/2 has them in the URL.
@@ -97,16 +97,46 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     }
 }
 
-/// Returns `true` if only this machine has the name, with any port.
-fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name
-            .parse()
-            .is_ok_and(|address: IpAddr| address.is_loopback())
+/// The names of the server.
+#[derive(Debug)]
+pub(super) enum Hosts {
+    Any,
+    /// IP addresses, `localhost`, and these names.
+    Of(Vec<String>),
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self::Of(Vec::new())
+    }
+}
+
+impl Hosts {
+    /// Adds names, unless all are accepted already.
+    pub(super) fn add(&mut self, more: impl Iterator<Item = String>) {
+        if let Self::Of(names) = self {
+            names.extend(more);
+        }
+    }
+
+    /// Returns `true` if a request for `host` is answered, with any port.
+    fn have(&self, host: Option<&str>) -> bool {
+        let names = match self {
+            Self::Any => return true,
+            Self::Of(names) => names,
+        };
+        let Some(host) = host else {
+            return false;
+        };
+        let name = match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        // No other site can let an address point elsewhere.
+        name.parse::<IpAddr>().is_ok()
+            || name.eq_ignore_ascii_case("localhost")
+            || names.iter().any(|own| name.eq_ignore_ascii_case(own))
+    }
 }
 
 /// Returns `true` if a token is the right one, after a time that says nothing about how much of it is right.
@@ -125,30 +155,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_local() {
+    fn addresses_and_the_names_of_the_server_are_answered() {
+        let mut hosts = Hosts::default();
         for host in [
             "localhost",
             "LOCALHOST:8330",
             "127.0.0.1:8330",
-            "127.1.2.3",
+            "10.0.0.1",
             "[::1]:80",
-            "[::1]",
+            "[fe80::1]",
         ] {
-            assert!(is_local(host), "{host}");
+            assert!(hosts.have(Some(host)), "{host}");
+        }
+        assert!(!hosts.have(Some("locks.example")));
+        hosts.add(["locks.example".to_owned()].into_iter());
+        for host in ["locks.example", "Locks.Example:443"] {
+            assert!(hosts.have(Some(host)), "{host}");
         }
         for host in [
             "evil.example",
             "evil.example:8330",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "10.0.0.1:8330",
-            "[fe80::1]",
-            "0.0.0.0:8330",
+            "sub.locks.example",
+            "locks.example.evil.example",
             "",
             ":8330",
         ] {
-            assert!(!is_local(host), "{host}");
+            assert!(!hosts.have(Some(host)), "{host}");
         }
+        assert!(!hosts.have(None));
+        let mut any = Hosts::Any;
+        any.add(["locks.example".to_owned()].into_iter());
+        assert!(any.have(Some("evil.example")) && any.have(None));
     }
 
     #[test]
@@ -182,6 +221,17 @@ mod tests {
             assert!(!from(&[host, (name, value)]), "{name}: {value}");
         }
         assert!(!from(&[("origin", "http://h:1")]), "no host");
+        let proxied = [host, ("origin", "https://locks.example")];
+        assert!(from(&[
+            proxied[0],
+            proxied[1],
+            ("sec-fetch-site", "same-origin")
+        ]));
+        assert!(!from(&[
+            host,
+            ("origin", "http://h:1"),
+            ("sec-fetch-site", "cross-site")
+        ]));
     }
 
     #[test]

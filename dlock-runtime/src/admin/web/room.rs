@@ -4,9 +4,11 @@ use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use super::{
     desk::{Desk, Shown, State},
+    events::Streams,
     examine::Examination,
     looks::Looks,
     moment, picture,
+    protect::Hosts,
     query::Query,
     reply,
     views::{ListView, Listing, PictureView, RowView, TotalsView},
@@ -18,8 +20,9 @@ pub(super) struct Room {
     pub(super) desk: Arc<Desk>,
     pub(super) looks: Looks,
     pub(super) examination: Examination,
-    /// `true` if only names of this machine are answered.
-    pub(super) is_local: bool,
+    pub(super) streams: Streams,
+    /// The names of the server that are answered.
+    pub(super) hosts: Hosts,
     /// The token with which locks may be released.
     pub(super) token: Option<String>,
     /// The end of the server.

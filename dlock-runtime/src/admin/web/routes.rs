@@ -80,7 +80,7 @@ async fn picture(State(room): Shared, RawQuery(query): RawQuery) -> Response {
 
 async fn picture_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
     match Query::read(&query.unwrap_or_default()) {
-        Ok(query) => events::stream(List::new(room, query)),
+        Ok(query) => events::stream(&room.streams, List::new(room.clone(), query)),
         Err(reason) => reply::failure(StatusCode::BAD_REQUEST, reason),
     }
 }
@@ -93,8 +93,8 @@ async fn lock(State(room): Shared, RawQuery(query): RawQuery) -> Response {
 }
 
 async fn lock_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
-    match one(room, query) {
-        Ok(one) => events::stream(one),
+    match one(room.clone(), query) {
+        Ok(one) => events::stream(&room.streams, one),
         Err(refused) => refused,
     }
 }

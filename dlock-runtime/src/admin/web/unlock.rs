@@ -38,7 +38,7 @@ struct Wanted {
     key: String,
     /// The key as the operator has typed it.
     typed: String,
-    /// The owner id; `None` for a third-party client, and for all that share the lock.
+    /// The owner id; `None` for all that share the lock.
     owner: Option<String>,
     /// A text, because a double cannot represent it.
     fence: String,
@@ -118,10 +118,14 @@ async fn unlock(room: &Arc<Room>, wanted: &Wanted, peer: &str) -> Result<Respons
         .fence
         .parse()
         .map_err(|_| invalid(format!("invalid fence `{}`", wanted.fence)))?;
+    if owner.is_none() && fence == 0 {
+        let text = "a lease of a third-party client looks like the next one on the same key: use `dlock unlock`";
+        return Err((StatusCode::CONFLICT, text.to_owned()));
+    }
     let inspector = timeout(PATIENCE, room.desk.inspector()).await;
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
     let inspector = inspector
-        .unwrap_or_else(|_| Err("the store is away: nothing was changed".to_owned()))
+        .unwrap_or_else(|_| Err("the store is unreachable: nothing was changed".to_owned()))
         .map_err(unavailable)?;
     let request = Request {
         key,

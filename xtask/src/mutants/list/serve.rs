@@ -102,11 +102,11 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-any-host",
         "A name that another site lets point to this machine is answered",
         PROTECT,
-        "if room.is_local && «!host.is_some_and(is_local)» {",
-        "host.is_none()",
+        "if «!room.hosts.have(host(request.headers(), request.uri()))» {",
+        "host(request.headers(), request.uri()).is_none()",
         &[Test(
             RUNTIME,
-            "admin::web::tests::protection::a_page_for_this_machine_answers_no_other_name",
+            "admin::web::tests::protection::a_page_answers_no_name_that_another_site_may_have",
         )],
     ),
     Mutant::new(

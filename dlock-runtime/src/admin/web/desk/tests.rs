@@ -6,10 +6,11 @@ use futures_util::FutureExt as _;
 
 use super::{
     super::{
-        events::Feed as _,
+        events::{Feed as _, Streams},
         examine::Examination,
         feeds::{List, One},
         looks::Looks,
+        protect::Hosts,
         query::Query,
         room::Room,
     },
@@ -93,7 +94,8 @@ fn room(store: Arc<Broken>) -> Arc<Room> {
         desk: Arc::new(desk),
         looks: Looks::default(),
         examination: Examination::of(None),
-        is_local: false,
+        streams: Streams::default(),
+        hosts: Hosts::default(),
         token: None,
         end: None,
     })

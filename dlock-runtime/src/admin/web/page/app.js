@@ -27,13 +27,14 @@ const live = new Live(
     status.heard(document, isShown);
     main.classList.toggle('stale', status.stale);
     if (isShown) {
-      isFresh = false;
+      // Before the first reading there is nothing to be seen.
+      isFresh &&= document.picture.taken === null;
       view.update(document);
       restore();
     }
   },
-  () => {
-    status.lost();
+  (reason, isFinal) => {
+    status.lost(reason, isFinal);
     main.classList.toggle('stale', status.stale);
   },
 );

@@ -37,9 +37,15 @@ export function keyed(parent, items, key, made, update) {
   const before = new Map([...parent.children].map((element) => [element.dataset.at, element]));
   const focused = parent.contains(document.activeElement) ? document.activeElement : null;
   const place = focused ? [...parent.children].findIndex((row) => row.contains(focused)) : -1;
+  const used = new Set();
+  const times = new Map();
   let next = parent.firstElementChild;
   for (const item of items) {
-    const at = key(item);
+    const name = key(item);
+    const time = (times.get(name) ?? 0) + 1;
+    times.set(name, time);
+    // Each element has a name of its own, although two items may have the same key.
+    const at = time === 1 ? String(name) : `${name}\n${time}`;
     let element = before.get(at);
     before.delete(at);
     if (!element) {
@@ -51,10 +57,13 @@ export function keyed(parent, items, key, made, update) {
     } else {
       parent.insertBefore(element, next);
     }
+    used.add(element);
     update(element, item);
   }
-  for (const gone of before.values()) {
-    gone.remove();
+  for (const element of [...parent.children]) {
+    if (!used.has(element)) {
+      element.remove();
+    }
   }
   if (focused && document.activeElement !== focused) {
     refocus(parent, focused, place);

@@ -20,7 +20,7 @@ export function lock(page, query) {
   const mode = h('span', { class: 'badge' }, '…');
   const facts = h('p', { class: 'facts' });
   const note = h('p', { class: 'notes', hidden: true });
-  const free = h('p', { class: 'empty', hidden: true }, 'This lock is free: no process holds it or waits for it.');
+  const free = h('p', { class: 'empty', hidden: true });
 
   const holders = table('Holders', HOLDERS);
   const waiters = table('Queue', WAITERS);
@@ -46,16 +46,22 @@ export function lock(page, query) {
 
   function update(document) {
     const { lock: it, can_unlock: canUnlock, history: past } = document;
-    free.hidden = it !== null || document.picture.state === 'reading';
+    const isKnown = document.picture.taken !== null;
+    const absence = it === null ? absenceOf(document.picture) : null;
+    free.hidden = absence === null;
+    setText(free, absence ?? '');
     note.hidden = document.cannot.length === 0;
     setText(note, document.cannot.join(' '));
     const count = it?.holder_count ?? 0;
-    setText(mode, it ? modeText({ mode: it.mode, holders: count }) : 'free');
-    mode.dataset.mode = it ? it.mode : 'free';
+    setText(mode, it ? modeText({ mode: it.mode, holders: count }) : isKnown ? 'free' : '…');
+    mode.dataset.mode = it ? it.mode : isKnown ? 'free' : 'unknown';
     setText(facts, it ? factsOf(it) : '');
     holders.show(it?.holders ?? [], count, (holder) => `${holder.owner} ${holder.fence}`, holderRow, (row, holder) => {
       showHolder(row, holder, document.picture.taken);
       const button = row.querySelector('button');
+      // A third-party client has neither, and the next one on the key looks the same.
+      button.disabled = holder.owner === null && holder.fence === '0';
+      setText(button, button.disabled ? 'Only by dlock unlock' : 'Unlock…');
       button.hidden = !canUnlock;
       button.onclick = () => dialog.open(holder, document);
     });
@@ -82,6 +88,16 @@ export function lock(page, query) {
     },
     stop: () => drawing.stop(),
   };
+}
+
+/// What it means that there is no lock to be seen, or null if that is not known yet.
+function absenceOf({ taken, state, reason }) {
+  if (taken === null) {
+    return state === 'away' ? `This lock could not be read${reason ? `: ${visible(reason)}` : '.'}` : null;
+  }
+  return state === 'away'
+    ? 'This lock was free when it was last read.'
+    : 'This lock is free: no process holds it or waits for it.';
 }
 
 function factsOf(it) {

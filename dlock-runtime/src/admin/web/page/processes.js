@@ -40,16 +40,20 @@ export function processes(page) {
     isAsking = false;
   }
 
-  function fill({ processes, cannot, picture }) {
-    // `null` before the first reading.
-    const all = processes ?? [];
+  function fill({ processes: all, cannot, picture }) {
     note.hidden = cannot.length === 0;
     setText(note, cannot.join(' '));
+    // Before the first reading.
+    if (all === null) {
+      empty.hidden = rows.childElementCount > 0;
+      setText(empty, picture.state === 'reading' ? 'The processes appear when the store has been read.' : 'The processes are unknown: the store was not read yet.');
+      return;
+    }
     setText(number, String(all.length));
-    keyed(rows, all.slice(0, MOST), (it) => `${it.label} ${it.host} ${it.pid}`, row,
+    keyed(rows, all.slice(0, MOST), (it) => it.client ?? it.label ?? '', row,
       (element, it) => showRow(element, it, picture.taken));
     empty.hidden = all.length > 0;
-    setText(empty, picture.state === 'reading' || processes === null ? 'The processes appear when the store has been read.' : 'No process holds or awaits a lock.');
+    setText(empty, 'No process holds or awaits a lock.');
     setText(more, all.length > MOST ? `${(all.length - MOST).toLocaleString('en')} more are not shown` : '');
   }
 

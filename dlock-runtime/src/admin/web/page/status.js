@@ -22,6 +22,8 @@ export class Status {
   /// When the shown picture was taken, in the time of `performance.now`.
   #taken = null;
   #relief = 0;
+  /// What the banner says without a server.
+  #refusal = '';
   paused = false;
 
   constructor(retry) {
@@ -45,8 +47,10 @@ export class Status {
     this.#enter(picture.state);
   }
 
-  /// The server cannot be reached.
-  lost() {
+  /// The server cannot be reached, or refuses for good.
+  lost(reason, isFinal) {
+    const why = reason ? `: ${visible(reason)}` : '';
+    this.#refusal = isFinal ? `The server refuses this page${why}` : `This page cannot reach its server${why}. It tries again by itself.`;
     this.#enter('lost');
   }
 
@@ -62,11 +66,11 @@ export class Status {
       this.#since = this.#outage ? this.#since : performance.now();
       this.#outage = state;
     }
-    if (state === 'away' && this.#picture.since) {
-      this.#since = performance.now() - Math.max(0, Date.now() - Date.parse(this.#picture.since));
+    if (state === 'away' && typeof this.#picture.away_ms === 'number') {
+      this.#since = performance.now() - this.#picture.away_ms;
     }
     if (state === 'lost') {
-      this.#banner('lost', 'This page cannot reach its server. It tries again by itself.');
+      this.#banner('lost', this.#refusal);
     } else if (state === 'away') {
       const reason = this.#picture.reason ? `: ${visible(this.#picture.reason)}` : '';
       this.#banner('away', `The store is unreachable${reason}`);
@@ -95,7 +99,8 @@ export class Status {
   tick() {
     const age = this.#taken === null ? null : performance.now() - this.#taken;
     const interval = this.#picture?.interval_ms ?? 1000;
-    const isLate = this.#state === 'live' && age !== null && age > 3 * interval + 3000;
+    // A large store is read for longer than the interval.
+    const isLate = this.#state === 'live' && age !== null && age > 3 * interval + 2 * (this.#picture?.took_ms ?? 0) + 3000;
     let state = this.#state === 'live' && isLate ? 'late' : this.#state;
     if (this.paused && !this.stale) {
       state = 'paused';

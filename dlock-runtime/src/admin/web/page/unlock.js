@@ -4,11 +4,13 @@ import { h, setText } from './dom.js';
 import { show, unescaped, visible } from './text.js';
 import { duration } from './time.js';
 
-const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'The typed key differs', 503: 'The store does not answer' };
+const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 503: 'The store does not answer' };
 
 export function unlockDialog(key) {
   let holder = null;
   let isDone = false;
+  /// Counts what the dialog was opened for: a late answer belongs to what it was asked for.
+  let turn = 0;
 
   const about = h('p');
   const name = h('span');
@@ -35,6 +37,7 @@ export function unlockDialog(key) {
     typed.value = '';
     token.value = '';
     holder = null;
+    turn += 1;
   }
 
   async function send(event) {
@@ -52,6 +55,7 @@ export function unlockDialog(key) {
       fail('The unlock token is missing: it is printed or named where the server was started.', token);
       return;
     }
+    const asked = turn;
     submit.disabled = true;
     setText(result, 'Asking the server…');
     result.dataset.kind = 'asking';
@@ -62,6 +66,9 @@ export function unlockDialog(key) {
         body: JSON.stringify({ key, typed: meant, owner: holder.owner ?? null, fence: String(holder.fence ?? '') }),
       });
       const body = await answer.json().catch(() => ({}));
+      if (asked !== turn) {
+        return;
+      }
       // Before it gets the focus, which no disabled button can have.
       submit.disabled = false;
       if (answer.ok) {
@@ -71,9 +78,13 @@ export function unlockDialog(key) {
         fail(`${what}${body.error ? `: ${visible(body.error)}` : ''}`, answer.status === 401 ? token : typed);
       }
     } catch {
-      fail('The server cannot be reached: whether the lock was released is unknown.', typed);
+      if (asked === turn) {
+        fail('The server cannot be reached: whether the lock was released is unknown.', typed);
+      }
     } finally {
-      submit.disabled = false;
+      if (asked === turn) {
+        submit.disabled = false;
+      }
     }
   }
 
@@ -102,6 +113,8 @@ export function unlockDialog(key) {
     open(it) {
       holder = it;
       isDone = false;
+      turn += 1;
+      submit.disabled = false;
       setText(result, '');
       setText(changed, '');
       result.dataset.kind = '';

@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
-use axum::{Router, body::Body};
+use axum::{Router, body::Body, http::StatusCode};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::{
@@ -65,6 +65,24 @@ impl Stream {
 
 fn is(state: &str) -> impl Fn(&Value) -> bool {
     move |told| told["picture"]["state"] == state
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_streams_are_open_at_the_same_time() {
+    let router = router(Fake::with(vec![held("a", 1, "cron@host/1")]));
+    let mut open = Vec::new();
+    for _ in 0..256 {
+        open.push(Stream::open(&router, "/api/picture/events").await);
+    }
+    for path in ["/api/picture/events", "/api/lock/events?key=a"] {
+        let refused = get(&router, path).await;
+        assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert!(refused.text.contains("close some"), "{}", refused.text);
+    }
+    assert_eq!(get(&router, "/api/picture").await.status, StatusCode::OK);
+    open.pop();
+    let mut again = Stream::open(&router, "/api/lock/events?key=a").await;
+    again.event("lock").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,10 @@
 //! Which requests are answered, and what a browser may do with the responses.
 
-use axum::{Router, body::Body, http::StatusCode};
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, StatusCode},
+};
 
 use super::{
     super::{Page, router},
@@ -54,37 +58,46 @@ async fn all_responses_are_protected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_for_this_machine_answers_no_other_name() {
-    let local = page().only_for_this_machine().into_router();
-    let anyone = page().into_router();
-    for (host, is_local) in [
-        ("127.0.0.1:8330", true),
-        ("localhost:8330", true),
-        ("[::1]:8330", true),
-        ("evil.example", false),
-        ("localhost.evil.example:8330", false),
+async fn a_page_answers_no_name_that_another_site_may_have() {
+    let plain = router(Fake::with(vec![held("job:a", 1, "cron@host/1")]));
+    let named = page()
+        .hosts(["locks.example", "other.example"])
+        .into_router();
+    let anyone = page().any_host().into_router();
+    for (host, by_default, by_name) in [
+        ("127.0.0.1:8330", true, true),
+        ("10.0.0.7:8330", true, true),
+        ("localhost:8330", true, true),
+        ("[::1]:8330", true, true),
+        ("locks.example", false, true),
+        ("OTHER.example:8330", false, true),
+        ("evil.example", false, false),
+        ("localhost.evil.example:8330", false, false),
     ] {
         for path in ["/locks", "/api/picture", "/assets/app.js"] {
             let ask = async |router: &Router| {
-                let request = axum::http::Request::get(path).header("host", host);
+                let request = Request::get(path).header("host", host);
                 let asked = send(router, request.body(Body::empty()).unwrap()).await;
                 asked.status
             };
-            let expected = if is_local {
-                StatusCode::OK
-            } else {
-                StatusCode::FORBIDDEN
+            let expected = |is_answered| {
+                if is_answered {
+                    StatusCode::OK
+                } else {
+                    StatusCode::FORBIDDEN
+                }
             };
-            assert_eq!(ask(&local).await, expected, "{host} {path}");
+            assert_eq!(ask(&plain).await, expected(by_default), "{host} {path}");
+            assert_eq!(ask(&named).await, expected(by_name), "{host} {path}");
             assert_eq!(ask(&anyone).await, StatusCode::OK, "{host} {path}");
         }
     }
-    let nameless = axum::http::Request::get("/locks").body(Body::empty());
-    let refused = send(&local, nameless.unwrap()).await;
+    let nameless = Request::get("/locks").body(Body::empty());
+    let refused = send(&plain, nameless.unwrap()).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
-    assert!(refused.text.contains("127.0.0.1"), "{}", refused.text);
+    assert!(refused.text.contains("--host"), "{}", refused.text);
     let twice = request("GET", "/locks").header("host", "evil.example");
-    let refused = send(&local, twice.body(Body::empty()).unwrap()).await;
+    let refused = send(&plain, twice.body(Body::empty()).unwrap()).await;
     assert_eq!(refused.status, StatusCode::FORBIDDEN);
 }
 

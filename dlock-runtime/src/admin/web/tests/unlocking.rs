@@ -1,12 +1,12 @@
 //! Releasing a lock by force.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::SystemTime};
 
 use axum::{
     Router,
     body::Body,
     extract::ConnectInfo,
-    http::{StatusCode, request::Builder},
+    http::{HeaderName, StatusCode, request::Builder},
 };
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use super::{
     get, request, send,
 };
 use crate::{
-    admin::Unlocked,
+    admin::{HolderInfo, LockInfo, Unlocked},
     store::{StoreError, StoreErrorKind},
 };
 
@@ -113,6 +113,19 @@ async fn a_lease_that_was_not_shown_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_of_a_third_party_client_is_left_to_the_command() {
+    let mut lock = LockInfo::new("job:a");
+    lock.add_holder(HolderInfo::new(None, 0, SystemTime::now()));
+    let fake = Fake::with(vec![lock]);
+    let mut wanted = wanted();
+    (wanted["owner"], wanted["fence"]) = (Value::Null, "0".into());
+    let refused = unlock(&page(&fake), asked(TOKEN), &wanted).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.text.contains("`dlock unlock`"), "{}", refused.text);
+    assert!(fake.unlocked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_else_releases_a_lock() {
     use StatusCode as Code;
 
@@ -122,8 +135,14 @@ async fn nothing_else_releases_a_lock() {
     let with = |name: &str, value: &str| {
         let mut builder = asked(TOKEN);
         let headers = builder.headers_mut().unwrap();
-        let name: axum::http::HeaderName = name.parse().unwrap();
+        let name: HeaderName = name.parse().unwrap();
         headers.insert(name, value.parse().unwrap());
+        builder
+    };
+    // A browser without `Sec-Fetch-Site`.
+    let older = |origin: &str| {
+        let mut builder = with("origin", origin);
+        builder.headers_mut().unwrap().remove("sec-fetch-site");
         builder
     };
     let mut other_key = wanted();
@@ -150,11 +169,11 @@ async fn nothing_else_releases_a_lock() {
         ),
         (
             &open,
-            with("origin", "http://evil.example"),
+            older("http://evil.example"),
             wanted(),
             Code::FORBIDDEN,
         ),
-        (&open, with("origin", "null"), wanted(), Code::FORBIDDEN),
+        (&open, older("null"), wanted(), Code::FORBIDDEN),
         (
             &open,
             with("sec-fetch-site", "cross-site"),
