@@ -31,7 +31,9 @@ impl Core {
         }
         child.is_timed = true;
         let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
-        let (name, ends) = (child.name.clone(), child.ends);
+        // A new child has the time of a waiter, and its lease may be shorter.
+        let ends = child.ends.min(claim.begun.plus(claim.ttl).monotonic);
+        let name = child.name.clone();
         handle.spawn(async move { core.slots.end_in_time(key, owner, name, ends).await });
     }
 
