@@ -176,7 +176,7 @@ impl Step {
 pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "RUST_TEST_THREADS";
     let is_small = thread::available_parallelism().is_ok_and(|processors| processors.get() < 6);
-    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "6"))
+    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "4"))
 }
 
 #[cfg(test)]

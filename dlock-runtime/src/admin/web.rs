@@ -45,6 +45,7 @@ mod events;
 mod examine;
 mod feeds;
 mod history;
+mod hosts;
 mod looks;
 mod moment;
 mod picture;
@@ -70,8 +71,8 @@ use self::{
     desk::{Desk, Source},
     events::Streams,
     examine::Examination,
+    hosts::Hosts,
     looks::Looks,
-    protect::Hosts,
     room::Room,
 };
 use crate::admin::{Inspect, doctor::facts::Facts};

@@ -145,14 +145,14 @@ impl Request {
         inspector: Arc<dyn Inspect>,
     ) -> Result<Response, Refused> {
         let Self {
-            key,
-            owner,
+            key: lock,
+            owner: of,
             fence,
             peer,
         } = self;
-        let shown = owner.map(|owner| owner.to_string());
-        warn!(target: TARGET, %peer, key = key.as_str(), owner = shown, fence, "force-release requested");
-        let done = end_lease(&*inspector, &key, owner, fence).await;
+        let (key, owner) = (lock.as_str(), of.map(|owner| owner.to_string()));
+        warn!(target: TARGET, %peer, key, owner, fence, "force-release requested");
+        let done = end_lease(&*inspector, &lock, of, fence).await;
         let (outcome, seen) = match done {
             Ok(done) => done,
             Err(error) => {
@@ -165,16 +165,16 @@ impl Request {
                 };
                 // As a text it is escaped: keys and labels must not control a terminal.
                 let error = error.to_string();
-                warn!(target: TARGET, %peer, key = key.as_str(), owner = shown, fence, error, "force-release failed");
+                warn!(target: TARGET, %peer, key, owner, fence, error, "force-release failed");
                 return Err((status, error));
             }
         };
         if outcome != Unlocked::Changed {
-            room.desk.forced(key.as_str(), owner, fence);
+            room.desk.forced(key, of, fence);
         }
         let (outcome, text) = told(outcome);
-        let holder = seen.and_then(|seen| name(&seen, owner));
-        warn!(target: TARGET, %peer, key = key.as_str(), holder, owner = shown, fence, outcome, "force-release");
+        let holder = seen.and_then(|seen| name(&seen, of));
+        warn!(target: TARGET, %peer, key, holder, owner, fence, outcome, "force-release");
         Ok(reply::document(
             &json!({ "outcome": outcome, "text": text }),
         ))
