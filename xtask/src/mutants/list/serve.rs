@@ -268,7 +268,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-forced-unnoted",
         "The history does not say that the page has ended a lease",
         UNLOCK,
-        "«room.desk.forced(key.as_str(), owner, fence);»",
+        "«room.desk.forced(key, of, fence);»",
         "",
         &[Test(
             RUNTIME,
