@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 use crate::Failure;
-use crate::apart::pair::{Pair, QUICK};
+use crate::apart::pair::{Pair, QUICK, take_turns};
 use crate::apart::report::Report;
 use crate::apart::{self, PATIENCE};
 
@@ -86,15 +86,7 @@ async fn hand_offs(options: &Options, url: &str, report: &mut Report) -> Result<
         let words = ["zookeeper", "--child", way, url];
         pairs.push(Pair::start(&own, &words, options.turns, QUICK).await?);
     }
-    for round in 0..=options.rounds {
-        for pair in &mut pairs {
-            let times = pair.round().await?;
-            // The first round fills caches.
-            if round > 0 {
-                pair.rounds.add(times);
-            }
-        }
-    }
+    take_turns(&mut pairs, options.rounds).await?;
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
     report.time("hand-off by dlock", rounds[0]);
     report.time("write until the event of a watch is there", rounds[1]);

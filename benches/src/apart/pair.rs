@@ -53,7 +53,7 @@ impl Pair {
     }
 
     /// The hand-offs of one round, in µs.
-    pub(crate) async fn round(&mut self) -> Result<Vec<f64>, Failure> {
+    async fn round(&mut self) -> Result<Vec<f64>, Failure> {
         let [hold, think] = self.pace;
         let order = format!("{} {hold} {think}\n", self.turns);
         for process in &mut self.processes {
@@ -70,6 +70,20 @@ impl Pair {
         }
         Ok(times)
     }
+}
+
+/// Lets all ways take turns round by round, and adds the hand-offs of these rounds.
+pub(crate) async fn take_turns(pairs: &mut [Pair], rounds: u32) -> Result<(), Failure> {
+    for round in 0..=rounds {
+        for pair in &mut *pairs {
+            let times = pair.round().await?;
+            // The first round fills caches.
+            if round > 0 {
+                pair.rounds.add(times);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The times between turns of different processes, in µs.

@@ -12,7 +12,7 @@
 use super::Options;
 use super::turns::{ADVISORY, DLOCK, NOTIFY, QUEUED};
 use crate::Failure;
-use crate::apart::pair::{Pair, QUICK};
+use crate::apart::pair::{Pair, QUICK, take_turns};
 use crate::apart::report::Report;
 
 /// The pace of a way that asks again after up to 63 ms.
@@ -35,14 +35,7 @@ pub(super) async fn measure(
     if let Some(peer) = &options.peer {
         pairs.push(Pair::start(peer, &[url], SLOW_TURNS, SLOW).await?);
     }
-    for round in 0..=options.rounds {
-        for pair in &mut pairs {
-            let times = pair.round().await?;
-            if round > 0 {
-                pair.rounds.add(times);
-            }
-        }
-    }
+    take_turns(&mut pairs, options.rounds).await?;
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
     let [dlock, notify, queued, advisory, peer @ ..] = &rounds[..] else {
         return Err("a way is missing".into());
