@@ -88,7 +88,7 @@ impl Command {
     /// Returns the target of the log events that are written without `-v`, too.
     pub(crate) fn always_logs(&self) -> Option<&'static str> {
         match self {
-            // Who has released which lock.
+            // The force-releases, with the address of the browser.
             Self::Serve(_) => Some("dlock::admin::web"),
             _ => None,
         }

@@ -146,7 +146,7 @@ impl Link {
             self.deliver(&parsed);
             message.clear();
         }
-        // Nobody answers any more: each call fails, since its sender is dropped.
+        // The browser has ended: each call fails, since its sender is dropped.
         lock(&self.calls).clear();
     }
 

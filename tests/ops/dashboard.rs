@@ -30,7 +30,7 @@ fn every_panel_has_an_id_a_title_a_description_and_a_query() {
             continue;
         }
         let description = panel["description"].as_str().unwrap_or_default();
-        // What it shows, and what to do.
+        // The meaning of the panel, and the next step.
         if description.len() < 60 || description.matches('.').count() < 2 {
             note("its description is short");
         }

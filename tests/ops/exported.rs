@@ -1,4 +1,4 @@
-//! What a process really exports to Prometheus, in the form of `examples/prometheus`: every series that the files ask for
+//! The metrics that a process exports to Prometheus, in the form of `examples/prometheus`: every series that the files ask for
 //! is there, at once or, as the documentation says, from its first event on.
 
 use std::{

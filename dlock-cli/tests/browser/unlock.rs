@@ -39,7 +39,7 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
         "{refused:?}"
     );
 
-    // What was typed does not outlive the dialog.
+    // Typed text does not outlive the dialog.
     page.press("Escape").await;
     page.until("document.querySelector('dialog[open]') === null")
         .await;

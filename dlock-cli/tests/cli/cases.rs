@@ -368,7 +368,7 @@ async fn next(grants: &mut HandOffs) -> (String, u64) {
 
 #[cfg_attr(
     not(any(feature = "etcd", feature = "zookeeper")),
-    allow(dead_code, reason = "PostgreSQL tells nobody else of a grant")
+    allow(dead_code, reason = "PostgreSQL sends a grant to its waiter alone")
 )]
 pub(crate) async fn grants_to_waiters_are_told_and_nothing_else<P: Place>(
     namespace: P,

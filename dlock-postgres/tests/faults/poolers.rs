@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::world::{DEADLINE, World, builder, client, connect};
 
-/// A lock that nobody has been granted, in the words of an answer. It is held back until the [`GATE`] is open.
+/// A lock without a holder, in the form of an answer. It is held back until the [`GATE`] is open.
 const FORGED: &str = "SELECT true AS is_granted, 7::bigint AS fence, NULL::bigint AS last_fence, NULL::bigint AS place, \
      NULL::text AS label, NULL::text AS function, NULL::bigint AS rest_ms, NULL::bigint AS others \
      FROM pg_advisory_xact_lock_shared(7)";

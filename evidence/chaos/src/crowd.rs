@@ -48,7 +48,7 @@ pub(crate) struct Stop {
     pub(crate) to: Duration,
 }
 
-/// What a process that is stopped has to be about.
+/// The point at which a process is to be stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
     Anything,

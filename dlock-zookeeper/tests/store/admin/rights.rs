@@ -146,7 +146,7 @@ async fn changes_nothing(place: &Place, login: &str) {
             denied
         );
         assert_eq!(reader.set_acl(&path, &own, None).await.map(drop), denied);
-        // Who may delete a node is up to its parent, and that of the directory of all locks is open.
+        // The ACL of the parent decides on deletions, and that of the directory of all locks is open.
         let deleted = reader.delete(&path, None).await;
         let is_root = path == place.path("");
         let expected = if is_root {

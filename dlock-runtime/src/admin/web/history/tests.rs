@@ -1,4 +1,4 @@
-//! What the history may conclude, from pictures whose reading took time.
+//! The conclusions of the history from pictures whose reading took time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
