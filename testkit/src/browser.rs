@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 pub use page::Page;
 
 use crate::child::OwnedChild;
-use crate::within::within;
 use crate::{program, reaper};
+use dlock_waiting::within;
 
 /// A browser starts in two seconds, and its answers come at once.
 const DEADLINE: Duration = Duration::from_secs(60);

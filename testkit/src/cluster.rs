@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::eventually::after_a_while;
 use crate::pool::{Pool, Pooled};
 use crate::{Proxy, RedisServer};
+use dlock_waiting::after_a_while;
 use node::Node;
 use view::View;
 

@@ -21,8 +21,8 @@ pub use ensemble::EtcdEnsemble;
 use crate::child::OwnedChild;
 use crate::program::{self, EtcdMake};
 use crate::tls::{Authority, Identity};
-use crate::within::within;
 use crate::{port, reaper};
+use dlock_waiting::within;
 
 const PORTS_TO_TRY: usize = 5;
 const START_DEADLINE: Duration = Duration::from_secs(60);

@@ -9,8 +9,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::sleep;
 
 use crate::child::OwnedChild;
-use crate::within::within;
 use crate::{port, program};
+use dlock_waiting::within;
 
 const PORTS_TO_TRY: usize = 5;
 const START_DEADLINE: Duration = Duration::from_secs(60);

@@ -21,10 +21,10 @@ use group::OwnedGroup;
 
 use crate::clock::WallClock;
 use crate::disk::Disk;
-use crate::eventually::eventually;
 use crate::port;
 use crate::tls::{Authority, Identity};
-use crate::within::within;
+use dlock_waiting::eventually;
+use dlock_waiting::within;
 
 /// The user who may do everything.
 const ADMIN: &str = "postgres";

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::child::OwnedChild;
-use crate::within::within;
+use dlock_waiting::within;
 
 const PAUSE: Duration = Duration::from_millis(5);
 

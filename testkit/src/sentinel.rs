@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, RedisResult};
 
-use crate::eventually::after_a_while;
 use crate::pool::{Pool, Pooled};
 use crate::server::RedisServer;
-use crate::within::within;
+use dlock_waiting::after_a_while;
+use dlock_waiting::within;
 use process::{SentinelProcess, brief};
 
 /// Sentinels exchange their addresses every two seconds.

@@ -19,8 +19,8 @@ use crate::child::OwnedChild;
 use crate::clock::WallClock;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
-use crate::within::within;
 use crate::{port, reaper};
+use dlock_waiting::within;
 use launch::{START_DEADLINE, is_up, log, password, spawn};
 
 const PORTS_TO_TRY: usize = 5;

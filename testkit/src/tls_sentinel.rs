@@ -8,11 +8,11 @@ use redis::AsyncConnectionConfig;
 use tempfile::TempDir;
 
 use crate::child::OwnedChild;
-use crate::eventually::eventually;
 use crate::port;
 use crate::program::Make;
 use crate::server::RedisServer;
 use crate::tls::{Authority, Identity};
+use dlock_waiting::eventually;
 
 const START_DEADLINE: Duration = Duration::from_secs(20);
 const PORTS_TO_TRY: usize = 5;

@@ -19,8 +19,8 @@ use between::Between;
 pub use counted::CountedRequests;
 
 use crate::child::OwnedChild;
-use crate::within::within;
 use crate::{port, program, reaper};
+use dlock_waiting::within;
 
 const SERVERS: usize = 3;
 const ENSEMBLES_TO_TRY: usize = 3;

@@ -6,7 +6,7 @@ use dlock::{
     LockManager, LockManagerBuilder,
     store::{LockStore, memory::MemoryStore},
 };
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 
 use super::LIMIT;
 

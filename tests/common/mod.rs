@@ -28,7 +28,7 @@ use std::{
 };
 
 use dlock::{LockError, LockManager};
-use dlock_testkit::within;
+use dlock_waiting::within;
 use futures_util::FutureExt;
 
 pub(crate) use clock::TestClock;

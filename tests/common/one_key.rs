@@ -10,7 +10,7 @@ use dlock::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 
 use super::LIMIT;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{LockManager, LockManagerBuilder, store::quorum::Quorum};
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 
 use super::{
     LIMIT,

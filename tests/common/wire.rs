@@ -13,7 +13,7 @@ use dlock::{
         RenewRequest, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties, renew_each,
     },
 };
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::{mpsc, oneshot, watch};
 

@@ -18,7 +18,7 @@ use dlock::{
         StoreError, StoreProperties, memory::MemoryStore, renew_each,
     },
 };
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Semaphore,

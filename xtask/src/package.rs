@@ -28,6 +28,7 @@ use server::Server;
 /// The variables of each call of cargo.
 fn variables() -> [(&'static str, OsString); 3] {
     [
+        // As the workspace has it; these are outside of it.
         ("CARGO_PROFILE_DEV_DEBUG", "0".into()),
         // What is built here is not edited.
         ("CARGO_INCREMENTAL", "0".into()),

@@ -82,10 +82,11 @@ impl Step {
                  --no-fail-fast",
             )
             .with(test_threads()),
-            // Thousands of runs of the runtime, and a million keys: a few optimized packages cost less than they save.
+            // Thousands of runs of the runtime, and a million keys: two optimized packages cost less than they save.
             Call::new(
-                "test --package dlock-sim --package dlock-many-keys --profile simulation --tests \
-                 --all-features --locked --no-fail-fast",
+                "test --package dlock-sim --package dlock-many-keys --tests --all-features --locked \
+                 --no-fail-fast --config profile.dev.package.dlock-runtime.opt-level=1 \
+                 --config profile.dev.package.tokio.opt-level=1",
             )
             .with(test_threads()),
             // The libraries and programs that have tests are among the targets of `--tests`.

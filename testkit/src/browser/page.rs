@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Browser, DEADLINE, Link, lock};
-use crate::within::within;
+use dlock_waiting::within;
 
 /// Between two questions to a page, which has work of its own to do.
 const PAUSE: Duration = Duration::from_millis(30);

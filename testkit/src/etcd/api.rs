@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::EtcdServer;
-use crate::within::within;
+use dlock_waiting::within;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 
 use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE};
-use crate::eventually::after_a_while;
 use crate::{Proxy, port};
+use dlock_waiting::after_a_while;
 
 const MEMBERS: usize = 3;
 

@@ -13,7 +13,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 use super::group::OwnedGroup;
 use super::{ADMIN, PAUSE, PORTS_TO_TRY, PostgresServer, START_DEADLINE, launch};
 use crate::port;
-use crate::within::within;
+use dlock_waiting::within;
 
 /// The connections to a server for each user and database, unless a test says otherwise.
 const POOL: usize = 3;

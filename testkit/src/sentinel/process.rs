@@ -17,7 +17,7 @@ use crate::child::OwnedChild;
 use crate::port;
 use crate::program::Make;
 use crate::reaper;
-use crate::within::within;
+use dlock_waiting::within;
 
 const PORTS_TO_TRY: usize = 5;
 /// The longest wait for an answer: a paused process gives none.

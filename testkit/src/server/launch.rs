@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::child::OwnedChild;
 use crate::clock::WallClock;
 use crate::program::Make;
-use crate::within::within;
+use dlock_waiting::within;
 
 /// Long enough for a loaded machine; a server usually answers within 50 ms.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(20);

@@ -9,7 +9,7 @@ use redis::{RedisResult, cmd};
 use super::RedisServer;
 use crate::pool::{Pool, Pooled};
 use crate::program::Make;
-use crate::within::within;
+use dlock_waiting::within;
 
 /// A server that needs longer is not worth the wait.
 const RESET_DEADLINE: Duration = Duration::from_secs(5);

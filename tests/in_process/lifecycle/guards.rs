@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use dlock::{LockManager, Wait, store::memory::MemoryStore};
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 use tokio::time::Instant;
 
 use crate::common::{Fate, Kind, LIMIT, Wire, soon};

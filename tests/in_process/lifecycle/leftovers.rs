@@ -17,7 +17,7 @@ use dlock::{
     },
     testing::{Random, SystemRandom},
 };
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 use tokio::{
     runtime::Handle,
     task::yield_now,

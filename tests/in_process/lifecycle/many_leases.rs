@@ -71,6 +71,13 @@ impl LockStore for OneByOne {
     }
 }
 
+/// A manager whose clock stands still with the paused one. The machine may take longer for thousands of renewals than
+/// a lease lasts.
+fn manager(ttl: Duration, store: impl LockStore) -> LockManager {
+    let builder = LockManager::builder().ttl(ttl).clock(TestClock::new());
+    builder.build_with_store(store).unwrap()
+}
+
 async fn hold_all(manager: &LockManager, what: &str, count: usize) -> Vec<dlock::LockGuard> {
     let all = (0..count).map(|number| manager.lock(format!("{what}:{number}")).acquire());
     join_all(all)
@@ -88,10 +95,7 @@ async fn are_all_kept_and_asked_for_once_in_each_round() {
     const LEASES: usize = 3000;
     const TTL: Duration = Duration::from_secs(10);
     let store = OneByOne::default();
-    let manager = LockManager::builder()
-        .ttl(TTL)
-        .build_with_store(store.clone())
-        .unwrap();
+    let manager = manager(TTL, store.clone());
     let guards = hold_all(&manager, "order", LEASES).await;
     sleep(3 * TTL).await;
     assert!(guards.iter().all(|guard| !guard.is_lost()));
@@ -146,10 +150,7 @@ impl LockStore for InGroups {
 async fn are_asked_for_in_few_groups_at_a_time() {
     const TTL: Duration = Duration::from_secs(10);
     let store = InGroups::default();
-    let manager = LockManager::builder()
-        .ttl(TTL)
-        .build_with_store(store.clone())
-        .unwrap();
+    let manager = manager(TTL, store.clone());
     let guards = hold_all(&manager, "order", 3000).await;
     sleep(2 * TTL).await;
     assert!(guards.iter().all(|guard| !guard.is_lost()));
@@ -163,9 +164,8 @@ async fn are_asked_for_in_few_groups_at_a_time() {
 async fn are_asked_for_while_others_wait_long_for_their_answer() {
     const TTL: Duration = Duration::from_secs(10);
     let store = InGroups::default();
-    // By this clock they fall due at the same moment: groups are of one sort.
-    let builder = LockManager::builder().ttl(TTL).clock(TestClock::new());
-    let manager = builder.build_with_store(store.clone()).unwrap();
+    // They fall due at the same moment: groups are of one sort.
+    let manager = manager(TTL, store.clone());
     let dead = hold_all(&manager, "dead", 4 * 256).await;
     sleep(TTL / 20).await;
     let alive = hold_all(&manager, "alive", 100).await;
@@ -204,8 +204,7 @@ impl LockStore for Forgetful {
 async fn are_kept_by_a_store_that_does_not_answer_for_each_of_them() {
     const TTL: Duration = Duration::from_secs(10);
     let store = MemoryStore::new();
-    let manager = LockManager::builder().ttl(TTL);
-    let manager = manager.build_with_store(Forgetful(store.clone())).unwrap();
+    let manager = manager(TTL, Forgetful(store.clone()));
     let all = (0..20).map(|number| manager.lock(format!("order:{number}")).acquire());
     let guards: Vec<_> = join_all(all)
         .await
@@ -257,10 +256,7 @@ impl LockStore for TwoServers {
 async fn a_server_that_hangs_does_not_take_the_leases_of_another_with_it() {
     const TTL: Duration = Duration::from_secs(3);
     let store = TwoServers::default();
-    let manager = LockManager::builder()
-        .ttl(TTL)
-        .build_with_store(store)
-        .unwrap();
+    let manager = manager(TTL, store);
     let hung = manager.lock("hung:1").acquire().await.unwrap();
     let good = manager.lock("good:1").acquire().await.unwrap();
     sleep(2 * TTL).await;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use dlock::{LockError, LockManager, LostCause, ShutdownReport, Wait, store::memory::MemoryStore};
-use dlock_testkit::eventually;
+use dlock_waiting::eventually;
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},

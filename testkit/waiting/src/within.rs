@@ -15,7 +15,7 @@ const STEP: Duration = Duration::from_millis(500);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// use std::{future, time::Duration};
-/// use dlock_testkit::within;
+/// use dlock_waiting::within;
 ///
 /// assert_eq!(within(Duration::from_secs(1), async { 42 }).await, Some(42));
 /// assert_eq!(within(Duration::ZERO, future::pending::<()>()).await, None);

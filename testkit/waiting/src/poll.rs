@@ -24,7 +24,7 @@ pub enum Polled<T> {
 /// ```no_run
 /// # async fn work() {}
 /// # async fn doc() {
-/// use dlock_testkit::{Polled, poll_times};
+/// use dlock_waiting::{Polled, poll_times};
 ///
 /// for polls in 0.. {
 ///     if let Polled::Finished(()) = poll_times(work(), polls).await {

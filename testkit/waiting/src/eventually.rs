@@ -17,14 +17,12 @@ const LONG_PAUSE: Duration = Duration::from_millis(40);
 /// The panic names the line of the caller.
 ///
 /// ```no_run
-/// # async fn doc(server: dlock_testkit::RedisServer) {
+/// # async fn keys() -> Vec<String> { Vec::new() }
+/// # async fn doc() {
 /// use std::time::Duration;
-/// use dlock_testkit::eventually;
+/// use dlock_waiting::eventually;
 ///
-/// eventually(Duration::from_secs(5), "the lock is gone", async || {
-///     server.keys("dlock:*").await.is_empty()
-/// })
-/// .await;
+/// eventually(Duration::from_secs(5), "the lock is gone", async || keys().await.is_empty()).await;
 /// # }
 /// ```
 #[track_caller]
@@ -38,11 +36,7 @@ where
 
 /// The same for a condition that is expensive to ask about, and takes long.
 #[track_caller]
-pub(crate) fn after_a_while<C>(
-    deadline: Duration,
-    what: &str,
-    condition: C,
-) -> impl Future<Output = ()>
+pub fn after_a_while<C>(deadline: Duration, what: &str, condition: C) -> impl Future<Output = ()>
 where
     C: AsyncFnMut() -> bool,
 {

@@ -1,0 +1,11 @@
+//! Waiting in the tests of dlock.
+//!
+//! [`eventually`] waits for a condition, [`within`] for a future, and [`poll_times`] drops a future at a chosen await.
+
+mod eventually;
+mod poll;
+mod within;
+
+pub use eventually::{after_a_while, eventually};
+pub use poll::{Polled, poll_times, poll_times_then_wake};
+pub use within::within;
