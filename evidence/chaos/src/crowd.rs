@@ -11,7 +11,7 @@ use std::{
 use dlock_testkit::{Worker, machine_time};
 
 use crate::{
-    follow::{Follow, Transaction},
+    follow::{Follow, Stop, Transaction},
     random::Random,
     worker::{Cheat, Settings, Store, over},
 };
@@ -39,13 +39,6 @@ pub(crate) struct Crowd {
 pub(crate) struct Member {
     process: u32,
     worker: Worker,
-}
-
-/// A process stood still.
-pub(crate) struct Stop {
-    pub(crate) process: u32,
-    pub(crate) from: Duration,
-    pub(crate) to: Duration,
 }
 
 /// The point at which a process is to be stopped.

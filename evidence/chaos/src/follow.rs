@@ -19,6 +19,8 @@ pub(crate) struct Follow {
     pub(crate) sections: Vec<Section>,
     /// Sections that began without a lease.
     pub(crate) late: Vec<Section>,
+    /// Times in which the machine gave a process no processor.
+    pub(crate) standstills: Vec<Stop>,
     /// Calls that came to nothing, by how.
     pub(crate) failed: BTreeMap<String, u64>,
     /// Transactions that were carried out.
@@ -29,6 +31,13 @@ pub(crate) struct Follow {
     /// The faults that tasks have seen.
     pub(crate) wrong: Vec<String>,
     entered: HashMap<String, Duration>,
+}
+
+/// A process stood still.
+pub(crate) struct Stop {
+    pub(crate) process: u32,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
 }
 
 struct Followed {
@@ -63,6 +72,7 @@ impl Follow {
             files: BTreeMap::new(),
             sections: Vec::new(),
             late: Vec::new(),
+            standstills: Vec::new(),
             failed: BTreeMap::new(),
             posted: 0,
             postings: Vec::new(),
@@ -188,6 +198,7 @@ impl Follow {
                 left: at,
                 end: End::Lost,
             }),
+            Note::StoodStill { from, to } => self.standstills.push(Stop { process, from, to }),
             Note::Failed(how) => *self.failed.entry(how).or_default() += 1,
             Note::Read { task, key } => {
                 self.reads += 1;

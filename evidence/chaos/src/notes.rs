@@ -47,6 +47,8 @@ pub(crate) enum Note {
         asked: Duration,
         at: Duration,
     },
+    /// The machine gave the process no processor in this time.
+    StoodStill { from: Duration, to: Duration },
     /// A call that came to nothing, and how.
     Failed(String),
     /// A transaction of the task has read the account of this key, and goes on to work.

@@ -15,8 +15,10 @@ pub(crate) struct Report {
     pub(crate) shared: usize,
     /// Of these, those that must not overlap.
     pub(crate) exclusive: usize,
-    /// Bodies that began without a lease, as their process had stood still just before.
+    /// Bodies that began without a lease, as their process had been stopped just before.
     pub(crate) held_up: usize,
+    /// The same, as the machine had given their process no processor.
+    pub(crate) starved: usize,
     pub(crate) writes: usize,
     /// Writes that the resources refused.
     pub(crate) refused: usize,
@@ -55,6 +57,7 @@ impl Report {
             shared: 0,
             exclusive: 0,
             held_up: 0,
+            starved: 0,
             writes: 0,
             refused: 0,
             posted: 0,
@@ -101,6 +104,7 @@ impl Report {
         self.shared += other.shared;
         self.exclusive += other.exclusive;
         self.held_up += other.held_up;
+        self.starved += other.starved;
         self.writes += other.writes;
         self.refused += other.refused;
         self.posted += other.posted;
@@ -150,11 +154,12 @@ impl fmt::Display for Report {
             .map(|(how, count)| format!("{how} {count}"));
         writeln!(
             f,
-            "  processes killed {}, stopped {}; bodies held up until their lease had ended {}; calls that \
-             came to nothing: {}",
+            "  processes killed {}, stopped {}; bodies held up until their lease had ended {}, and {} for \
+             want of a processor; calls that came to nothing: {}",
             self.killed,
             self.stopped,
             self.held_up,
+            self.starved,
             failed.collect::<Vec<_>>().join(", ")
         )?;
         writeln!(

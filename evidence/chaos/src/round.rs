@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     books::Books,
-    crowd::{Crowd, Stop},
+    crowd::Crowd,
     fault::{Fault, Kind, Topology},
     fenced,
+    follow::Stop,
     nemesis::Nemesis,
     random::Random,
     report::Report,
@@ -29,6 +30,9 @@ const CLEAN: Duration = Duration::from_secs(30);
 
 /// So many violations are shown.
 const SHOWN: usize = 5;
+
+/// A body that begins so soon after a standstill may have been let in before it.
+const SETTLES: Duration = Duration::from_millis(100);
 
 pub(crate) struct Round {
     pub(crate) topology: Topology,
@@ -74,7 +78,8 @@ impl Round {
         report.wrong.splice(0..0, wrong);
         report.seconds = seconds;
         if self.cheat.is_none_or(Cheat::takes_locks) {
-            judge_late(&crowd.follow.late, &crowd.stops, &mut report);
+            let follow = &crowd.follow;
+            judge_late(&follow.late, &crowd.stops, &follow.standstills, &mut report);
         }
         history.sections.append(&mut crowd.follow.late);
         judge_writers(&history, &mut report);
@@ -182,14 +187,18 @@ fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     report
 }
 
-/// No body begins without a lease. Only a process that was stopped at that very moment can do so.
-fn judge_late(late: &[Section], stops: &[Stop], report: &mut Report) {
+/// No body begins without a lease, unless its process was stopped during the call, or stood still just before by itself.
+fn judge_late(late: &[Section], stops: &[Stop], standstills: &[Stop], report: &mut Report) {
     for section in late {
-        let stood_still = |it: &Stop| {
-            it.process == section.process && it.from <= section.entered && section.asked <= it.to
-        };
-        if stops.iter().any(stood_still) {
+        let of_process = |it: &&Stop| it.process == section.process && it.from <= section.entered;
+        let mut stops = stops.iter().filter(of_process);
+        let mut standstills = standstills.iter().filter(of_process);
+        let was_stopped = stops.any(|it| section.asked <= it.to);
+        let stood_still = standstills.any(|it| section.entered <= it.to + SETTLES);
+        if was_stopped {
             report.held_up += 1;
+        } else if stood_still {
+            report.starved += 1;
         } else {
             report.violations += 1;
             let wrong = format!("a body began without a lease:\n  {section:?}");
@@ -326,23 +335,29 @@ mod tests {
     fn a_body_without_a_lease_is_excused_only_where_its_process_stood_still() {
         let mut late = section(1, at(5), at(5));
         late.asked = at(3);
-        for (process, from, to, held_up) in [
-            (1, 4, 5, 1),
-            (1, 1, 3, 1),
-            (1, 5, 6, 1),
-            (1, 1, 2, 0),
-            (1, 6, 7, 0),
-            (2, 4, 5, 0),
+        for (process, from, to, was_stopped, stood_still) in [
+            (1, 4, 5, 1, 1),
+            (1, 1, 3, 1, 0),
+            (1, 5, 6, 1, 1),
+            (1, 1, 2, 0, 0),
+            (1, 6, 7, 0, 0),
+            (2, 4, 5, 0, 0),
         ] {
-            let stop = Stop {
+            let stop = [Stop {
                 process,
                 from: at(from),
                 to: at(to),
-            };
-            let mut report = Report::new(Topology::Single);
-            judge_late(std::slice::from_ref(&late), &[stop], &mut report);
-            let counts = (report.held_up, report.violations, report.wrong.len());
-            assert_eq!(counts, (held_up, 1 - held_up, 1 - held_up));
+            }];
+            for (stops, standstills, held_up) in
+                [(&stop[..], &[][..], was_stopped), (&[], &stop, stood_still)]
+            {
+                let mut report = Report::new(Topology::Single);
+                let late = std::slice::from_ref(&late);
+                judge_late(late, stops, standstills, &mut report);
+                let excused = report.held_up + report.starved;
+                let counts = (excused, report.violations, report.wrong.len());
+                assert_eq!(counts, (held_up, 1 - held_up, 1 - held_up), "{from} {to}");
+            }
         }
     }
 

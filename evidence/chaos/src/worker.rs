@@ -4,6 +4,7 @@ mod books;
 mod cheats;
 mod inside;
 mod shapes;
+mod standstill;
 
 use std::{
     panic,
@@ -143,6 +144,7 @@ async fn play(settings: Settings) {
     let refuses = is_fenced || books().is_some();
     let log = Fenced::open(directory, &KEYS, refuses).expect("the directory is ours");
     let (notes, log) = (Arc::new(notes), Arc::new(log));
+    standstill::watch(notes.clone());
     let over = over(directory);
     let mut tasks = JoinSet::new();
     let process = settings.process;
