@@ -117,7 +117,8 @@ fn endless() -> (Router, Arc<Notify>) {
     let ended = Arc::new(Notify::new());
     let guard = ended.clone();
     let body = async move || {
-        let parts = stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'a'; 65536])));
+        let parts =
+            stream::repeat_with(|| Ok::<_, Infallible>(Bytes::from_static(&[b'a'; 16_384])));
         let guard = Guard(guard.clone());
         Body::from_stream(parts.map(move |part| {
             let _ = &guard;
