@@ -220,7 +220,7 @@ pub(super) const ALL: &[Mutant] = &[
         "(end - 1) / 2",
         &[Test(
             RUNTIME,
-            "admin::web::tests::lists::pages_hold_each_lock_once_in_every_order",
+            "admin::web::tests::lists::pages_of_many_locks_are_in_order",
         )],
     ),
     Mutant::new(
