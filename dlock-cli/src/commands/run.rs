@@ -52,7 +52,9 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::Usage, message));
     }
     let mut signals = Signals::listen()?;
+    // The TTL of the builder is checked, too, and its usual one may be too long for this store.
     let builder = global.builder()?.application(args.application());
+    let builder = builder.ttl(args.ttl);
     let manager = tokio::select! {
         connected = builder.connect(&global.url) => connected?,
         signal = signals.next() => return Ok(signals::exit_of(signal)),

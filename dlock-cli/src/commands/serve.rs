@@ -18,7 +18,7 @@ use dlock::admin::{Inspect, web::Page};
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
 
-use self::token::Token;
+use self::{server::Limits, token::Token};
 use super::doctor::of_options;
 use crate::{
     exit::{Exit, Failure, note},
@@ -63,10 +63,11 @@ pub(crate) struct ServeArgs {
     /// Lets the page release a lock by force. It asks for a token:
     /// that of `--token-file`, else of the variable
     /// `DLOCK_SERVE_TOKEN`, else a random one that is printed.
-    /// Each release is printed to the standard error
+    /// Each release is printed to the standard error. After five
+    /// wrong tokens within a minute, none is accepted for a minute
     #[arg(long, verbatim_doc_comment)]
     allow_unlock: bool,
-    /// A file with the token, of at least 16 characters
+    /// A file with the token: at least 16 random characters
     #[arg(long, value_name = "FILE", requires = "allow_unlock")]
     token_file: Option<PathBuf>,
 }
@@ -97,7 +98,7 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     let mut serving = pin!(server::serve(
         listener,
         router,
-        server::PATIENCE,
+        Limits::USUAL,
         is_true(ended)
     ));
     tokio::select! {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dlock::LockManager;
 use dlock_testkit::{Browser, Page, RedisServer, Worker, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{LIMIT, state};
 
@@ -54,6 +54,18 @@ impl Site {
         let page = Browser::shared().await.open().await;
         page.go(&format!("{}{view}", self.url)).await;
         state(&page, "live").await;
+        page
+    }
+
+    /// Opens a view in a page where a script runs before those of the view.
+    pub(super) async fn open_with(&self, script: &str, view: &str) -> Page {
+        let page = Browser::shared().await.open().await;
+        page.call(
+            "Page.addScriptToEvaluateOnNewDocument",
+            json!({"source": script}),
+        )
+        .await;
+        page.go(&format!("{}{view}", self.url)).await;
         page
     }
 

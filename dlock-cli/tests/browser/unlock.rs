@@ -87,6 +87,102 @@ async fn a_program_that_may_not_unlock_offers_and_does_nothing() {
 }
 
 #[tokio::test]
+async fn a_lease_of_a_third_party_client_is_left_to_the_command() {
+    let site = Site::start(UNLOCKS).await;
+    let mut connection = site.server.connection().await;
+    let mut set = redis::cmd("SET");
+    let set = set
+        .arg(&["dlock:{order:1}", "third-party", "PX", "900000"])
+        .exec_async(&mut connection);
+    set.await.expect("the server writes");
+    let page = site.open("lock?key=order%3A1").await;
+    page.until("document.querySelector('.action button')?.offsetParent")
+        .await;
+    let button = "(({ disabled, textContent }) => [disabled, textContent])(document.querySelector('.action button'))";
+    assert_eq!(
+        page.eval(button).await,
+        json!([true, "Only by dlock unlock"])
+    );
+    page.click(".action button").await;
+    assert_eq!(
+        page.eval("document.querySelector('dialog[open]') === null")
+            .await,
+        true
+    );
+
+    // The same row, when dlock holds the lock.
+    site.write([("order:1".to_owned(), "x@h/1".to_owned())])
+        .await;
+    page.until("document.querySelector('.action button')?.textContent === 'Unlock…'")
+        .await;
+    assert_eq!(page.eval(button).await, json!([false, "Unlock…"]));
+    page.click(".action button").await;
+    page.until("document.querySelector('dialog[open]')").await;
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
+    let site = Site::start(UNLOCKS).await;
+    site.write([("order:1".to_owned(), "x@h/1".to_owned())])
+        .await;
+    let page = site.open("lock?key=order%3A1").await;
+    page.eval("window.fetch = (_, { headers }) => new Promise((done, failed) => { window.answer = { done, failed }; window.sent = headers; }); 1")
+        .await;
+    let open = async || {
+        page.click(".action button").await;
+        page.until("document.activeElement.id === 'unlock-key'")
+            .await;
+    };
+    for (answer, without_closing) in [
+        (
+            "answer.done({ ok: true, status: 200, json: async () => ({ outcome: 'freed', text: 'The lease was ended' }) })",
+            "The lease was ended",
+        ),
+        (
+            "answer.done({ ok: false, status: 401, json: async () => ({ error: 'wrong token' }) })",
+            "The token is wrong: wrong token",
+        ),
+        (
+            "answer.failed(new TypeError('none'))",
+            "The server cannot be reached: whether the lock was released is unknown.",
+        ),
+    ] {
+        let come = format!("{answer}; new Promise((done) => setTimeout(done))");
+        for is_closed in [false, true] {
+            open().await;
+            page.enter("order:1").await;
+            page.press("Tab").await;
+            page.enter("a token of this test").await;
+            page.press("Enter").await;
+            page.until("window.answer").await;
+            // A proxy before the page may have a use for `authorization`.
+            let sent = "window.sent['x-dlock-token'] === 'a token of this test' && !('authorization' in window.sent)";
+            assert_eq!(page.eval(sent).await, true);
+            if is_closed {
+                page.press("Escape").await;
+                page.until("document.querySelector('dialog[open]') === null")
+                    .await;
+                open().await;
+            }
+            page.eval(&come).await;
+            let told = if is_closed { "" } else { without_closing };
+            assert_eq!(page.text(RESULT).await, told);
+            assert_eq!(
+                page.eval("document.querySelector('dialog.unlock [type=submit]').disabled")
+                    .await,
+                false
+            );
+            page.eval("window.answer = null").await;
+            page.press("Escape").await;
+            page.until("document.querySelector('dialog[open]') === null")
+                .await;
+        }
+    }
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
 async fn a_key_that_cannot_be_typed_is_typed_as_it_is_shown() {
     let site = Site::start(UNLOCKS).await;
     let token = site.token.clone().expect("a token was drawn");

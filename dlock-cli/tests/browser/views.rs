@@ -3,7 +3,7 @@
 use dlock_testkit::Browser;
 
 use super::site::Site;
-use super::{keys, text};
+use super::{keys, state, text};
 
 #[tokio::test]
 async fn processes_are_shown_with_what_they_hold() {
@@ -70,6 +70,91 @@ async fn a_refusal_is_shown_with_its_reason() {
         .text("document.querySelector('#banner-text').textContent")
         .await;
     assert!(!banner.contains("tries again"), "{banner}");
+}
+
+/// Counts the timers of a page that are still to come.
+const TIMERS: &str = "window.timers = new Set();
+    const [set, clear] = [window.setTimeout, window.clearTimeout];
+    window.setTimeout = (call, time) => {
+        const timer = set(() => { window.timers.delete(timer); call(); }, time);
+        window.timers.add(timer);
+        return timer;
+    };
+    window.clearTimeout = (timer) => { window.timers.delete(timer); clear(timer); };";
+
+#[tokio::test]
+async fn a_refusal_is_final_and_an_outage_is_not() {
+    let mut site = Site::start(&[]).await;
+    let page = site.open_with(TIMERS, "lock?key=").await;
+    text(&page, "The server refuses this page: ").await;
+    // A page that asked once more later would wait for that now.
+    assert_eq!(page.eval("window.timers.size").await, 0);
+    let asked = |page: &dlock_testkit::Page| {
+        let requests = page.requests();
+        let events = requests.iter().filter(|it| it.contains("/events"));
+        events.count()
+    };
+    // The stream, and the question why there is none.
+    assert_eq!(asked(&page), 2);
+
+    let page = site.open_with(TIMERS, "locks").await;
+    state(&page, "live").await;
+    site.serve.kill();
+    text(&page, "It tries again by itself.").await;
+    page.until("window.timers.size > 0").await;
+    site.serve_again().await;
+    state(&page, "live").await;
+}
+
+/// Lets a page believe that it is in a tab in the background.
+const HIDDEN: &str = "window.background = true;
+    Object.defineProperty(Document.prototype, 'hidden', { get: () => window.background });";
+
+#[tokio::test]
+async fn a_tab_in_the_background_opens_no_stream_until_it_is_seen() {
+    let site = Site::start(&[]).await;
+    let page = site.open_with(HIDDEN, "locks").await;
+    // A request of the script after that of the stream, if there were one.
+    page.until("document.querySelector('main .locks')").await;
+    assert_eq!(
+        page.eval("fetch('api/doctor').then((it) => it.status)")
+            .await,
+        200
+    );
+    let has_stream = |page: &dlock_testkit::Page| {
+        let requests = page.requests();
+        requests.iter().any(|it| it.contains("/events"))
+    };
+    assert!(!has_stream(&page), "{:?}", page.requests());
+    let see = "window.background = false; document.dispatchEvent(new Event('visibilitychange'))";
+    page.eval(see).await;
+    state(&page, "live").await;
+    assert!(has_stream(&page));
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
+async fn a_large_store_is_late_later() {
+    let site = Site::start(&[]).await;
+    let page = site.open_with(HIDDEN, "locks").await;
+    let state_of = async |picture: &str| {
+        // The page itself does not write in between.
+        let told = format!(
+            "(async () => {{
+                const {{ Status }} = await import('./assets/status.js');
+                const status = new Status(() => {{}});
+                const picture = {{ state: 'live', progress: null, reason: null, away_ms: null, interval_ms: 2000, {picture} }};
+                status.heard({{ picture, server: {{}} }}, true);
+                return document.querySelector('#state').dataset.state;
+            }})()"
+        );
+        page.text(&told).await
+    };
+    assert_eq!(state_of("age_ms: 8000, took_ms: 100").await, "live");
+    assert_eq!(state_of("age_ms: 10000, took_ms: 100").await, "late");
+    assert_eq!(state_of("age_ms: 40000, took_ms: 20000").await, "live");
+    assert_eq!(state_of("age_ms: 50000, took_ms: 20000").await, "late");
+    site.assert_clean(&page);
 }
 
 #[tokio::test]

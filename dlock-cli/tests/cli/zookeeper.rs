@@ -138,6 +138,17 @@ async fn a_command_runs_under_a_lock_and_a_second_one_is_told_by_whom() {
 }
 
 #[tokio::test]
+async fn a_command_may_have_a_ttl_for_a_short_session() {
+    let namespace = Namespace::new("short").await;
+    let host = format!("127.0.0.1:{}", namespace.servers.port(0));
+    // Too short for the usual TTL.
+    let url = ZooKeepers::url_of(&host, Duration::from_secs(30));
+    let words = ["run", "--ttl", "20s", "key", "true"];
+    let mut command = cases::at(&url, namespace.name, &words);
+    super::call(&mut command).await.with(0);
+}
+
+#[tokio::test]
 async fn a_benchmark_measures_and_leaves_no_locks() {
     cases::a_benchmark_measures_and_leaves_no_locks(Namespace::new("bench").await).await;
 }

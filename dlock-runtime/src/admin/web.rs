@@ -37,6 +37,10 @@
 //!
 //! All responses have a content security policy that allows no code but that of the page, no frame, and no other site. Text
 //! from the store is shown as text. A request of another site is refused, by `Sec-Fetch-Site` and `Origin`.
+//!
+//! At most 256 streams of events are open at the same time. A stream ends if the server takes no event of it for 60 s, which
+//! means that its client reads nothing. The router sees no connections: your server limits their number, the time for the head of
+//! a request, and the time for which a client reads nothing, as `dlock serve` does.
 
 mod assets;
 mod attention;
@@ -59,6 +63,7 @@ mod routes;
 mod server;
 #[cfg(test)]
 mod tests;
+mod token;
 mod unlock;
 mod views;
 
@@ -67,6 +72,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use axum::Router;
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
+#[doc(hidden)]
+pub use self::token::fault_of_token;
 use self::{
     desk::{Desk, Source},
     events::Streams,
@@ -74,6 +81,7 @@ use self::{
     hosts::Hosts,
     looks::Looks,
     room::Room,
+    token::Token,
 };
 use crate::admin::{Inspect, doctor::facts::Facts};
 #[cfg(feature = "redis")]
@@ -124,7 +132,7 @@ pub struct Page {
     namespace: Option<String>,
     interval: Duration,
     hosts: Hosts,
-    token: Option<String>,
+    token: Option<Token>,
     end: Option<Shared<BoxFuture<'static, ()>>>,
     configured: Option<Facts>,
 }
@@ -233,18 +241,24 @@ impl Page {
     ///
     /// The page asks for the token and for the key of the lock. Each release, and each attempt with a wrong token, is
     /// logged at the level `WARN` under the target `dlock::admin::web`, with the address of the client if the server was
-    /// started with `Router::into_make_service_with_connect_info::<SocketAddr>`.
+    /// started with `Router::into_make_service_with_connect_info::<SocketAddr>`. The log also has `X-Forwarded-For` and
+    /// `X-Forwarded-User`, as `claimed`: a client that reaches the server without a proxy can send any.
+    ///
+    /// The token comes in the header `X-Dlock-Token`, or in `Authorization: Bearer` without one. The page sends the former, as
+    /// a proxy with a login uses the latter.
+    ///
+    /// After five wrong tokens within a minute, no token is accepted for a minute, whatever its client: requests get status
+    /// 429 with `Retry-After`, and one log event says so. Each client that reaches the page can cause that, so keep another
+    /// way to release a lock, such as `dlock unlock`.
     ///
     /// The inspector needs the permissions to release locks. Draw at least 16 random characters for the token, and send
     /// it over TLS or on this machine only.
     ///
     /// # Panics
     ///
-    /// If the token has fewer than 16 bytes.
+    /// If the token has fewer than 16 bytes, or is easy to guess because its bytes repeat.
     pub fn allow_unlock(self, token: impl Into<String>) -> Self {
-        let token = token.into();
-        assert!(token.len() >= 16, "a token must have at least 16 bytes");
-        let token = Some(token);
+        let token = Some(Token::new(token.into()));
         Self { token, ..self }
     }
 

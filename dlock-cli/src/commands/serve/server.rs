@@ -1,8 +1,21 @@
-//! The server of the page. A client that sends no request does not keep its connection.
+//! The server of the page, with limits on clients: one that sends no request, or reads no response, does not keep its
+//! connection, and there are only so many connections.
 
-use std::{convert::Infallible, io::ErrorKind, net::SocketAddr, pin::pin, time::Duration};
+mod progress;
+#[cfg(test)]
+mod tests;
 
-use axum::{Router, extract::ConnectInfo};
+use std::{
+    convert::Infallible, io::ErrorKind, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::ConnectInfo,
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
 use hyper::{
     Request,
     body::Incoming,
@@ -14,56 +27,148 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use tokio::{net::TcpListener, time::sleep};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::sleep,
+};
 
-/// The time for which a connection may be without a complete head of a request.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+use self::progress::Progress;
 
 /// The pause when no connection can be accepted: most often, too many are open.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The limits on clients.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The time for which a connection may be without a complete head of a request.
+    pub(super) head: Duration,
+    /// The time for which a client may read nothing of a response.
+    pub(super) write: Duration,
+    /// The number of connections at the same time.
+    pub(super) connections: usize,
+    /// The number of further connections that are answered with status 503. Others wait until they are accepted.
+    pub(super) refused: usize,
+}
+
+impl Limits {
+    /// Fewer than the 1024 files that a process may have open on most systems.
+    pub(super) const USUAL: Self = Self {
+        head: Duration::from_secs(30),
+        write: Duration::from_secs(60),
+        connections: 512,
+        refused: 32,
+    };
+}
 
 /// Serves `router` until `end`, and then until the responses under way are complete.
 pub(super) async fn serve(
     listener: TcpListener,
     router: Router,
-    patience: Duration,
+    limits: Limits,
     end: impl Future<Output = ()>,
 ) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience);
-    let connections = GracefulShutdown::new();
+    let server = Server::new(router, limits);
     tokio::select! {
-        never = accept(&listener, &router, &http, &connections) => match never {},
+        never = server.accept(&listener) => match never {},
         () = pin!(end) => {}
     }
     // The next client is refused instead of waiting.
     drop(listener);
-    connections.shutdown().await;
+    server.connections.shutdown().await;
 }
 
-async fn accept(
-    listener: &TcpListener,
-    router: &Router,
-    http: &http1::Builder,
-    connections: &GracefulShutdown,
-) -> Infallible {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let page = TowerToHyperService::new(router.clone());
-                let service = service_fn(move |mut request: Request<Incoming>| {
-                    let peer: ConnectInfo<SocketAddr> = ConnectInfo(peer);
-                    request.extensions_mut().insert(peer);
-                    page.call(request)
-                });
-                let connection = http.serve_connection(TokioIo::new(stream), service);
-                // A client that leaves is no fault of the server.
-                tokio::spawn(connections.watch(connection));
-            }
-            Err(error) if is_of_client(error.kind()) => {}
-            Err(_) => sleep(PAUSE).await,
+struct Server {
+    router: Router,
+    limits: Limits,
+    http: http1::Builder,
+    connections: GracefulShutdown,
+    places: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+}
+
+/// The right to be connected, until it is dropped.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    is_refused: bool,
+}
+
+impl Server {
+    fn new(router: Router, limits: Limits) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(limits.head);
+        Self {
+            router,
+            limits,
+            http,
+            connections: GracefulShutdown::new(),
+            places: Arc::new(Semaphore::new(limits.connections)),
+            refusals: Arc::new(Semaphore::new(limits.refused)),
         }
     }
+
+    async fn accept(&self, listener: &TcpListener) -> Infallible {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => {
+                    let place = self.place().await;
+                    self.start(stream, peer, place);
+                }
+                Err(error) if is_of_client(error.kind()) => {}
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Waits for a place, which may be one to be refused.
+    async fn place(&self) -> Place {
+        let (permit, is_refused) = tokio::select! {
+            biased;
+            permit = self.places.clone().acquire_owned() => (permit, false),
+            permit = self.refusals.clone().acquire_owned() => (permit, true),
+        };
+        Place {
+            _permit: permit.expect("neither is ever closed"),
+            is_refused,
+        }
+    }
+
+    fn start(&self, stream: TcpStream, peer: SocketAddr, place: Place) {
+        let page = TowerToHyperService::new(self.router.clone());
+        let is_refused = place.is_refused;
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let peer: ConnectInfo<SocketAddr> = ConnectInfo(peer);
+            request.extensions_mut().insert(peer);
+            let answer = (!is_refused).then(|| page.call(request));
+            async move {
+                match answer {
+                    Some(answer) => answer.await,
+                    None => Ok(refusal()),
+                }
+            }
+        });
+        let stream = TokioIo::new(Progress::within(self.limits.write, stream));
+        let mut http = self.http.clone();
+        http.keep_alive(!is_refused);
+        let connection = self
+            .connections
+            .watch(http.serve_connection(stream, service));
+        tokio::spawn(async move {
+            // A client that leaves is no fault of the server.
+            drop(connection.await);
+            drop(place);
+        });
+    }
+}
+
+fn refusal() -> Response {
+    let text = r#"{"error":"too many connections are open at the same time: close some pages"}"#;
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
 }
 
 fn is_of_client(error: ErrorKind) -> bool {
@@ -71,54 +176,4 @@ fn is_of_client(error: ErrorKind) -> bool {
         error,
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::routing::get;
-    use tokio::{
-        io::{AsyncReadExt as _, AsyncWriteExt as _},
-        net::TcpStream,
-        sync::oneshot,
-        time::timeout,
-    };
-
-    use super::*;
-
-    const LIMIT: Duration = Duration::from_secs(60);
-
-    async fn all_of(stream: &mut TcpStream) -> String {
-        let mut text = String::new();
-        let read = timeout(LIMIT, stream.read_to_string(&mut text)).await;
-        // A connection that is reset has ended too.
-        drop(read.expect("the connection ends"));
-        text
-    }
-
-    #[tokio::test]
-    async fn a_client_without_a_request_loses_its_connection() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (end, ended) = oneshot::channel::<()>();
-        let told = async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string();
-        let router = Router::new().route("/", get(told));
-        let ended = async { drop(ended.await) };
-        let patience = Duration::from_millis(500);
-        let server = tokio::spawn(serve(listener, router, patience, ended));
-        for sent in ["", "GET / HTTP/1.1\r\nHost: a\r\n"] {
-            let mut silent = TcpStream::connect(address).await.unwrap();
-            silent.write_all(sent.as_bytes()).await.unwrap();
-            let answer = all_of(&mut silent).await;
-            assert!(!answer.contains("200"), "{sent}: {answer}");
-        }
-        let mut client = TcpStream::connect(address).await.unwrap();
-        let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        client.write_all(request).await.unwrap();
-        let peer = client.local_addr().unwrap().to_string();
-        let answer = all_of(&mut client).await;
-        assert!(answer.ends_with(&peer), "{answer}");
-        end.send(()).unwrap();
-        timeout(LIMIT, server).await.unwrap().unwrap();
-        assert!(TcpStream::connect(address).await.is_err());
-    }
 }

@@ -2,15 +2,15 @@
 
 use std::{env, fs, path::Path};
 
-use dlock::testing::{Random as _, SystemRandom};
+use dlock::{
+    admin::web::fault_of_token,
+    testing::{Random as _, SystemRandom},
+};
 
 use crate::exit::{Exit, Failure};
 
 /// The variable with the token. An argument would be seen by other users of the machine.
 const VARIABLE: &str = "DLOCK_SERVE_TOKEN";
-
-/// The least number of characters.
-const LEAST: usize = 16;
 
 pub(super) struct Token {
     pub(super) text: String,
@@ -41,11 +41,15 @@ impl Token {
     fn given(text: &str, place: &str) -> Result<Self, Failure> {
         let text = text.trim();
         // A header can carry no others.
-        if text.len() < LEAST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let text = format!(
-                "{place} is invalid: use at least {LEAST} letters, digits and signs of ASCII, such as the output of \
-                 `openssl rand -hex 16`"
-            );
+        let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let fault = if is_sendable {
+            fault_of_token(text)
+        } else {
+            Some("it must have letters, digits and signs of ASCII only".to_owned())
+        };
+        if let Some(fault) = fault {
+            let text =
+                format!("{place} is invalid: {fault}. Use the output of `openssl rand -hex 16`");
             return Err(Failure::new(Exit::Usage, text));
         }
         Ok(Self {
@@ -75,6 +79,7 @@ mod tests {
             "fifteen-letters",
             "sixteen letters 1",
             "s\u{e4}chsundzwanzig!",
+            "1212121212121212",
         ] {
             assert!(Token::given(text, "it").is_err(), "{text}");
         }

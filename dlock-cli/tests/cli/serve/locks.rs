@@ -212,7 +212,12 @@ async fn a_lock_is_released_with_the_token_and_the_key_and_it_is_logged() {
         "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
         site.address
     );
-    let done = release(&site, &format!("{right}{origin}"), &wanted).await;
+    // As a proxy with a login sends it, with what it claims of the client.
+    let proxied = format!(
+        "Authorization: Basic b3A6c2VjcmV0\r\nX-Dlock-Token: {TOKEN}\r\nX-Forwarded-For: 10.0.0.9\r\n\
+         X-Forwarded-User: op\" outcome=x\r\n"
+    );
+    let done = release(&site, &format!("{proxied}{origin}"), &wanted).await;
     assert_eq!(done.json()["outcome"], "freed", "{}", done.body);
     let lost = timeout(LIMIT, guard.lost()).await.expect("it is notified");
     assert!(matches!(lost, LockError::Lost { .. }));
@@ -230,11 +235,52 @@ async fn a_lock_is_released_with_the_token_and_the_key_and_it_is_logged() {
         "peer=127.0.0.1:",
         "billing@",
         "job/\\u{202e}1",
+        r#"claimed="10.0.0.9 op\" outcome=x""#,
     ] {
         assert!(line.contains(part), "no `{part}`: {line}");
     }
     assert!(!log.contains(TOKEN) && !log.contains('\u{202e}'), "{log:?}");
     assert!(log.contains("wrong token"), "{log}");
+}
+
+#[tokio::test]
+async fn guesses_of_the_token_are_refused_and_logged_once() {
+    let server = RedisServer::start().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing.lock("job").acquire().await.unwrap();
+    let mut command = serve(&server, &["--allow-unlock"]);
+    let site = start(command.env("DLOCK_SERVE_TOKEN", TOKEN)).await;
+    let shown = site.json("api/lock?key=job").await;
+    let holder = &shown["lock"]["holders"][0];
+    let wanted = json!({
+        "key": "job", "typed": "job", "owner": holder["owner"], "fence": holder["fence"]
+    });
+    let give = async |token: &str| {
+        release(
+            &site,
+            &format!("Authorization: Bearer {token}\r\n"),
+            &wanted,
+        )
+        .await
+    };
+    for number in 0..5 {
+        let refused = give(&format!("a-guess-of-this-test-{number}")).await;
+        assert_eq!(refused.status, 401, "{}", refused.body);
+    }
+    for token in [TOKEN, "a-guess-of-this-test", TOKEN] {
+        let refused = give(token).await;
+        assert_eq!(refused.status, 429, "{}", refused.body);
+        let head = refused.head.to_ascii_lowercase();
+        assert!(head.contains("retry-after: "), "{head}");
+    }
+    guard.ensure_held().expect("nothing was released");
+    let log = || site.worker.stderr();
+    eventually(LIMIT, "it is logged", async || {
+        log().contains("too many wrong tokens")
+    })
+    .await;
+    assert_eq!(log().matches("too many wrong tokens").count(), 1);
+    assert_eq!(log().matches("WARN").count(), 6, "{}", log());
 }
 
 #[tokio::test]

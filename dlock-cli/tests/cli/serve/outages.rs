@@ -86,6 +86,14 @@ async fn mistakes_are_named_at_the_start() {
     let mut short = serve(&server, &["--allow-unlock"]);
     let failed = call(short.env("DLOCK_SERVE_TOKEN", "short")).await.with(2);
     assert!(failed.stderr.contains("at least 16"), "{}", failed.stderr);
+    let mut easy = serve(&server, &["--allow-unlock"]);
+    let failed = call(easy.env("DLOCK_SERVE_TOKEN", "1234".repeat(4)));
+    let failed = failed.await.with(2);
+    assert!(
+        failed.stderr.contains("easy to guess") && failed.stderr.contains("32 bits of the 40"),
+        "{}",
+        failed.stderr
+    );
     let mut wrong = serve(&server, &[]);
     let failed = call(wrong.env("DLOCK_URL", "mysql://localhost"))
         .await

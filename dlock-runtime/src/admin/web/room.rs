@@ -11,6 +11,7 @@ use super::{
     moment, picture,
     query::Query,
     reply,
+    token::Token,
     views::{ListView, Listing, PictureView, RowView, TotalsView},
 };
 use crate::clock::{Clock as _, Moment, SystemClock};
@@ -24,7 +25,7 @@ pub(super) struct Room {
     /// The names of the server that are answered.
     pub(super) hosts: Hosts,
     /// The token with which locks may be released.
-    pub(super) token: Option<String>,
+    pub(super) token: Option<Token>,
     /// The end of the server.
     pub(super) end: Option<Shared<BoxFuture<'static, ()>>>,
 }
@@ -131,6 +132,12 @@ pub(super) fn cannot(shown: &Shown) -> Vec<String> {
     }
     if shown.server.hides_its_version() {
         told.push("The user of this page may not read the version of the server.".to_owned());
+    }
+    if shown.server.hides_its_clock() {
+        told.push(
+            "The clock of the store is not read: times compare the clocks of several machines."
+                .to_owned(),
+        );
     }
     let Some(picture) = &shown.picture else {
         return told;

@@ -85,6 +85,11 @@ impl Server {
         }
     }
 
+    /// Returns `true` if no clock of the store was read: there is none, or the user may not read it.
+    pub(super) fn hides_its_clock(&self) -> bool {
+        self.name.is_some() && self.clock.is_none()
+    }
+
     /// Returns `true` if the user may not read the version.
     pub(super) fn hides_its_version(&self) -> bool {
         self.name.is_some() && self.version.is_none()
@@ -137,6 +142,7 @@ mod tests {
             assert_eq!(server.product, product);
             assert_eq!(server.name.as_deref(), Some("h:1"));
             assert_eq!(server.hides_its_version(), product.is_none());
+            assert!(server.hides_its_clock());
         }
     }
 
@@ -147,6 +153,7 @@ mod tests {
         let known = Server::unknown(Some("shop".to_owned())).after(&[first]);
         let later = known.after(&[report("h", &[]), report("i", &[])]);
         assert_eq!(later.version.as_deref(), Some("7"));
+        assert!(!later.hides_its_clock() && !Server::unknown(None).hides_its_clock());
         assert_eq!(later.name.as_deref(), Some("2 servers"));
         assert_eq!(later.namespace.as_deref(), Some("shop"));
         let ahead = later.now_ms() - moment::of(SystemTime::now());

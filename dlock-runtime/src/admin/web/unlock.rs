@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     body::Bytes,
     extract::{self, ConnectInfo, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
 use serde::Deserialize;
@@ -14,9 +14,10 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::{
-    protect::{is_same_origin, is_token},
+    protect::is_same_origin,
     reply,
     room::Room,
+    token::{Given, Token},
     views::label_of,
 };
 use crate::{
@@ -51,10 +52,41 @@ struct Request {
     key: LockKey,
     owner: Option<OwnerId>,
     fence: u64,
-    peer: String,
+    client: Client,
 }
 
-/// The time for which a request waits for a connection. Later, the operator no longer expects it to be carried out.
+/// The sender of a request, for the log.
+struct Client {
+    peer: String,
+    /// The address and the user that a proxy has named, or another client pretends.
+    claimed: Option<String>,
+}
+
+impl Client {
+    /// The number of characters of a claim that are logged.
+    const MOST: usize = 200;
+
+    fn of(request: &extract::Request) -> Self {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        let named = ["x-forwarded-for", "x-forwarded-user"].map(|name| {
+            let value = request.headers().get(name)?;
+            value.to_str().ok()
+        });
+        let claimed: Vec<_> = named.into_iter().flatten().collect();
+        let claimed = claimed
+            .join(" ")
+            .chars()
+            .take(Self::MOST)
+            .collect::<String>();
+        Self {
+            peer: peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string()),
+            claimed: Some(claimed).filter(|claimed| !claimed.is_empty()),
+        }
+    }
+}
+
+/// The time for which a request is read, and for which it then waits for a connection. Later, the operator no longer
+/// expects it to be carried out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) async fn handle(State(room): State<Arc<Room>>, request: extract::Request) -> Response {
@@ -65,8 +97,7 @@ pub(super) async fn handle(State(room): State<Arc<Room>>, request: extract::Requ
 }
 
 async fn answer(room: &Arc<Room>, request: extract::Request) -> Result<Response, Refused> {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string());
+    let client = Client::of(&request);
     let (head, body) = request.into_parts();
     let Some(token) = &room.token else {
         let text = "this page is read-only";
@@ -76,9 +107,8 @@ async fn answer(room: &Arc<Room>, request: extract::Request) -> Result<Response,
         let text = "another site may not release locks";
         return Err((StatusCode::FORBIDDEN, text.to_owned()));
     }
-    if !bearer(&head.headers).is_some_and(|given| is_token(token, given)) {
-        warn!(target: TARGET, %peer, "refused to release a lock: wrong token");
-        return Err((StatusCode::UNAUTHORIZED, "wrong token".to_owned()));
+    if let Some(denial) = denial(token, &head.headers, &client) {
+        return Ok(denial);
     }
     let kind = head.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -87,17 +117,64 @@ async fn answer(room: &Arc<Room>, request: extract::Request) -> Result<Response,
         let text = "the request must be of the type `application/json`";
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, text.to_owned()));
     }
-    let body = axum::body::to_bytes(body, MOST).await;
+    let body = timeout(PATIENCE, axum::body::to_bytes(body, MOST)).await;
+    let late = |_| {
+        (
+            StatusCode::REQUEST_TIMEOUT,
+            "the request does not end".to_owned(),
+        )
+    };
+    let body = body.map_err(late)?;
     let body = body.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
     let wanted = read(&body)?;
     if wanted.key != wanted.typed {
         let text = "the typed key is another one";
         return Err((StatusCode::CONFLICT, text.to_owned()));
     }
-    unlock(room, &wanted, &peer).await
+    unlock(room, &wanted, client).await
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// Returns the response to a request without the right token.
+fn denial(token: &Token, headers: &HeaderMap, client: &Client) -> Option<Response> {
+    let unauthorized = |text| Some(reply::failure(StatusCode::UNAUTHORIZED, text));
+    let Some(given) = given(headers) else {
+        // It guesses nothing.
+        return unauthorized("the token is missing");
+    };
+    let given = token.compare(given);
+    if matches!(given, Given::Wrong | Given::Closes) {
+        let Client { peer, claimed } = client;
+        warn!(target: TARGET, %peer, claimed, "refused to release a lock: wrong token");
+    }
+    match given {
+        Given::Right => None,
+        Given::Wrong => unauthorized("wrong token"),
+        Given::Closes => {
+            // Once: requests while none is accepted are not logged.
+            warn!(target: TARGET, "too many wrong tokens: none is accepted for a minute");
+            unauthorized("wrong token")
+        }
+        Given::Closed(left) => Some(closed(left)),
+    }
+}
+
+fn closed(left: Duration) -> Response {
+    let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+    let text = format!(
+        "too many wrong tokens: none is accepted for {seconds} s. `dlock unlock` needs no token"
+    );
+    let mut response = reply::failure(StatusCode::TOO_MANY_REQUESTS, text);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+/// Returns the token of a request.
+fn given(headers: &HeaderMap) -> Option<&str> {
+    // The page sends it so: a proxy before it may have a use for `Authorization`.
+    if let Some(token) = headers.get("x-dlock-token") {
+        return token.to_str().ok();
+    }
     let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = given.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
@@ -107,7 +184,7 @@ fn read(body: &Bytes) -> Result<Wanted, Refused> {
     serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))
 }
 
-async fn unlock(room: &Arc<Room>, wanted: &Wanted, peer: &str) -> Result<Response, Refused> {
+async fn unlock(room: &Arc<Room>, wanted: &Wanted, client: Client) -> Result<Response, Refused> {
     let invalid = |text: String| (StatusCode::BAD_REQUEST, text);
     let key = LockKey::new(&wanted.key).map_err(|error| invalid(error.to_string()))?;
     let owner = wanted.owner.as_deref().map(str::parse::<OwnerId>);
@@ -131,7 +208,7 @@ async fn unlock(room: &Arc<Room>, wanted: &Wanted, peer: &str) -> Result<Respons
         key,
         owner,
         fence,
-        peer: peer.to_owned(),
+        client,
     };
     // The client may leave at any time. A release that has begun is completed, and logged, without it.
     let done = tokio::spawn(request.carry_out(room.clone(), inspector)).await;
@@ -148,10 +225,10 @@ impl Request {
             key: lock,
             owner: of,
             fence,
-            peer,
+            client: Client { peer, claimed },
         } = self;
         let (key, owner) = (lock.as_str(), of.map(|owner| owner.to_string()));
-        warn!(target: TARGET, %peer, key, owner, fence, "force-release requested");
+        warn!(target: TARGET, %peer, claimed, key, owner, fence, "force-release requested");
         let done = end_lease(&*inspector, &lock, of, fence).await;
         let (outcome, seen) = match done {
             Ok(done) => done,
@@ -165,7 +242,7 @@ impl Request {
                 };
                 // As a text it is escaped: keys and labels must not control a terminal.
                 let error = error.to_string();
-                warn!(target: TARGET, %peer, key, owner, fence, error, "force-release failed");
+                warn!(target: TARGET, %peer, claimed, key, owner, fence, error, "force-release failed");
                 return Err((status, error));
             }
         };
@@ -174,7 +251,7 @@ impl Request {
         }
         let (outcome, text) = told(outcome);
         let holder = seen.and_then(|seen| name(&seen, of));
-        warn!(target: TARGET, %peer, key, holder, owner, fence, outcome, "force-release");
+        warn!(target: TARGET, %peer, claimed, key, holder, owner, fence, outcome, "force-release");
         Ok(reply::document(
             &json!({ "outcome": outcome, "text": text }),
         ))

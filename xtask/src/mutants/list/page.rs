@@ -1,6 +1,6 @@
 //! Mistakes in the page of `dlock serve`, put into its files as they are served.
 
-use super::super::look::Look::{self, Tests};
+use super::super::look::Look::{self, Test, Tests};
 use super::super::look::PAGE;
 use super::super::mutant::Mutant;
 
@@ -85,5 +85,53 @@ pub(super) const ALL: &[Mutant] = &[
         "A row stays a row on a small screen",
         "Body::from(asset.text.replace(\"(max-width: 720px)\", \"(max-width: 7px)\"))",
         &[Tests(PAGE, &["looks"])],
+    ),
+    mistake(
+        "page-refusal-again",
+        "A stream that was refused for good is opened again",
+        "Body::from(asset.text.replace(\"this.#lost(reason, true);\", \"this.#lost(reason, true); this.#timer = setTimeout(() => this.#open(), 500);\"))",
+        &[Test(PAGE, "views::a_refusal_is_final_and_an_outage_is_not")],
+    ),
+    mistake(
+        "page-stream-unseen",
+        "A tab in the background opens a stream",
+        "Body::from(asset.text.replace(\"if (document.hidden) {\\n      // A tab\", \"if (false) {\\n      // A tab\"))",
+        &[Test(
+            PAGE,
+            "views::a_tab_in_the_background_opens_no_stream_until_it_is_seen",
+        )],
+    ),
+    mistake(
+        "page-large-is-late",
+        "A picture that takes long to read is late",
+        "Body::from(asset.text.replace(\"+ 2 * (this.#picture?.took_ms ?? 0)\", \"\"))",
+        &[Test(PAGE, "views::a_large_store_is_late_later")],
+    ),
+    mistake(
+        "page-late-answer",
+        "An answer is shown for a holder that it is not about",
+        "Body::from(asset.text.replace(\"if (asked !== turn) {\", \"if (false) {\"))",
+        &[Test(
+            PAGE,
+            "unlock::an_answer_that_comes_late_is_not_shown_for_another_holder",
+        )],
+    ),
+    mistake(
+        "page-third-party",
+        "A lease of a third-party client can be unlocked",
+        "Body::from(asset.text.replace(\"button.disabled = holder.owner === null && holder.fence === '0';\", \"button.disabled = false;\"))",
+        &[Test(
+            PAGE,
+            "unlock::a_lease_of_a_third_party_client_is_left_to_the_command",
+        )],
+    ),
+    mistake(
+        "page-token-of-the-proxy",
+        "The token is sent in place of the login of a proxy",
+        "Body::from(asset.text.replace(\"'x-dlock-token': token.value\", \"authorization: `Bearer ${token.value}`\"))",
+        &[Test(
+            PAGE,
+            "unlock::an_answer_that_comes_late_is_not_shown_for_another_holder",
+        )],
     ),
 ];

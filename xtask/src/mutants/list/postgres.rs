@@ -360,7 +360,7 @@ pub(super) const ALL: &[Mutant] = &[
         "The answer to a renewal is that of the one after it",
         STORE_RS,
         "usize::try_from(«index - 1»)",
-        "index % requests.len().cast_signed()",
+        "index % i64::try_from(requests.len()).unwrap_or(1)",
         CONTRACT,
     ),
     // Messages and connections

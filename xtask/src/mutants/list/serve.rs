@@ -1,18 +1,22 @@
 //! Mistakes in the page of `dlock serve`.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::RUNTIME;
+use super::super::look::{COMMAND, RUNTIME, TYPED};
 use super::super::mutant::Mutant;
 
 const ATTENTION: &str = "dlock-runtime/src/admin/web/attention.rs";
 const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
 const DIFFERENCE: &str = "dlock-runtime/src/admin/web/history/difference.rs";
 const DRAFT: &str = "dlock-runtime/src/admin/web/picture/draft.rs";
-const FEEDS: &str = "dlock-runtime/src/admin/web/feeds.rs";
+const EVENTS: &str = "dlock-runtime/src/admin/web/events.rs";
 const HISTORY: &str = "dlock-runtime/src/admin/web/history.rs";
 const LOOKS: &str = "dlock-runtime/src/admin/web/looks.rs";
+const PROGRESS: &str = "dlock-cli/src/commands/serve/server/progress.rs";
 const PROTECT: &str = "dlock-runtime/src/admin/web/protect.rs";
 const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
+const ROOM: &str = "dlock-runtime/src/admin/web/room.rs";
+const SERVER: &str = "dlock-cli/src/commands/serve/server.rs";
+const TOKEN: &str = "dlock-runtime/src/admin/web/token.rs";
 const UNLOCK: &str = "dlock-runtime/src/admin/web/unlock.rs";
 
 const ONE_READING: &[Look] = &[Test(
@@ -33,6 +37,16 @@ const OTHERWISE: &[Look] = &[Test(
 const SHOWN: &[Look] = &[Test(
     RUNTIME,
     "admin::web::tests::unlocking::a_lease_that_was_not_shown_is_left_alone",
+)];
+
+const GUESSES: &[Look] = &[Test(
+    RUNTIME,
+    "admin::web::tests::unlocking::after_five_wrong_tokens_all_are_refused_for_a_minute",
+)];
+
+const CONNECTED: &[Look] = &[Test(
+    COMMAND,
+    "commands::serve::server::tests::so_many_clients_are_connected_at_the_same_time",
 )];
 
 const ORDERS: &[Look] = &[Test(
@@ -79,9 +93,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "serve-stream-outlives",
         "A stream of events goes on after the end of the server",
-        FEEDS,
-        "self.looker = self.room.desk.look().0, () = «self.room.ended()» => return false, } } } fn document",
-        "std::future::pending::<()>()",
+        ROOM,
+        "Some(end) => «end.clone().await»,",
+        "pending::<()>().await",
         &[Test(
             RUNTIME,
             "admin::web::tests::following::streams_end_with_the_server_and_are_never_quiet_for_long",
@@ -134,20 +148,20 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "serve-token-begins",
         "A token is right if it begins as the right one does",
-        PROTECT,
+        TOKEN,
         "let mut different = «right.len() ^ given.len()»;",
         "0",
         &[Test(
             RUNTIME,
-            "admin::web::protect::tests::a_token_is_right_as_a_whole",
+            "admin::web::token::tests::a_token_is_right_as_a_whole",
         )],
     ),
     Mutant::new(
         "serve-any-token",
         "Any token releases a lock",
         UNLOCK,
-        "if «!bearer(&head.headers).is_some_and(|given| is_token(token, given))» {",
-        "bearer(&head.headers).is_none()",
+        "let given = «token.compare(given)»;",
+        "{ token.compare(given); Given::Right }",
         OTHERWISE,
     ),
     Mutant::new(
@@ -206,7 +220,7 @@ pub(super) const ALL: &[Mutant] = &[
         "(end - 1) / 2",
         &[Test(
             RUNTIME,
-            "admin::web::tests::lists::pages_hold_each_lock_once_in_every_order",
+            "admin::web::tests::lists::pages_of_many_locks_are_in_order",
         )],
     ),
     Mutant::new(
@@ -273,6 +287,181 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             RUNTIME,
             "admin::web::tests::unlocking::a_forced_release_is_in_the_history",
+        )],
+    ),
+    Mutant::new(
+        "serve-any-number-of-streams",
+        "Any number of streams is open at the same time",
+        EVENTS,
+        "let Ok(permit) = «streams.0.clone().try_acquire_owned()» else {",
+        "Arc::new(Semaphore::new(1)).try_acquire_owned()",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::following::so_many_streams_are_open_at_the_same_time",
+        )],
+    ),
+    Mutant::new(
+        "serve-unread-stream",
+        "A stream whose client reads nothing goes on",
+        EVENTS,
+        "(«next <= now»).then(|| place.take())",
+        "false",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::following::a_stream_ends_when_its_client_reads_nothing",
+        )],
+    ),
+    Mutant::new(
+        "serve-slow-stream",
+        "A stream ends although its client reads it, slowly",
+        EVENTS,
+        "let since = «place.as_ref().map_or(now, |(_, since)| *since)»;",
+        "next - PATIENCE",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::following::a_stream_whose_client_reads_slowly_goes_on",
+        )],
+    ),
+    Mutant::new(
+        "serve-any-number-of-guesses",
+        "Any number of tokens can be tried",
+        TOKEN,
+        "if «guesses.wrong.len() < WRONG» {",
+        "true",
+        GUESSES,
+    ),
+    Mutant::new(
+        "serve-guess-is-right",
+        "The right token is accepted after too many wrong ones",
+        TOKEN,
+        "filter(|until| «*until > now») {",
+        "*until > now && !is_same(&self.text, given)",
+        GUESSES,
+    ),
+    Mutant::new(
+        "serve-no-token-is-a-guess",
+        "A request without a token counts as a guess",
+        UNLOCK,
+        "else { «»// It guesses nothing.",
+        "token.compare(\"\");",
+        GUESSES,
+    ),
+    Mutant::new(
+        "serve-each-guess-logged",
+        "Tokens are logged while none is accepted",
+        UNLOCK,
+        "Given::Closed(left) => «Some(closed(left))»,",
+        "{ warn!(target: TARGET, \"too many wrong tokens\"); Some(closed(left)) }",
+        &[Test(
+            TYPED,
+            "serve::locks::guesses_of_the_token_are_refused_and_logged_once",
+        )],
+    ),
+    Mutant::new(
+        "serve-easy-token",
+        "A token of few characters is accepted",
+        TOKEN,
+        "(«bits < BITS»).then(|| {",
+        "false",
+        &[Test(
+            RUNTIME,
+            "admin::web::token::tests::a_token_that_is_easy_to_guess_has_a_fault",
+        )],
+    ),
+    Mutant::new(
+        "serve-endless-body",
+        "A request to release a lock may take any time",
+        UNLOCK,
+        "let body = timeout(«PATIENCE», axum::body::to_bytes(body, MOST)).await;",
+        "PATIENCE * 60",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::unlocking::a_request_that_does_not_end_is_refused",
+        )],
+    ),
+    Mutant::new(
+        "serve-third-party",
+        "A lease of a third-party client is ended, whichever it is",
+        UNLOCK,
+        "if «owner.is_none() && fence == 0» {",
+        "false",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::unlocking::a_lease_of_a_third_party_client_is_left_to_the_command",
+        )],
+    ),
+    Mutant::new(
+        "serve-refusal-is-outage",
+        "A release that the store refuses counts as an outage",
+        UNLOCK,
+        "let is_refused = «error.kind() == StoreErrorKind::Refused && error.has_no_effect()»;",
+        "false",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::unlocking::a_refusal_and_an_outage_are_told_apart",
+        )],
+    ),
+    Mutant::new(
+        "serve-endless-head",
+        "The head of a request may take any time",
+        SERVER,
+        ".header_read_timeout(«limits.head»);",
+        "limits.head * 1000",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::tests::a_client_that_never_ends_its_request_loses_its_connection",
+        )],
+    ),
+    Mutant::new(
+        "serve-endless-write",
+        "A client may read nothing for any time",
+        SERVER,
+        "Progress::within(«self.limits.write», stream)",
+        "self.limits.write * 1000",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::tests::a_client_that_reads_nothing_loses_its_stream",
+        )],
+    ),
+    Mutant::new(
+        "serve-slow-reader",
+        "The time for a write goes on after a part of it",
+        PROGRESS,
+        "if written.is_ready() { «self.end = None;»",
+        "",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::progress::tests::a_client_that_reads_slowly_is_not",
+        )],
+    ),
+    Mutant::new(
+        "serve-any-number-of-connections",
+        "Any number of clients is connected at the same time",
+        SERVER,
+        "permit = «self.places.clone().acquire_owned()» => (permit, false),",
+        "Arc::new(Semaphore::new(1)).acquire_owned()",
+        CONNECTED,
+    ),
+    Mutant::new(
+        "serve-any-number-of-refusals",
+        "Any number of clients waits to be refused",
+        SERVER,
+        "permit = «self.refusals.clone().acquire_owned()» => (permit, true),",
+        "Arc::new(Semaphore::new(1)).acquire_owned()",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::tests::clients_that_are_not_even_refused_wait",
+        )],
+    ),
+    Mutant::new(
+        "serve-login-is-token",
+        "The login of a proxy is taken for the token",
+        UNLOCK,
+        "if let Some(token) = «headers.get(\"x-dlock-token\")» {",
+        "headers.get(\"x-dlock-token\").filter(|_| false)",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::unlocking::the_token_may_come_beside_the_login_of_a_proxy",
         )],
     ),
 ];

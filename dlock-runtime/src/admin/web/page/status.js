@@ -75,7 +75,7 @@ export class Status {
       const reason = this.#picture.reason ? `: ${visible(this.#picture.reason)}` : '';
       this.#banner('away', `The store is unreachable${reason}`);
     } else if (state === 'reading') {
-      this.#banner('reading', 'The store is read for the first time.');
+      this.#banner('reading', 'The store is being read.');
     } else if (this.#outage) {
       const who = this.#outage === 'lost' ? 'server' : 'store';
       this.#outage = null;

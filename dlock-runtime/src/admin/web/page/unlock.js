@@ -4,7 +4,7 @@ import { h, setText } from './dom.js';
 import { show, unescaped, visible } from './text.js';
 import { duration } from './time.js';
 
-const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 503: 'The store does not answer' };
+const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 429: 'Nothing was changed', 503: 'The store does not answer' };
 
 export function unlockDialog(key) {
   let holder = null;
@@ -62,7 +62,8 @@ export function unlockDialog(key) {
     try {
       const answer = await fetch('api/unlock', {
         method: 'POST',
-        headers: { authorization: `Bearer ${token.value}`, 'content-type': 'application/json' },
+        // A proxy with a login has a use for `authorization`.
+        headers: { 'x-dlock-token': token.value, 'content-type': 'application/json' },
         body: JSON.stringify({ key, typed: meant, owner: holder.owner ?? null, fence: String(holder.fence ?? '') }),
       });
       const body = await answer.json().catch(() => ({}));
@@ -74,7 +75,8 @@ export function unlockDialog(key) {
       if (answer.ok) {
         succeed(body);
       } else {
-        const what = FAILED[answer.status] ?? `The server answers ${answer.status}`;
+        // Without a reason the answer is that of a proxy, whose login may have ended.
+        const what = (body.error && FAILED[answer.status]) || `The server answers ${answer.status}`;
         fail(`${what}${body.error ? `: ${visible(body.error)}` : ''}`, answer.status === 401 ? token : typed);
       }
     } catch {

@@ -193,6 +193,14 @@ async fn what_a_store_cannot_tell_is_said() {
     let cannot = told["cannot"].as_array().unwrap();
     assert_eq!(cannot.len(), 1, "{told:#}");
     assert!(cannot[0].as_str().unwrap().contains("queue of its own"));
+    let timeless = Fake::with(Vec::new());
+    timeless.has_no_clock.store(true, SeqCst);
+    let told = get(&router(timeless), "/api/picture").await.json();
+    let cannot = told["cannot"].to_string();
+    assert!(
+        cannot.contains("clock of the store is not read"),
+        "{cannot}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

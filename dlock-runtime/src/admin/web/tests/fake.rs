@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 
 use crate::{
     admin::{
-        HandOff, HandOffs, HolderInfo, Inspect, Inspecting, LockInfo, Overview, ProcessInfo,
-        ServerReport, Unlocked, WaiterInfo,
+        ClockReading, HandOff, HandOffs, HolderInfo, Inspect, Inspecting, LockInfo, Overview,
+        ProcessInfo, ServerReport, Unlocked, WaiterInfo,
     },
     key::LockKey,
     mode::LockMode,
@@ -27,6 +27,7 @@ pub(super) struct Fake {
     pub(super) locks: Mutex<Vec<LockInfo>>,
     pub(super) processes: Mutex<Vec<ProcessInfo>>,
     pub(super) is_away: AtomicBool,
+    pub(super) has_no_clock: AtomicBool,
     /// The number of readings of all locks.
     pub(super) looks: AtomicUsize,
     /// The number of readings of one lock.
@@ -160,6 +161,8 @@ impl Inspect for Fake {
         let mut report = ServerReport::new("redis://fake:6379");
         let told = ("redis_version".to_owned(), "7.2.4".to_owned());
         report.info.extend([told]);
+        let has_clock = !self.has_no_clock.load(SeqCst);
+        report.clock = has_clock.then(|| ClockReading::new(0, Duration::ZERO));
         Box::pin(async move { vec![report] })
     }
 

@@ -75,7 +75,9 @@ async fn so_many_streams_are_open_at_the_same_time() {
         open.push(Stream::open(&router, "/api/picture/events").await);
     }
     for path in ["/api/picture/events", "/api/lock/events?key=a"] {
-        let refused = get(&router, path).await;
+        // A stream that is opened has no end.
+        let refused = timeout(Duration::from_secs(60), get(&router, path)).await;
+        let refused = refused.expect("it is refused");
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert!(refused.text.contains("close some"), "{}", refused.text);
     }
@@ -83,6 +85,50 @@ async fn so_many_streams_are_open_at_the_same_time() {
     open.pop();
     let mut again = Stream::open(&router, "/api/lock/events?key=a").await;
     again.event("lock").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_when_its_client_reads_nothing() {
+    let fake = Fake::with(vec![held("a", 1, "cron@host/1")]);
+    let router = router(fake.clone());
+    let mut open = Vec::new();
+    for path in ["/api/picture/events", "/api/lock/events?key=a"].repeat(128) {
+        open.push(Stream::open(&router, path).await);
+    }
+    // Of the others nothing is read at all.
+    let (picture, lock) = open.split_at_mut(1);
+    picture[0].event("picture").await;
+    lock[0].event("lock").await;
+    sleep(Duration::from_secs(59)).await;
+    let refused = get(&router, "/api/picture/events").await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    // Nothing is read for them, though their connections are still there.
+    sleep(Duration::from_secs(11)).await;
+    let before = (fake.looks(), fake.looks_at_one.load(SeqCst));
+    sleep(Duration::from_secs(600)).await;
+    assert_eq!((fake.looks(), fake.looks_at_one.load(SeqCst)), before);
+    for stream in &mut open {
+        assert_eq!(stream.next().await, None);
+    }
+    let mut again = Stream::open(&router, "/api/picture/events").await;
+    again.event("picture").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_client_reads_slowly_goes_on() {
+    let router = router(Fake::with(vec![held("a", 1, "cron@host/1")]));
+    let mut stream = Stream::open(&router, "/api/picture/events").await;
+    for _ in 0..10 {
+        stream.event("picture").await;
+        sleep(Duration::from_secs(59)).await;
+    }
+    // A server that waits for the next event is not late.
+    let page = Page::new(Fake::with(Vec::new())).interval(Duration::from_secs(600));
+    let mut stream = Stream::open(&page.into_router(), "/api/picture/events").await;
+    stream.until("picture", is("live")).await;
+    for _ in 0..20 {
+        stream.event("picture").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,8 +278,11 @@ async fn streams_end_with_the_server_and_are_never_quiet_for_long() {
     let mut stream = Stream::open(&router, "/api/picture/events").await;
     stream.until("picture", is("live")).await;
     end.send(()).unwrap();
+    let mut late = 0;
     while let Some(part) = stream.next().await {
         assert!(part.starts_with("event"), "{part}");
+        late += 1;
+        assert!(late < 10, "it goes on");
     }
     let told = get(&router, "/api/picture").await.json();
     assert_eq!(

@@ -138,6 +138,31 @@ fn pages_hold_each_lock_once_in_every_order() {
     assert_eq!((nothing.page, nothing.pages, nothing.matching), (1, 1, 0));
 }
 
+/// Few locks are put in order as a whole, whichever of them are needed.
+#[test]
+fn pages_of_many_locks_are_in_order() {
+    let mut draft = Draft::like(None);
+    let now_ms = super::super::moment::of(SystemTime::now());
+    for number in 0..300_u64 {
+        let mut lock = held(&format!("job:{number:03}"), number, "cron@host/1");
+        if let Some(holder) = &mut lock.holder {
+            // All numbers, in an order unlike that of the keys.
+            holder.ttl = Some(Duration::from_secs(1 + number * 67 % 300));
+        }
+        draft.add(&lock, now_ms);
+    }
+    let picture = draft.finish(Overview::default(), now_ms, Duration::ZERO);
+    let chosen = |query: &str| {
+        let chosen = Query::read(query).unwrap().choose(&picture);
+        let keys = chosen.locks.iter().map(|it| it.key().to_owned());
+        keys.collect::<Vec<_>>()
+    };
+    let whole = chosen("sort=ttl&per=300");
+    assert_eq!(whole[..2], ["job:000", "job:103"]);
+    let pages = (1..=10).flat_map(|page| chosen(&format!("sort=ttl&per=30&page={page}")));
+    assert_eq!(pages.collect::<Vec<_>>(), whole);
+}
+
 #[test]
 fn a_wrong_query_names_what_is_right() {
     for (query, right) in [

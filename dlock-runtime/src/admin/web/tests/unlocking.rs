@@ -1,13 +1,14 @@
 //! Releasing a lock by force.
 
-use std::{net::SocketAddr, sync::Arc, time::SystemTime};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::SystemTime};
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::ConnectInfo,
     http::{HeaderName, StatusCode, request::Builder},
 };
+use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::{
@@ -64,6 +65,22 @@ async fn the_holder_of_the_token_ends_the_lease_that_was_shown() {
     assert!(done.json()["text"].as_str().unwrap().contains("free"));
     let unlocked = fake.unlocked.lock().unwrap().clone();
     assert_eq!(unlocked, [("job:a".to_owned(), Some(owner(7)))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_may_come_beside_the_login_of_a_proxy() {
+    let login = |token: &str| {
+        let mut builder = asked(token);
+        let headers = builder.headers_mut().unwrap();
+        headers.insert("authorization", "Basic b3A6c2VjcmV0".parse().unwrap());
+        builder.header("x-dlock-token", token)
+    };
+    let fake = fake();
+    let router = page(&fake);
+    let wrong = unlock(&router, login("another token of a test"), &wanted()).await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    let done = unlock(&router, login(TOKEN), &wanted()).await;
+    assert_eq!(done.json()["outcome"], "freed", "{}", done.text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,6 +244,52 @@ async fn nothing_else_releases_a_lock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_five_wrong_tokens_all_are_refused_for_a_minute() {
+    let fake = fake();
+    let router = page(&fake);
+    let status = async |builder: Builder| unlock(&router, builder, &wanted()).await.status;
+    // Neither a request without a token, nor one of another site, is a guess.
+    for _ in 0..10 {
+        let mut without = asked(TOKEN);
+        without.headers_mut().unwrap().remove("authorization");
+        assert_eq!(status(without).await, StatusCode::UNAUTHORIZED);
+        let mut foreign = asked("another token of a test");
+        let site = "cross-site".parse().unwrap();
+        foreign
+            .headers_mut()
+            .unwrap()
+            .insert("sec-fetch-site", site);
+        assert_eq!(status(foreign).await, StatusCode::FORBIDDEN);
+    }
+    for _ in 0..5 {
+        let wrong = asked("another token of a test");
+        assert_eq!(status(wrong).await, StatusCode::UNAUTHORIZED);
+    }
+    for token in [TOKEN, "another token of a test"] {
+        let refused = unlock(&router, asked(token), &wanted()).await;
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.headers["retry-after"], "60");
+        assert!(refused.text.contains("for 60 s"), "{}", refused.text);
+    }
+    assert!(fake.unlocked.lock().unwrap().is_empty());
+    assert_eq!(get(&router, "/api/picture").await.status, StatusCode::OK);
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    assert_eq!(status(asked(TOKEN)).await, StatusCode::OK);
+    assert_eq!(fake.unlocked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_end_is_refused() {
+    let fake = fake();
+    let body = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
+    let began = tokio::time::Instant::now();
+    let refused = send(&page(&fake), asked(TOKEN).body(body).unwrap()).await;
+    assert_eq!(refused.status, StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(began.elapsed(), std::time::Duration::from_secs(5));
+    assert!(fake.unlocked.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_and_an_outage_are_told_apart() {
     let refused = StoreError::new(StoreErrorKind::Refused, "a transaction relies on it").unsent();
     let away = StoreError::new(StoreErrorKind::TimedOut, "no answer");
@@ -259,7 +322,7 @@ async fn a_forced_release_is_in_the_history() {
 }
 
 #[test]
-#[should_panic(expected = "at least 16 bytes")]
+#[should_panic(expected = "at least 16 characters")]
 fn a_short_token_is_refused() {
     let _page = Page::new(fake()).allow_unlock("short");
 }
