@@ -164,11 +164,22 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-proof-at-once",
         "An answer proves at once that the leader has heard of the session",
         PROOF,
-        "let counts_from = answered_at.plus(«self.tick»);",
+        "is_by_both(earlier.answered.plus(«self.tick»), sent)",
         "Duration::ZERO",
         &[Test(
             UNIT,
-            "proof::tests::a_request_counts_for_a_write_a_tick_after_its_answer",
+            "proof::tests::a_request_counts_for_a_write_after_one_that_was_sent_a_tick_later",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-proof-passes-pings",
+        "A write proves that the leader has heard of the session, though it may have passed a ping",
+        PROOF,
+        "earlier.counts_from = Some(«answered»);",
+        "sent",
+        &[Test(
+            UNIT,
+            "proof::tests::a_request_counts_for_a_write_after_one_that_was_sent_a_tick_later",
         )],
     ),
     Mutant::new(
