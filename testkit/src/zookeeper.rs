@@ -370,8 +370,14 @@ fn spawn(configuration: &Path) -> OwnedChild {
         .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
         // No test is about the power of the machine.
         .arg("-Dzookeeper.forceSync=no")
+        // Debian's directory has several loggers, of which one writes nothing. The first one is taken.
+        .arg("-Dorg.slf4j.simpleLogger.showDateTime=true")
+        .arg("-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS")
         .arg("-cp")
-        .arg(program::zookeeper().join("*"))
+        .arg(format!(
+            "{0}/slf4j-simple.jar:{0}/*",
+            program::zookeeper().display()
+        ))
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         .arg(configuration)
         .current_dir(place)
