@@ -147,6 +147,18 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A new base reaches the clock"),
+    Mutant::new(
+        "zookeeper-old-base",
+        "A base that was replaced and has come back stays beside the new one",
+        BASE,
+        "while values.len() > «1» {",
+        "usize::MAX",
+        &[Test(
+            FAULTS,
+            "restore::a_base_that_comes_back_stops_no_lock",
+        )],
+    )
+    .breaks("Of several bases one is made"),
     // Leases
     Mutant::new(
         "zookeeper-uncertain",
