@@ -1,4 +1,4 @@
-//! A machine that stands still for some seconds, before or after any one request, is not a fault of the store.
+//! A machine that is paused for some seconds, before or after any one request, is not a fault of the store.
 //!
 //! A waiter loses its place in that time, and a grant its holder: the suite has to repeat such a case.
 
@@ -18,21 +18,21 @@ use dlock_runtime::{
 };
 use tokio::time::sleep;
 
-/// The moment at which the machine stands still.
+/// The moment at which the machine is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Before(usize),
     After(usize),
 }
 
-/// A store in memory, on a machine that stands still once.
-struct Standstill {
+/// A store in memory, on a machine that is paused once.
+struct Paused {
     store: MemoryStore,
     when: When,
     requests: AtomicUsize,
 }
 
-impl Standstill {
+impl Paused {
     async fn around<T>(&self, request: impl Future<Output = T>) -> T {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         self.at(When::Before(number)).await;
@@ -48,7 +48,7 @@ impl Standstill {
     }
 }
 
-impl LockStore for Standstill {
+impl LockStore for Paused {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
         self.around(self.store.acquire(request)).await
     }
@@ -66,7 +66,7 @@ impl LockStore for Standstill {
     }
 }
 
-impl QuorumNode for Standstill {
+impl QuorumNode for Paused {
     async fn propose(&self, proposal: Proposal<'_>) -> Result<AcquireOutcome, StoreError> {
         self.around(self.store.propose(proposal)).await
     }
@@ -77,14 +77,14 @@ impl QuorumNode for Standstill {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_case_fails_where_the_machine_stood_still() {
+async fn no_case_fails_where_the_machine_was_paused() {
     let mut wrong = Vec::new();
     for case in cases() {
         // Later requests of a case only repeat earlier ones until a lease has expired.
         for number in 0..40 {
             let mut requests = usize::MAX;
             for when in [When::Before(number), When::After(number)] {
-                let store = Standstill {
+                let store = Paused {
                     store: MemoryStore::new(),
                     when,
                     requests: AtomicUsize::new(0),

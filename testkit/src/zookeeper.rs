@@ -259,6 +259,19 @@ impl ZooKeepers {
         }
     }
 
+    /// The numbers of the servers, from 1, that have written transactions to their logs twice. It is a fault of ZooKeeper
+    /// (ZOOKEEPER-4394), after which the data of a server may be older than it says.
+    #[must_use]
+    pub fn repeated(&self) -> Vec<usize> {
+        let has_repeated = |server: &Server| {
+            let log = fs::read(server.place().join("log")).unwrap_or_default();
+            String::from_utf8_lossy(&log).contains("FileTxnLog - Current zxid ")
+        };
+        let numbered = (1..).zip(&self.servers);
+        let repeated = numbered.filter(|(_, server)| has_repeated(server));
+        repeated.map(|(number, _)| number).collect()
+    }
+
     /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Self::restart_all) starts them.
     pub fn restore(&self, backup: &ZooKeeperBackup) {
         self.forget();
