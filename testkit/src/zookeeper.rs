@@ -299,6 +299,9 @@ impl ZooKeepers {
     }
 
     /// Separates a server from the others, in both directions. Clients still reach it.
+    ///
+    /// Elections may still reach it: servers tell each other their own addresses, and a server with a greater number connects to
+    /// one of them without a proxy. Then the others may choose it in vain, for two minutes or more.
     pub fn isolate(&self, server: usize) {
         self.between.isolate(server);
     }
