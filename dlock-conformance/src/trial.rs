@@ -181,7 +181,7 @@ impl<'a, S: LockStore> Trial<'a, S> {
     }
 
     /// Sets the time in which the following requests must be answered. If the machine pauses for longer, the
-    /// case is repeated.
+    /// case is repeated: places of waiters and unconfirmed grants, for example, end by themselves.
     pub(crate) fn hurry(&self, time: Duration) {
         self.hurry.set(Some(Instant::now() + time));
     }

@@ -62,13 +62,16 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
                 .with_advice()
                 .into());
         }
-        let Some(value) = only(&found) else {
+        let Some(values) = values(&found) else {
             let message = format!(
-                "`{directory}` has nodes that are not from dlock: {found:?}; delete them, and leave the greatest number"
+                "`{directory}` has nodes that are not from dlock: {found:?}; delete them, and leave the numbers"
             );
             return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
                 .with_advice()
                 .into());
+        };
+        let Some(value) = merged(session, root, values).await? else {
+            continue;
         };
         // It is gone if another process has just replaced it.
         if let Some(stat) = session.client.check_stat(&names::base(root, value)).await? {
@@ -78,12 +81,46 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
     }
 }
 
-/// Reads the names in the directory of the base; `None` if they are not those of dlock.
-pub(crate) fn only(names: &[String]) -> Option<u64> {
-    match names {
-        [name] => name.parse().ok(),
-        _ => None,
+/// Reads the names in the directory of the base, the greatest last; `None` if they are not those of dlock.
+pub(crate) fn values(names: &[String]) -> Option<Vec<u64>> {
+    let values = names.iter().map(|name| name.parse().ok());
+    let mut values: Vec<u64> = values.collect::<Option<_>>()?;
+    values.sort_unstable();
+    Some(values)
+}
+
+/// Replaces several bases by one that is greater than all of them; `None` if they must be read again. A fault of ZooKeeper can bring
+/// back one that was deleted, or keep one that was never confirmed.
+async fn merged(
+    session: &Session,
+    root: &str,
+    mut values: Vec<u64>,
+) -> Result<Option<u64>, Failure> {
+    while values.len() > 1 {
+        let new = following(values.last().copied(), fence_by_the_clock());
+        let options = CreateMode::Persistent.with_acls(session.acls());
+        let mut writer = session.client.new_multi_writer();
+        for value in &values {
+            writer.add_delete(&names::base(root, *value), None)?;
+        }
+        writer.add_create(&names::base(root, new), b"", &options)?;
+        match writer.commit().await {
+            Ok(_) => return Ok(Some(new)),
+            Err(MultiWriteError::OperationFailed {
+                index,
+                source: Error::NoNode,
+            }) if index < values.len() => {
+                // The leader does not have it, so no child is created with it.
+                values.remove(index);
+            }
+            Err(MultiWriteError::OperationFailed {
+                source: Error::NoNode | Error::NodeExists,
+                ..
+            }) => return Ok(None),
+            Err(error) => return Err(Error::from(error).into()),
+        }
     }
+    Ok(values.pop())
 }
 
 /// Replaces the base; `None` if it must be read again: another process has replaced it, or the root was gone.

@@ -9,6 +9,8 @@
 //! - **Safety.** A child is created only while the node of its base is there: both are in one transaction. A base is
 //!   replaced in one transaction, by one that is greater by [`RANGE`] or more. A fence is less than base and [`RANGE`]. So
 //!   fences grow along each queue, whatever clocks say. (`fences_of_a_base_are_below_those_of_the_next`)
+//! - **Safety.** Of several bases one is made, greater than all, in one transaction. A fault of ZooKeeper brings bases back, and
+//!   children with different bases have no order. (`a_base_that_comes_back_stops_no_lock`)
 //! - **Safety.** A new base reaches the clock, since zxids go back when a backup is restored. That is so with each new
 //!   leader, and with each new connection. Fences are ahead of the clock by less than two ranges, unless the
 //!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`)

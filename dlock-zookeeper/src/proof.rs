@@ -2,13 +2,18 @@
 //!
 //! The leader ends a session when it has not heard of it for the session's time-out. A client's request is heard by the
 //! server that it is connected to, which reports it to the leader in the answer to the leader's next ping. So an answer
-//! alone proves little: a server that has lost the leader still answers reads, while the leader's time runs.
+//! alone proves little: a server that has lost the leader still answers reads, while the leader's time runs. A write alone
+//! proves little as well: pings may be late on their way to the server, and a write that passes them tells of nothing else.
 //!
 //! 1. A request of the session is answered. Its server has heard of the session after the request was sent.
-//! 2. At least a tick later, a write is sent, and answered. Leaders ping their followers twice a tick, and what a follower
-//!    sends arrives in order. So the leader has heard of the request before it carried out the write. If the client has
-//!    another server meanwhile, the leader has heard of the session when that server took it over.
-//! 3. The session lasts for its time-out from the moment in which the request was sent.
+//! 2. At least a tick later, a `sync` is sent, and answered. The leader pings twice a tick, so a ping has left it before its
+//!    answer to the `sync`, on the same connection. The server has answered that ping before it passed the answer on.
+//! 3. A write that is sent from then on is carried out. It reached the leader behind the answer to the ping, so the leader has
+//!    heard of the request before. If the client has another server meanwhile, the leader has heard of the session when
+//!    that server took it over. A new leader counts each session anew, and its servers have dropped their clients before.
+//! 4. The session lasts for its time-out from the moment in which the request was sent.
+//!
+//! Every request that proves the session is a `sync`, and so the second step for earlier ones.
 //!
 //! # Assumptions
 //!
@@ -46,8 +51,9 @@ pub(crate) struct Proof {
 #[derive(Clone, Copy, Debug)]
 struct Request {
     sent: Moment,
-    /// A write that is sent from then on proves that the leader has heard of it.
-    counts_from: Moment,
+    answered: Moment,
+    /// A write that is sent from then on proves that the leader has heard of it. `None` before a later request was answered.
+    counts_from: Option<Moment>,
 }
 
 impl Proof {
@@ -55,7 +61,8 @@ impl Proof {
     pub(crate) fn new(time_out: Duration, tick: Duration, connecting: Moment) -> Self {
         let first = Request {
             sent: connecting,
-            counts_from: connecting,
+            answered: connecting,
+            counts_from: Some(connecting),
         };
         Self {
             time_out,
@@ -65,13 +72,21 @@ impl Proof {
         }
     }
 
-    /// Notes a request that was sent and answered at these moments.
-    pub(crate) fn note(&self, sent: Moment, answered_at: Moment) {
-        let counts_from = answered_at.plus(self.tick);
-        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        answered.push_back(Request { sent, counts_from });
-        if answered.len() > MOST {
-            answered.pop_front();
+    /// Notes a `sync` that was sent and answered at these moments.
+    pub(crate) fn note(&self, sent: Moment, answered: Moment) {
+        let mut all = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        for earlier in all.iter_mut().filter(|it| it.counts_from.is_none()) {
+            if is_by_both(earlier.answered.plus(self.tick), sent) {
+                earlier.counts_from = Some(answered);
+            }
+        }
+        all.push_back(Request {
+            sent,
+            answered,
+            counts_from: None,
+        });
+        if all.len() > MOST {
+            all.pop_front();
         }
     }
 
@@ -92,9 +107,11 @@ impl Proof {
     /// Returns `true` if the session certainly lasts until `end`. A write that was sent at `write` has been answered.
     fn lasts(&self, write: Moment, end: Moment) -> bool {
         let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut before = answered
-            .iter()
-            .filter(|request| is_by_both(request.counts_from, write));
+        let mut before = answered.iter().filter(|request| {
+            request
+                .counts_from
+                .is_some_and(|from| is_by_both(from, write))
+        });
         before.any(|request| is_by_both(end, request.sent.plus(self.time_out)))
     }
 }
@@ -117,11 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_for_a_write_a_tick_after_its_answer() {
+    fn a_request_counts_for_a_write_after_one_that_was_sent_a_tick_later() {
         let begun = SystemClock.now();
         let proof = Proof::new(TIME_OUT, ms(500), begun);
-        proof.note(begun.plus(ms(3000)), begun.plus(ms(3100)));
-        for (write, until) in [(3100, 10_000), (3599, 10_000), (3600, 13_000)] {
+        for (sent, answered) in [(3000, 3100), (3599, 3650), (3600, 3700), (3800, 3900)] {
+            proof.note(begun.plus(ms(sent)), begun.plus(ms(answered)));
+        }
+        for (write, until) in [
+            (3100, 10_000),
+            (3699, 10_000),
+            (3700, 13_000),
+            (4900, 13_000),
+        ] {
             let lasts = |end| proof.lasts(begun.plus(ms(write)), begun.plus(ms(end)));
             assert!(lasts(until), "{write}");
             assert!(!lasts(until + 1), "{write}");
@@ -133,6 +157,7 @@ mod tests {
         let begun = SystemClock.now();
         let proof = Proof::new(TIME_OUT, ms(500), begun);
         proof.note(begun.plus(ms(3000)), begun.plus(ms(3100)));
+        proof.note(begun.plus(ms(3600)), begun.plus(ms(3600)));
         assert!(!proof.lasts_until(begun), "there was no write");
         for (write, until) in [(100, 10_000), (3600, 13_000), (2000, 13_000)] {
             proof.wrote(begun.plus(ms(write)));

@@ -214,8 +214,8 @@ async fn beat(config: &Config, session: &Session) {
             }
         }
         let sent = SystemClock.now();
-        match session.client.check_stat(&config.root).await {
-            Ok(_) => session.proof.note(sent, SystemClock.now()),
+        match session.client.sync(&config.root).await {
+            Ok(()) => session.proof.note(sent, SystemClock.now()),
             Err(
                 Error::SessionExpired
                 | Error::ClientClosed

@@ -259,6 +259,19 @@ impl ZooKeepers {
         }
     }
 
+    /// The numbers of the servers, from 1, that have written transactions to their logs twice. It is a fault of ZooKeeper
+    /// (ZOOKEEPER-4394), after which the data of a server may be older than it says.
+    #[must_use]
+    pub fn repeated(&self) -> Vec<usize> {
+        let has_repeated = |server: &Server| {
+            let log = fs::read(server.place().join("log")).unwrap_or_default();
+            String::from_utf8_lossy(&log).contains("FileTxnLog - Current zxid ")
+        };
+        let numbered = (1..).zip(&self.servers);
+        let repeated = numbered.filter(|(_, server)| has_repeated(server));
+        repeated.map(|(number, _)| number).collect()
+    }
+
     /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Self::restart_all) starts them.
     pub fn restore(&self, backup: &ZooKeeperBackup) {
         self.forget();
@@ -286,6 +299,9 @@ impl ZooKeepers {
     }
 
     /// Separates a server from the others, in both directions. Clients still reach it.
+    ///
+    /// Elections may still reach it: servers tell each other their own addresses, and a server with a greater number connects to
+    /// one of them without a proxy. Then the others may choose it in vain, for two minutes or more.
     pub fn isolate(&self, server: usize) {
         self.between.isolate(server);
     }
@@ -370,8 +386,14 @@ fn spawn(configuration: &Path) -> OwnedChild {
         .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
         // No test is about the power of the machine.
         .arg("-Dzookeeper.forceSync=no")
+        // Debian's directory has several loggers, of which one writes nothing. The first one is taken.
+        .arg("-Dorg.slf4j.simpleLogger.showDateTime=true")
+        .arg("-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS")
         .arg("-cp")
-        .arg(program::zookeeper().join("*"))
+        .arg(format!(
+            "{0}/slf4j-simple.jar:{0}/*",
+            program::zookeeper().display()
+        ))
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         .arg(configuration)
         .current_dir(place)

@@ -20,6 +20,7 @@ pub(super) async fn a_release_grants_in_order_of_arrival<S: LockStore>(
 ) -> Outcome {
     let owners: [_; 4] = owners();
     let mut last = trial.granted(owners[0], TTL).await?;
+    trial.hurry(ALIVE);
     for waiter in &owners[1..] {
         trial.busy(*waiter).await?;
     }
@@ -81,6 +82,7 @@ pub(super) async fn a_newcomer_cannot_overtake_a_waiter<S: LockStore>(
 pub(super) async fn a_renewal_sets_the_label<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, next, asker] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     trial.busy(next).await?;
     trial.release(holder).await?;
     let seen = trial.busy(asker).await?;
@@ -119,6 +121,7 @@ pub(super) async fn a_granted_waiter_gets_a_hint<S: LockStore>(trial: &Trial<'_,
     for attempt in 1.. {
         let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
         trial.granted(holder, TTL).await?;
+        trial.hurry(ALIVE);
         trial.busy(waiter).await?;
         trial.release(holder).await?;
         let fence = match trial.ask(waiter, TTL, Queue::ForLease).await? {

@@ -183,6 +183,7 @@ pub(super) async fn one_queue_serves_all_modes<S: LockStore>(trial: &Trial<'_, S
     }
     let [reader, writer, late] = owners();
     let epoch = trial.joins(reader, SHARED).await?;
+    trial.hurry(ALIVE);
     trial.waits(writer, EXCLUSIVE).await?;
     trial.waits(late, SHARED).await?;
     trial.is_closed_to(SHARED).await?;
@@ -238,15 +239,14 @@ pub(super) async fn a_release_grants_all_that_may_hold_together<S: LockStore>(
     trial.waits(writer, EXCLUSIVE).await?;
     trial.waits(last, SHARED).await?;
     trial.release(holder).await?;
-    trial.calm()?;
     trial.holds(one, TWO).await?;
     trial.holds(other, SHARED).await?;
+    trial.calm()?;
     trial.hurry(ALIVE);
     trial.waits(third, TWO).await?;
     trial.waits(writer, EXCLUSIVE).await?;
     trial.waits(last, SHARED).await?;
     trial.release_in(SHARED, other).await?;
-    trial.calm()?;
     trial.holds(third, TWO).await?;
     trial.all_leave(&[one, third], TWO).await?;
     trial.granted(writer, TTL).await?;
@@ -267,7 +267,6 @@ pub(super) async fn a_waiter_that_leaves_lets_in_those_behind_it<S: LockStore>(
     trial.waits(writer, EXCLUSIVE).await?;
     trial.waits(late, SHARED).await?;
     trial.release(writer).await?;
-    trial.calm()?;
     trial.holds(late, SHARED).await?;
     trial.all_leave(&[reader, late], SHARED).await
 }
@@ -286,6 +285,7 @@ pub(super) async fn a_grant_beside_other_holders_has_a_number<S: LockStore>(
     for attempt in 1.. {
         let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
         trial.joins(holder, TWO).await?;
+        trial.hurry(ALIVE);
         let answer = trial.ask_in(TWO, waiter, TTL, Queue::ForLease).await?;
         let known = holder_of(answer)?.last_fence;
         trial.release_in(TWO, holder).await?;

@@ -113,6 +113,7 @@ pub(super) async fn a_waiter_for_a_notice_gets_no_lease<S: QuorumNode>(
 ) -> Outcome {
     let [holder, told, second, passer_by] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     let places = [
         trial.wait_for_notice(told).await?.position,
         trial.wait_for_notice(second).await?.position,
@@ -163,6 +164,7 @@ pub(super) async fn a_waiter_for_a_lease_precedes_waiters_for_a_notice<S: Quorum
 ) -> Outcome {
     let [holder, waiter, told] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     trial.busy(waiter).await?;
     let place = trial.wait_for_notice(told).await?.position;
     expect_eq(
@@ -208,6 +210,7 @@ pub(super) async fn a_notice_has_no_fence<S: QuorumNode>(trial: &Trial<'_, S>) -
     for attempt in 1.. {
         let (holder, waiter) = (owner(), OwnerId::new(client, attempt));
         trial.granted(holder, TTL).await?;
+        trial.hurry(ALIVE);
         trial.wait_for_notice(waiter).await?;
         trial.release(holder).await?;
         heard.wait_for(waiter).await;

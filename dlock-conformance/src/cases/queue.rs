@@ -15,6 +15,7 @@ pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
 ) -> Outcome {
     let [holder, first, second] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     let place = trial.busy(first).await?.position;
     expect_eq(place, Some(0), "as the place of the first waiter")?;
     let place = trial.busy(second).await?.position;
@@ -79,6 +80,7 @@ pub(super) async fn a_refused_request_leaves_the_ttl_unchanged<S: LockStore>(
 pub(super) async fn a_waiter_that_leaves_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, gone, next] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     trial.busy(gone).await?;
     trial.busy(next).await?;
     let left = trial.release(gone).await?;
@@ -93,12 +95,14 @@ pub(super) async fn a_waiter_that_leaves_is_skipped<S: LockStore>(trial: &Trial<
 pub(super) async fn a_crashed_waiter_is_skipped<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     let [holder, dead, living] = owners();
     trial.granted(holder, TTL).await?;
+    trial.hurry(ALIVE);
     // The store counts from the time of the request, not from the arrival of its answer.
     let since = Instant::now();
     let place = trial.busy(dead).await?.position;
     expect_eq(place, Some(0), "as the place of the first waiter")?;
     let place = trial.busy(living).await?.position;
     expect_eq(place, Some(1), "as the place of the second waiter")?;
+    trial.calm()?;
     let forgotten = trial.until("a waiter that is skipped after its crash", async || {
         let place = trial.busy(living).await?.position;
         Ok(if place == Some(0) { Ok(()) } else { Err(place) })

@@ -91,14 +91,14 @@ async fn a_node_of_another_program_beside_the_base_is_named() {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let client = client(&servers).await;
     client
-        .create("/dlock/fence/7", b"", &options)
+        .create("/dlock/fence/mine", b"", &options)
         .await
         .unwrap();
     let other = manager(&url, TTL).await;
     let error = other.lock("order:42").acquire().await.unwrap_err();
     let text = error.to_string();
-    assert!(text.contains("leave the greatest number"), "{text}");
-    client.delete("/dlock/fence/7", None).await.unwrap();
+    assert!(text.contains("leave the numbers"), "{text}");
+    client.delete("/dlock/fence/mine", None).await.unwrap();
     acquires(&other, "order:42").await.release().await.unwrap();
 
     for base in client.list_children("/dlock/fence").await.unwrap() {
@@ -114,6 +114,29 @@ async fn a_node_of_another_program_beside_the_base_is_named() {
         .release()
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn a_base_that_comes_back_stops_no_lock() {
+    let servers = ZooKeepers::start().await;
+    let url = servers.url(SESSION);
+    let one = manager(&url, TTL).await;
+    let before = acquires(&one, "order:42").await;
+    let last = before.fencing_token();
+    before.release().await.unwrap();
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let client = client(&servers).await;
+    client
+        .create("/dlock/fence/7", b"", &options)
+        .await
+        .unwrap();
+    let other = manager(&url, TTL).await;
+    let after = acquires(&other, "order:42").await;
+    assert!(after.fencing_token() > last);
+    after.release().await.unwrap();
+    client.sync("/dlock").await.unwrap();
+    let bases = client.list_children("/dlock/fence").await.unwrap();
+    assert_eq!(bases.len(), 1, "no child is created with an old one");
 }
 
 /// Deletes a node and all below it.

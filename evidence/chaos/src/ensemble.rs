@@ -145,11 +145,20 @@ impl Ensemble {
         all
     }
 
-    /// Keeps the data and the logs of the servers, after a run in which something was wrong. It ends the servers.
-    pub(crate) fn keep(&self, there: &Path) {
-        if let Self::ZooKeeper(servers) = self {
-            servers.keep(there);
-        }
+    /// Keeps the data and the logs of the servers, after a run in which something was wrong. It ends the servers. Returns
+    /// what their own faults explain.
+    pub(crate) fn keep(&self, there: &Path) -> Option<String> {
+        let Self::ZooKeeper(servers) = self else {
+            return None;
+        };
+        servers.keep(there);
+        let repeated = servers.repeated();
+        (!repeated.is_empty()).then(|| {
+            format!(
+                "the servers {repeated:?} have written transactions to their logs twice: different data is then a fault \
+                 of ZooKeeper (ZOOKEEPER-4394)"
+            )
+        })
     }
 
     /// The leases and places in queues that have not ended.

@@ -94,7 +94,7 @@ impl Round {
         report.failed = std::mem::take(&mut crowd.follow.failed);
         self.keep("faults.json", &faults);
         if !report.wrong.is_empty() {
-            world.keep(&directory.join("servers"));
+            report.wrong.extend(world.keep(&directory.join("servers")));
         }
         report
     }

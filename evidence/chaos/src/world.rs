@@ -220,10 +220,12 @@ impl World {
         }
     }
 
-    /// Keeps the data of servers that differ from each other only in it. It may end them.
-    pub(crate) fn keep(&self, there: &Path) {
-        if let Servers::Ensemble(ensemble) = &self.servers {
-            ensemble.keep(there);
+    /// Keeps the data of servers that differ from each other only in it. It may end them. Returns what their own faults
+    /// explain.
+    pub(crate) fn keep(&self, there: &Path) -> Option<String> {
+        match &self.servers {
+            Servers::Ensemble(ensemble) => ensemble.keep(there),
+            _ => None,
         }
     }
 

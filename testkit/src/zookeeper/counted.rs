@@ -16,8 +16,8 @@ use tokio::{
 
 /// A ping of the client, by its number in the protocol.
 const PING: i32 = 11;
-/// A question whether a node exists. With the root of the locks, it is how dlock proves the session to be alive.
-const EXISTS: i32 = 3;
+/// A `sync`. With the root of the locks, it is how dlock proves the session to be alive.
+const SYNC: i32 = 9;
 
 /// A server's port behind which the requests are counted.
 pub struct CountedRequests {
@@ -98,9 +98,7 @@ fn keeps_the_session(request: &[u8]) -> bool {
     let code = request.get(4..8).and_then(|code| code.try_into().ok());
     match code.map(i32::from_be_bytes) {
         Some(PING) => true,
-        Some(EXISTS) => request
-            .get(12..)
-            .is_some_and(|rest| rest.starts_with(b"/dlock\0")),
+        Some(SYNC) => request.get(12..) == Some(b"/dlock"),
         _ => false,
     }
 }

@@ -43,7 +43,7 @@ async fn etcd_keeps_its_promises_when_its_leader_is_killed_or_separated() {
 
 #[tokio::test]
 async fn zookeeper_keeps_its_promises_when_its_leader_is_killed() {
-    // Separated servers take longer to choose another one.
+    // Separated servers may choose the one that they cannot reach, for minutes.
     is_well("zookeeper", &["leader-killed"]).await;
 }
 

@@ -147,6 +147,18 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A new base reaches the clock"),
+    Mutant::new(
+        "zookeeper-old-base",
+        "A base that was replaced and has come back stays beside the new one",
+        BASE,
+        "while values.len() > «1» {",
+        "usize::MAX",
+        &[Test(
+            FAULTS,
+            "restore::a_base_that_comes_back_stops_no_lock",
+        )],
+    )
+    .breaks("Of several bases one is made"),
     // Leases
     Mutant::new(
         "zookeeper-uncertain",
@@ -164,11 +176,22 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-proof-at-once",
         "An answer proves at once that the leader has heard of the session",
         PROOF,
-        "let counts_from = answered_at.plus(«self.tick»);",
+        "is_by_both(earlier.answered.plus(«self.tick»), sent)",
         "Duration::ZERO",
         &[Test(
             UNIT,
-            "proof::tests::a_request_counts_for_a_write_a_tick_after_its_answer",
+            "proof::tests::a_request_counts_for_a_write_after_one_that_was_sent_a_tick_later",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-proof-passes-pings",
+        "A write proves that the leader has heard of the session, though it may have passed a ping",
+        PROOF,
+        "earlier.counts_from = Some(«answered»);",
+        "sent",
+        &[Test(
+            UNIT,
+            "proof::tests::a_request_counts_for_a_write_after_one_that_was_sent_a_tick_later",
         )],
     ),
     Mutant::new(

@@ -143,7 +143,7 @@ fn base(server: &ServerFacts) -> Option<Finding> {
         "hidden" => Finding::unknown(Topic::Locks, "the base of fencing tokens cannot be read")
             .why("the node `fence` belongs to another user"),
         _ => Finding::broken(Topic::Locks, "the base of fencing tokens is not from dlock")
-            .why("locks are refused as long as the node `fence` has other children than one number")
-            .advice("delete the other children of the node `fence`, and leave the greatest number"),
+            .why("locks are refused as long as the node `fence` has children that are no numbers")
+            .advice("delete the other children of the node `fence`, and leave the numbers"),
     })
 }
