@@ -43,7 +43,7 @@ pub(super) trait Feed: Send + 'static {
     /// Waits until the document may have changed. Returns `false` at the end of the stream.
     fn changed(&mut self) -> impl Future<Output = bool> + Send;
 
-    fn document(&mut self) -> String;
+    fn document(&mut self) -> impl Future<Output = String> + Send;
 }
 
 /// Returns a response with an event at once, and one after each change, or a refusal if there are too many.
@@ -67,7 +67,8 @@ pub(super) fn stream<F: Feed>(streams: &Streams, feed: F) -> Response {
                 }
             }
             // JSON has no line breaks outside of texts, and escapes those inside.
-            let event = format!("event: {}\ndata: {}\n\n", F::NAME, feed.document());
+            let document = feed.document().await;
+            let event = format!("event: {}\ndata: {document}\n\n", F::NAME);
             let next = (feed, Some(Instant::now()), permit);
             Some((Ok::<_, Infallible>(event), next))
         },

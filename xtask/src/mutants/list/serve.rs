@@ -80,7 +80,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-stream-outlives",
         "A stream of events goes on after the end of the server",
         FEEDS,
-        "self.looker = self.room.desk.look().0, () = «self.room.ended()» => return false, } } } fn document",
+        "self.looker = self.room.desk.look().0, () = «self.room.ended()» => return false, } } } async fn document",
         "std::future::pending::<()>()",
         &[Test(
             RUNTIME,
