@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use dlock::{LockMode, Wait};
-use dlock_runtime::admin::Inspect;
+use dlock_runtime::admin::{Inspect, LockInfo};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 
 use super::{Place, SESSION, TTL, applications, claim, inspector, key, seen, staying};
@@ -179,6 +179,15 @@ async fn thousands_of_locks_are_listed_in_order_and_patterns_mean_what_they_mean
     assert_eq!(locks.len(), 3009);
     assert!(locks.is_sorted_by_key(|it| &it.key));
     assert!(locks.iter().all(|it| it.holder.is_some()));
+    let (mut parts, mut part_count) = (Vec::new(), 0);
+    let mut part = |locks: Vec<_>| {
+        parts.extend(locks);
+        part_count += 1;
+    };
+    let rest = inspector.overview_in_parts(&mut part).await.unwrap();
+    let keys = |locks: &[LockInfo]| locks.iter().map(|it| it.key.clone()).collect::<Vec<_>>();
+    assert_eq!(keys(&parts), keys(&locks));
+    assert!(part_count > 10 && rest.locks.is_empty(), "{part_count}");
     let crowd = locks.iter().find(|it| it.key == "crowd").unwrap();
     assert_eq!((crowd.holder_count, crowd.waiter_count), (1, 600));
     let owners: Vec<_> = crowd
