@@ -27,13 +27,13 @@ struct Busy(#[expect(dead_code, reason = "it is dropped")] mpsc::Sender<()>);
 
 async fn busy() -> Busy {
     let (end, ended) = mpsc::channel::<()>();
-    let (begin, begun) = oneshot::channel();
+    let (started, is_started) = oneshot::channel();
     spawn_blocking(move || {
-        begin.send(()).unwrap();
+        started.send(()).unwrap();
         // An error is the end.
         assert!(ended.recv().is_err());
     });
-    begun.await.unwrap();
+    is_started.await.unwrap();
     Busy(end)
 }
 
