@@ -35,7 +35,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// How long a round is, in seconds; the page reads the locks every other second
+    /// How long the cycles of a round are measured, in seconds; the page reads the locks every other second
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     seconds: u32,
 
@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     some: u32,
 
-    /// With how many locks memory is measured, which takes half a minute for 10,000 locks
+    /// With how many locks memory is measured, of which three pictures are read
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     many: u32,
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dlock::LockManager;
+use tokio::time::sleep;
 
 use super::Options;
 use super::program::Program;
@@ -12,6 +13,9 @@ use crate::apart::rounds::Rounds;
 
 const KEY: &str = "free";
 
+/// The page goes on reading for five seconds after its last browser has left.
+const LINGER: Duration = Duration::from_secs(6);
+
 pub(super) async fn measure(
     options: &Options,
     url: &str,
@@ -19,34 +23,32 @@ pub(super) async fn measure(
     report: &mut Report,
 ) -> Result<(), Failure> {
     let program = Program::start(&options.program, url).await?;
-    let mut browser = program.open().await?;
-    browser.picture().await?;
-    // Its events are read as they come.
-    let reading = tokio::spawn(async move {
-        loop {
-            if let Err(error) = browser.picture().await {
-                return error.to_string();
-            }
-        }
-    });
     let span = Duration::from_secs(options.seconds.into());
     let [mut alone, mut beside]: [Rounds; 2] = Default::default();
     // The first round fills caches.
     for round in 0..=options.rounds {
-        program.pause();
-        let without = cycles(manager, span).await;
-        program.resume();
-        let without = without?;
+        let without = cycles(manager, span).await?;
+        let mut browser = program.open().await?;
+        browser.picture().await?;
+        // Its events are read as they come.
+        let reading = tokio::spawn(async move {
+            loop {
+                if let Err(error) = browser.picture().await {
+                    return error.to_string();
+                }
+            }
+        });
         let with = cycles(manager, span).await?;
+        if reading.is_finished() {
+            return Err(reading.await?.into());
+        }
+        reading.abort();
+        sleep(LINGER).await;
         if round > 0 {
             alone.add(without);
             beside.add(with);
         }
     }
-    if reading.is_finished() {
-        return Err(reading.await?.into());
-    }
-    reading.abort();
     report.time("cycle without a page", &alone);
     report.time("cycle beside an open page", &beside);
     report.ratio(

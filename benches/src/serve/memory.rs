@@ -1,7 +1,7 @@
 //! The memory of the program with many locks and many browsers.
 //!
 //! It is greatest while a picture is read and the one before is still shown, so several have to be read. With 100,000 locks
-//! each takes more than a minute, as the page leaves 95 % of its time to the server.
+//! each takes about a minute, as the page leaves 95 % of its time to the server.
 
 use tokio::task::JoinSet;
 

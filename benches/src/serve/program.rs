@@ -34,15 +34,6 @@ impl Program {
         Browser::open(&self.address).await
     }
 
-    /// Stops the process until it is resumed: it needs no time, and its server none for it.
-    pub(super) fn pause(&self) {
-        self.worker.pause();
-    }
-
-    pub(super) fn resume(&self) {
-        self.worker.resume();
-    }
-
     /// The memory that it uses now, and the most that it has used, in MiB.
     pub(super) fn memory(&self) -> Result<[f64; 2], Failure> {
         let path = format!("/proc/{}/status", self.worker.id());

@@ -32,7 +32,7 @@
 //!
 //! The locks are read once for all browsers, at an [interval](Page::interval), and only while a browser shows the page. All
 //! readings keep within the limit of [`Inspect`]: at most 5 % of a server's time in any minute. A page that has just been
-//! opened may use half a second of it at once, in which Redis tells of about 15,000 locks. Other clients are served between the
+//! opened may use half a second of it at once, in which Redis tells of more than 10,000 locks. Other clients are served between the
 //! steps of a reading, each of which takes some milliseconds.
 //!
 //! Work on many locks, such as their order, is done by the runtime's threads for blocking work. No other task waits for it.
