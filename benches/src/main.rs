@@ -15,6 +15,7 @@ mod pin;
 mod postgres;
 mod publish;
 mod scale;
+mod serve;
 mod stats;
 mod table;
 mod usage;
@@ -58,6 +59,8 @@ enum Command {
     /// Locks in ZooKeeper beside the same by hand and beside its usual recipe, on servers of its own
     #[command(name = "zookeeper")]
     ZooKeeper(zookeeper::Options),
+    /// The page of `dlock serve`: its first picture, its memory, and locks beside it, on a server of its own
+    Serve(serve::Options),
     /// Holds, waits for and takes very many locks on a server of its own
     Many(scale::Options),
 }
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Some(Command::Postgres(options)) => postgres::run(&options),
         Some(Command::Etcd(options)) => etcd::run(&options),
         Some(Command::ZooKeeper(options)) => zookeeper::run(&options),
+        Some(Command::Serve(options)) => serve::run(&options),
         Some(Command::Many(options)) => watch(scale::run(&options)),
     };
     done.map_or_else(

@@ -21,6 +21,8 @@ pub mod admin;
 mod answer;
 mod api;
 mod attempt;
+#[cfg(feature = "admin")]
+mod budget;
 mod clock;
 mod engine;
 mod error;

@@ -115,6 +115,19 @@ pub(crate) enum Apart {
         json: Option<PathBuf>,
     },
 
+    /// Measures the page of `dlock serve`: its first picture, its memory, and locks beside it
+    ///
+    /// It takes some six minutes, since the page reads 100,000 locks several times at its own pace. A missed aim is no failure.
+    Serve {
+        /// How many rounds are measured with a page and without; medians count
+        #[arg(long, default_value_t = 15)]
+        rounds: u32,
+
+        /// A file for all that was measured
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+
     /// Measures sections of threads beside those of tasks, by the attribute and by hand
     Blocking {
         /// How many rounds each way is measured; medians count
@@ -182,6 +195,16 @@ impl Apart {
                 zookeeper::provide()?;
                 return build_and_start(&words("zookeeper", *rounds, json.as_deref()));
             }
+            Self::Serve { rounds, json } => {
+                server::provide()?;
+                if !COMMAND.run() {
+                    return Err(format!("this failed: {}", COMMAND.line()));
+                }
+                let mut words = words("serve", *rounds, json.as_deref());
+                let program = cargo::target().join("release").join("dlock");
+                words.push(format!("--program={}", program.display()));
+                return build_and_start(&words);
+            }
             Self::Blocking { rounds } => {
                 return start(&["blocking".to_owned(), format!("--rounds={rounds}")]);
             }
@@ -197,9 +220,12 @@ impl Apart {
     }
 }
 
-/// The words of a store that is measured in rounds.
-fn words(store: &str, rounds: u32, json: Option<&Path>) -> Vec<String> {
-    let mut words = vec![store.to_owned(), format!("--rounds={rounds}")];
+/// Builds the command `dlock`.
+const COMMAND: Call = Call::new("build --release --locked --package dlock-cli");
+
+/// The words of what is measured in rounds.
+fn words(subject: &str, rounds: u32, json: Option<&Path>) -> Vec<String> {
+    let mut words = vec![subject.to_owned(), format!("--rounds={rounds}")];
     words.extend(json.map(|path| format!("--json={}", path.display())));
     words
 }

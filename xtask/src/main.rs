@@ -136,6 +136,7 @@ Examples:
   cargo xtask bench                            everything, in some five minutes
   cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
   cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
+  cargo xtask bench serve                      the page of `dlock serve`: time, memory, and locks beside it
   cargo xtask bench blocking                   sections of threads beside those of tasks
   cargo xtask bench modes                      shared locks and permits beside exclusive locks
   cargo xtask bench postgres                   locks in PostgreSQL beside the same statements by hand

@@ -33,8 +33,9 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Serves a page that shows all locks in a browser
 ///
 /// The page shows locks, holders, waiters and processes, live, and the findings of `dlock doctor`.
-/// The locks are read only while a browser shows the page, once for all browsers, and in at most
-/// 5 % of the server's time. If the server does not answer, the page says so and stays.
+/// The locks are read only while a browser shows the page, once for all browsers, and in any
+/// minute in at most 5 % of the server's time. If the server does not answer, the page says so
+/// and stays.
 ///
 /// The page asks for no password: each client that can reach it sees all keys and holders. It is
 /// served to this machine alone, unless `--listen` names another address. It answers at IP

@@ -56,6 +56,8 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
     // Connect before the terminal changes, so that errors are printed as by other commands.
     let inspector = global.inspector().await?;
     if !once {
+        // It goes on reading, so it may begin with haste. A command that prints and exits may be repeated in a loop.
+        inspector.begin();
         return screen::run(global, args.interval, inspector).await;
     }
     let server = Server::ask(&*inspector).await;

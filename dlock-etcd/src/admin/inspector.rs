@@ -91,11 +91,24 @@ impl EtcdInspector {
     }
 
     async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+        let mut locks = Vec::new();
+        self.list_in_parts(pattern, &mut |part| locks.extend(part))
+            .await?;
+        // etcd orders names, in which a slash follows the key.
+        locks.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        Ok(locks)
+    }
+
+    async fn list_in_parts(
+        &self,
+        pattern: Option<&str>,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<(), StoreError> {
         let pattern = pattern.map(KeyPattern::new);
         let prefix = pattern.as_ref().map_or("", KeyPattern::prefix);
         let (mut from, to) = page::beginning_with(self.link.namespace(), prefix);
         let walk = self.pace.walk();
-        let (mut locks, mut done) = (Vec::new(), 0);
+        let mut done = 0;
         loop {
             let read = async {
                 let mut page = page::page(&self.link, &from, &to, 0).await?;
@@ -109,18 +122,15 @@ impl EtcdInspector {
                 Ok(((page, found), cost))
             };
             let (page, found) = self.pace.step::<_, StoreError>(read).await?;
-            locks.extend(found);
+            part(found);
             let expected = done + page.left;
             done += page.read;
             walk.show(done, expected);
             match page.next {
                 Some(next) => from = next,
-                None => break,
+                None => return Ok(()),
             }
         }
-        // etcd orders names, in which a slash follows the key.
-        locks.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(locks)
     }
 
     async fn list_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
@@ -189,6 +199,16 @@ impl Inspect for EtcdInspector {
         })
     }
 
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            self.list_in_parts(None, part).await?;
+            Ok(Overview::default())
+        })
+    }
+
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,
@@ -211,6 +231,10 @@ impl Inspect for EtcdInspector {
 
     fn lift_limit(&self) {
         self.pace.lift_limit();
+    }
+
+    fn begin(&self) {
+        self.pace.begin();
     }
 }
 

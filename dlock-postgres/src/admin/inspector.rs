@@ -107,6 +107,17 @@ impl PostgresInspector {
     }
 
     async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+        let mut locks = Vec::new();
+        self.list_in_parts(pattern, &mut |part| locks.extend(part))
+            .await?;
+        Ok(locks)
+    }
+
+    async fn list_in_parts(
+        &self,
+        pattern: Option<&str>,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<(), StoreError> {
         let pattern = Pattern::of(pattern);
         let walk = self.pace.walk();
         let schema = self.link.config().schema.name();
@@ -115,18 +126,18 @@ impl PostgresInspector {
             .ask(ESTIMATE, &[(&schema, tokio_postgres::types::Type::TEXT)])
             .await?;
         let expected: i64 = rows.first().map_or(Ok(0), |row| field(row, 0, "rows"))?;
-        let (mut locks, mut after, mut done) = (Vec::new(), String::new(), 0);
+        let (mut after, mut done) = (String::new(), 0);
         loop {
             let page = self
                 .pace
                 .step(page::walk(&self.link, &after, &pattern))
                 .await?;
-            locks.extend(page.locks);
+            part(page.locks);
             done += page.keys;
             walk.show(done, u64::try_from(expected).unwrap_or(0));
             match page.last {
                 Some(last) => after = last,
-                None => return Ok(locks),
+                None => return Ok(()),
             }
         }
     }
@@ -187,6 +198,18 @@ impl Inspect for PostgresInspector {
         })
     }
 
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            self.list_in_parts(None, part).await?;
+            let mut overview = Overview::default();
+            overview.process_count = self.count_processes().await?;
+            Ok(overview)
+        })
+    }
+
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,
@@ -211,6 +234,10 @@ impl Inspect for PostgresInspector {
 
     fn lift_limit(&self) {
         self.pace.lift_limit();
+    }
+
+    fn begin(&self) {
+        self.pace.begin();
     }
 }
 

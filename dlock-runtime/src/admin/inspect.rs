@@ -19,8 +19,8 @@ pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// acquires a lock, and only [`unlock`](Self::unlock) changes anything.
 ///
 /// **Cost.** A listing must not delay the clients of the store: read in small steps, and pause between them. The
-/// inspectors of dlock use at most 5 % of a server's time, which [`Pace`](super::Pace) sees to.
-/// [`lift_limit`](Self::lift_limit) removes the pauses.
+/// inspectors of dlock use at most 5 % of a server's time in any minute, which [`Pace`](super::Pace) sees to: 4 %, and half a
+/// second at once after a rest, or after [`begin`](Self::begin). [`lift_limit`](Self::lift_limit) removes the pauses.
 ///
 /// **Unknown values.** A value that a store cannot tell is `None` or absent: labels, processes and their number, fields of
 /// [`ServerReport`]. [`hand_offs`](Self::hand_offs) may be [`Unsupported`](StoreErrorKind::Unsupported).
@@ -137,6 +137,11 @@ pub trait Inspect: Send + Sync {
 
     /// Removes the limit on the server's time from now on.
     fn lift_limit(&self);
+
+    /// Lets the next listings use half a second of the server's time without a pause, as after a rest. Later calls have no
+    /// effect. For the first inspector of a program that goes on to list locks: one that replaces it after a failure does
+    /// without. The default does nothing.
+    fn begin(&self) {}
 }
 
 #[cfg(test)]

@@ -10,14 +10,16 @@ use std::{
 
 use tokio::time::{Instant, sleep_until};
 
-/// Per unit of the server's time, this many units of pause follow: 5 % are used.
-const PAUSES: u32 = 19;
+use crate::budget::Budget;
 
 /// The longest pause. A step that takes longer than a twentieth of it was read by a server without time to spare.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Keeps all listings of an inspector together within 5 % of the server's time, by pauses between their steps. For stores
-/// of other crates.
+/// Keeps all listings of an inspector together within 5 % of the server's time in any minute, by pauses between their steps.
+/// For stores of other crates.
+///
+/// Listings use 4 % of the time. After a time without a listing they use more at first: half a second of the server's time
+/// without a pause after 12.5 s, and less after a shorter time. [`begin`](Self::begin) is for programs that have just started.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -40,17 +42,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// }
 /// # drop(list(&Pace::default(), 0, async |_| Ok((Vec::new(), Duration::ZERO))));
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pace {
     is_lifted: AtomicBool,
-    /// The end of the pause after the last step.
-    free: tokio::sync::Mutex<Option<Instant>>,
+    has_begun: AtomicBool,
+    budget: tokio::sync::Mutex<Budget>,
     progress: Mutex<Option<f64>>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            is_lifted: AtomicBool::default(),
+            has_begun: AtomicBool::default(),
+            budget: tokio::sync::Mutex::new(Budget::new(Instant::now())),
+            progress: Mutex::default(),
+        }
+    }
 }
 
 impl Pace {
     /// Waits until the next step may begin, and runs it. `read` returns its result with the time that the server spent, by
-    /// which the following pause is measured: 19 times as long, and at most two seconds.
+    /// which the following pause is measured: with the step 25 times as long, and at most two seconds. No pause follows a step
+    /// that the saved time pays for.
     ///
     /// # Errors
     ///
@@ -66,13 +80,32 @@ impl Pace {
         if self.is_lifted.load(Ordering::Relaxed) {
             return Ok(read.await?.0);
         }
-        let mut free = self.free.lock().await;
-        if let Some(free) = *free {
-            sleep_until(free).await;
+        let mut budget = self.budget.lock().await;
+        if self.has_begun.load(Ordering::Relaxed) {
+            budget.begin(Instant::now());
         }
+        sleep_until(budget.due()).await;
+        let began = Instant::now();
         let (result, took) = read.await?;
-        *free = Some(Instant::now() + took.saturating_mul(PAUSES).min(LONGEST_PAUSE));
+        budget.book(began, took);
+        budget.end_pause(Instant::now() + LONGEST_PAUSE);
         Ok(result)
+    }
+
+    /// Lets the next steps use half a second of the server's time without a pause, as after a rest. Later calls have no effect.
+    ///
+    /// For the first inspector of a program that goes on to list locks. One that replaces it after a failure must not have
+    /// more: a server that fails again and again would have no time for others.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::admin::Pace;
+    ///
+    /// let pace = Pace::default();
+    /// pace.begin();
+    /// ```
+    pub fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
     }
 
     /// Removes the limit from now on.
@@ -151,21 +184,47 @@ mod tests {
         assert_eq!(pace.progress(), None);
     }
 
+    async fn step(pace: &Pace, took: u64) {
+        let took = Duration::from_millis(took);
+        let read = async {
+            tokio::time::advance(took).await;
+            Ok::<_, StoreError>(((), took))
+        };
+        pace.step(read).await.expect("it is read");
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn a_twentieth_of_the_time_is_used_unless_the_limit_is_lifted() {
+    async fn pauses_follow_the_steps_unless_the_limit_is_lifted() {
         let pace = Pace::default();
         let began = Instant::now();
-        let step = async |took| {
-            let read = async move { Ok::<_, StoreError>(((), took)) };
-            pace.step(read).await.expect("it is read");
-        };
-        for after in [0, 190, 380, 2380] {
-            let took = if after == 380 { 1000 } else { 10 };
-            step(Duration::from_millis(took)).await;
-            assert_eq!(began.elapsed(), Duration::from_millis(after));
+        // Each step begins 25 times the cost of the one before after it, and two seconds after the end of a long one.
+        for (took, ended) in [(10, 10), (10, 260), (1000, 1500), (10, 3510)] {
+            step(&pace, took).await;
+            assert_eq!(began.elapsed(), Duration::from_millis(ended));
         }
         pace.lift_limit();
-        step(Duration::ZERO).await;
-        assert_eq!(began.elapsed(), Duration::from_millis(2380));
+        step(&pace, 10).await;
+        assert_eq!(began.elapsed(), Duration::from_millis(3520));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_has_just_begun_and_one_that_has_rested_read_without_pauses_at_first() {
+        let pace = Pace::default();
+        pace.begin();
+        for _ in 0..2 {
+            let began = Instant::now();
+            for number in 1..=50 {
+                step(&pace, 10).await;
+                assert_eq!(began.elapsed(), Duration::from_millis(number * 10));
+            }
+            pace.begin();
+            for _ in 0..10 {
+                step(&pace, 10).await;
+            }
+            // The time of the steps has paid for three of them.
+            let least = Duration::from_millis(7 * 250 + 500);
+            assert!(began.elapsed() >= least, "{:?}", began.elapsed());
+            tokio::time::advance(Duration::from_secs(13)).await;
+        }
     }
 }

@@ -83,11 +83,22 @@ impl ZooKeeperInspector {
     }
 
     async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+        let mut locks = Vec::new();
+        self.list_in_parts(pattern, &mut |part| locks.extend(part))
+            .await?;
+        Ok(locks)
+    }
+
+    async fn list_in_parts(
+        &self,
+        pattern: Option<&str>,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<(), StoreError> {
         let pattern = pattern.map(KeyPattern::new);
         let walk = self.pace.walk();
         let keys = page::keys(&self.link, &self.pace, pattern.as_ref()).await?;
-        let claims = page::claims(&self.link, &self.pace, &keys, Some(&walk)).await?;
-        Ok(described(&claims))
+        let mut pass_on = |claims: Vec<page::Claims>| part(described(&claims));
+        page::claims_in_parts(&self.link, &self.pace, &keys, Some(&walk), &mut pass_on).await
     }
 
     async fn list_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
@@ -95,7 +106,7 @@ impl ZooKeeperInspector {
         keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         keys.dedup();
         self.link.catch_up().await?;
-        let claims = page::claims(&self.link, &self.pace, &keys, None).await?;
+        let claims = page::claims(&self.link, &self.pace, &keys).await?;
         Ok(described(&claims))
     }
 }
@@ -141,6 +152,16 @@ impl Inspect for ZooKeeperInspector {
         })
     }
 
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            self.list_in_parts(None, part).await?;
+            Ok(Overview::default())
+        })
+    }
+
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,
@@ -163,6 +184,10 @@ impl Inspect for ZooKeeperInspector {
 
     fn lift_limit(&self) {
         self.pace.lift_limit();
+    }
+
+    fn begin(&self) {
+        self.pace.begin();
     }
 }
 

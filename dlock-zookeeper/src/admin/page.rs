@@ -63,7 +63,7 @@ pub(super) async fn keys(
 pub(super) async fn claims_on(link: &Link, key: &LockKey) -> Result<Claims, StoreError> {
     let pace = Pace::default();
     pace.lift_limit();
-    let claims = claims(link, &pace, std::slice::from_ref(key), None).await?;
+    let claims = claims(link, &pace, std::slice::from_ref(key)).await?;
     let none = || Claims {
         key: key.as_str().to_owned(),
         queue: Queue::default(),
@@ -77,11 +77,24 @@ pub(super) async fn claims(
     link: &Link,
     pace: &Pace,
     keys: &[LockKey],
-    walk: Option<&Walk<'_>>,
 ) -> Result<Vec<Claims>, StoreError> {
+    let mut found = Vec::new();
+    claims_in_parts(link, pace, keys, None, &mut |part| found.extend(part)).await?;
+    Ok(found)
+}
+
+/// Does the same, and passes the claims on as they are read.
+pub(super) async fn claims_in_parts(
+    link: &Link,
+    pace: &Pace,
+    keys: &[LockKey],
+    walk: Option<&Walk<'_>>,
+    part: &mut (dyn FnMut(Vec<Claims>) + Send),
+) -> Result<(), StoreError> {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let (mut found, mut done) = (Vec::new(), 0);
+    let mut done = 0;
     for some in keys.chunks(STEP) {
+        let mut found = Vec::new();
         let queues = queues(link, pace, some).await?;
         let mut claims: Vec<_> = some.iter().zip(queues).collect();
         claims.retain(|(_, queue)| !queue.is_empty());
@@ -105,13 +118,14 @@ pub(super) async fn claims(
             let read = seen.remove(key).unwrap_or_default();
             found.push(gathered(key.as_str(), queue, read));
         }
+        found.retain(|it: &Claims| !it.queue.is_empty());
+        part(found);
         done += some.len();
         if let Some(walk) = walk {
             walk.show(number(done), number(keys.len()));
         }
     }
-    found.retain(|it| !it.queue.is_empty());
-    Ok(found)
+    Ok(())
 }
 
 /// Reads the queues of these keys, in their order.

@@ -1,8 +1,9 @@
-//! The budget of an inspection: at most 5 % of a server's time, by its own measure.
+//! The budget of an inspection: at most 5 % of a server's time, by its own measure. An inspector that was not told to begin has
+//! saved no time before it was created.
 
 use std::time::Duration;
 
-use dlock::LockKey;
+use dlock::{LockKey, admin::Inspect};
 use dlock_testkit::RedisServer;
 
 use crate::admin::{inspector, manager};
@@ -71,9 +72,10 @@ fn assert_within_budget(before: &Told, after: &Told) {
 #[tokio::test]
 async fn a_look_through_keys_of_others_keeps_to_it() {
     let server = server_with_keys_of_others(KEYS).await;
-    let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
+    let manager = manager(&server.url()).await;
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
     let before = told(&server).await;
+    let inspector = inspector(&server.url()).await;
     let locks = inspector.locks(None).await.unwrap();
     let after = told(&server).await;
     assert_eq!(locks.len(), 1, "{locks:?}");
@@ -87,7 +89,7 @@ async fn a_look_through_keys_of_others_keeps_to_it() {
     assert_eq!(seen.processes, inspector.processes().await.unwrap());
     assert_eq!(seen.processes.len(), 1, "{seen:?}");
     assert_eq!(both.scans - after.scans, after.scans - before.scans);
-    assert_within_budget(&after, &both);
+    assert_within_budget(&before, &both);
     soon(guard.release()).await.unwrap();
 }
 
@@ -117,12 +119,32 @@ async fn a_look_at_some_locks_is_no_walk() {
 async fn looks_one_after_the_other_keep_to_it() {
     // Each look is a single step.
     let server = server_with_keys_of_others(900).await;
-    let inspector = inspector(&server.url()).await;
     let before = told(&server).await;
+    let inspector = inspector(&server.url()).await;
     for _ in 0..30 {
         inspector.locks(None).await.unwrap();
     }
     assert_within_budget(&before, &told(&server).await);
+}
+
+#[tokio::test]
+async fn a_program_that_has_just_begun_keeps_to_it_later() {
+    let server = server_with_keys_of_others(KEYS).await;
+    let before = told(&server).await;
+    let inspector = inspector(&server.url()).await;
+    Inspect::begin(&inspector);
+    let at_once = Duration::from_millis(500);
+    loop {
+        inspector.locks(None).await.unwrap();
+        let after = told(&server).await;
+        let since = |of: fn(&Told) -> Duration| of(&after).checked_sub(of(&before)).unwrap();
+        let (busy, passed) = (since(|it| it.busy), since(|it| it.clock));
+        let more = busy.saturating_sub(at_once);
+        assert!(more * 20 <= passed, "busy for {busy:?} of {passed:?}");
+        if more * 6 >= at_once {
+            return;
+        }
+    }
 }
 
 #[tokio::test]

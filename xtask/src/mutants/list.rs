@@ -13,6 +13,7 @@ mod guard;
 mod metrics;
 mod modes;
 mod options;
+mod pace;
 mod page;
 mod postgres;
 mod quorum;
@@ -55,6 +56,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper_admin::ALL,
         zookeeper_grants::ALL,
         run::ALL,
+        pace::ALL,
         page::ALL,
         serve::ALL,
     ];

@@ -69,4 +69,8 @@ impl Inspect for Inspector {
     fn lift_limit(&self) {
         self.lift();
     }
+
+    fn begin(&self) {
+        self.begin();
+    }
 }

@@ -16,10 +16,12 @@ use tokio::{
 
 use super::{
     attention::{Attention, Duty, Looker},
-    history::{History, HistoryView},
+    history::HistoryView,
+    past::Past,
     picture::{Draft, Picture},
     rate::Rate,
     server::Server,
+    work::{MANY, Work},
 };
 use crate::{
     admin::{Inspect, LockInfo},
@@ -56,6 +58,13 @@ pub(super) struct Shown {
     pub(super) is_deaf: Option<Arc<str>>,
 }
 
+impl Shown {
+    /// Returns the number of locks that are shown.
+    pub(super) fn count(&self) -> usize {
+        self.picture.as_ref().map_or(0, |picture| picture.len())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum State {
     /// The first picture is being read; the completed part, if it is known.
@@ -69,15 +78,23 @@ pub(super) enum State {
     },
 }
 
+#[derive(Default)]
+struct Connection {
+    inspector: Option<Arc<dyn Inspect>>,
+    /// `false` until there was an inspector.
+    has_begun: bool,
+}
+
 pub(super) struct Desk {
     source: Source,
     pub(super) interval: Duration,
     attention: Arc<Attention>,
     shown: watch::Sender<Shown>,
-    inspector: tokio::sync::Mutex<Option<Arc<dyn Inspect>>>,
+    inspector: tokio::sync::Mutex<Connection>,
     /// `None` while grants are not heard.
     rate: Mutex<Option<Rate>>,
-    history: Mutex<History>,
+    past: Arc<Past>,
+    pub(super) work: Work,
     /// The time of the latest request for name, version and clock of the server.
     asked: Mutex<Option<Instant>>,
 }
@@ -97,7 +114,8 @@ impl Desk {
             shown: watch::Sender::new(shown),
             inspector: tokio::sync::Mutex::default(),
             rate: Mutex::default(),
-            history: Mutex::new(History::every(interval)),
+            past: Arc::new(Past::every(interval)),
+            work: Work::default(),
             asked: Mutex::default(),
         }
     }
@@ -130,15 +148,19 @@ impl Desk {
 
     /// Returns the inspector, after connecting if need be.
     pub(super) async fn inspector(&self) -> Result<Arc<dyn Inspect>, String> {
-        let mut inspector = self.inspector.lock().await;
-        if let Some(inspector) = &*inspector {
+        let mut connection = self.inspector.lock().await;
+        if let Some(inspector) = &connection.inspector {
             return Ok(inspector.clone());
         }
         let connected = match &self.source {
             Source::Connected(inspector) => inspector.clone(),
             Source::Connecting(connect) => connect().await?,
         };
-        Ok(inspector.insert(connected).clone())
+        // A store that fails again and again must not be read in haste each time.
+        if !std::mem::replace(&mut connection.has_begun, true) {
+            connected.begin();
+        }
+        Ok(connection.inspector.insert(connected).clone())
     }
 
     async fn run(&self) -> Infallible {
@@ -148,7 +170,7 @@ impl Desk {
                     let error = self.follow(&inspector).await;
                     *self.rate() = None;
                     // Another connection may find another server.
-                    *self.inspector.lock().await = None;
+                    self.inspector.lock().await.inspector = None;
                     error.to_string()
                 }
                 Err(reason) => reason,
@@ -193,8 +215,6 @@ impl Desk {
             while asked.elapsed() < ASK {
                 ticks.tick().await;
                 let picture = self.take_picture(inspector, &server).await?;
-                let is_gap = !matches!(self.shown.borrow().state, State::Live);
-                let picture = self.history().see(picture, is_gap);
                 self.shown.send_modify(|shown| {
                     shown.picture = Some(picture);
                     shown.state = State::Live;
@@ -227,18 +247,32 @@ impl Desk {
         &self,
         inspector: &dyn Inspect,
         server: &Server,
-    ) -> Result<Picture, StoreError> {
+    ) -> Result<Arc<Picture>, StoreError> {
         let began = SystemClock.now();
         let mut draft = Draft::like(self.shown.borrow().picture.as_deref());
+        // Most stores pass on a few hundred locks at a time, and some pass on all of them at once.
+        let (mut count, mut later) = (0, Vec::new());
         let mut add = |locks: Vec<LockInfo>| {
             let now_ms = server.now_ms();
-            for lock in &locks {
-                draft.add(lock, now_ms);
+            count += locks.len();
+            // They stay in their order: the later reading of a lock counts.
+            if later.is_empty() && locks.len() < MANY {
+                draft.add_all(&locks, now_ms);
+            } else {
+                later.push((locks, now_ms));
             }
         };
         let rest = inspector.overview_in_parts(&mut add).await?;
-        let took = began.elapsed(SystemClock.now());
-        Ok(draft.finish(rest, server.now_ms(), took))
+        let (now_ms, took) = (server.now_ms(), began.elapsed(SystemClock.now()));
+        let is_gap = !matches!(self.shown.borrow().state, State::Live);
+        let past = self.past.clone();
+        let finish = move || {
+            for (locks, read_ms) in later {
+                draft.add_all(&locks, read_ms);
+            }
+            past.see(draft.finish(rest, now_ms, took), is_gap)
+        };
+        Ok(self.work.about(count, finish).await)
     }
 
     async fn show_progress(&self, inspector: &dyn Inspect) -> Infallible {
@@ -264,9 +298,7 @@ impl Desk {
                     self.hears(None);
                     while let Some(heard) = hand_offs.next().await {
                         let now_ms = self.shown.borrow().server.now_ms();
-                        let mut history = self.history();
-                        history.heard(&heard.key, heard.owner, heard.fence, now_ms);
-                        drop(history);
+                        self.past.heard(heard, now_ms);
                         if let Some(rate) = &mut *self.rate() {
                             rate.count(Instant::now());
                         }
@@ -286,25 +318,17 @@ impl Desk {
         }
     }
 
-    /// Returns what the last minutes have shown of a lock.
+    /// Returns what the last minutes have shown of a lock. It may take as long as a comparison of all locks.
     pub(super) fn history_of(&self, key: &str) -> HistoryView {
         let shown = self.shown();
         let is_away = !matches!(shown.state, State::Live);
-        let now_ms = shown.server.now_ms();
-        let mut history = self.history();
-        history.watch(key, now_ms);
-        history.of(key, now_ms, is_away)
+        self.past.of(key, shown.server.now_ms(), is_away)
     }
 
     /// Notes that the page has ended a lease.
     pub(super) fn forced(&self, key: &str, owner: Option<OwnerId>, fence: u64) {
         let now_ms = self.shown.borrow().server.now_ms();
-        self.history().forced(key, owner, fence, now_ms);
-    }
-
-    fn history(&self) -> MutexGuard<'_, History> {
-        // A change that panics leaves events out, and no others wrong.
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.past.forced(key, owner, fence, now_ms);
     }
 
     fn hears(&self, reason: Option<String>) {

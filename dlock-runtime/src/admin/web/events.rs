@@ -51,7 +51,7 @@ pub(super) trait Feed: Send + 'static {
     /// Waits until the document may have changed. Returns `false` at the end of the stream.
     fn changed(&mut self) -> impl Future<Output = bool> + Send;
 
-    fn document(&mut self) -> String;
+    fn document(&mut self) -> impl Future<Output = String> + Send;
 }
 
 /// Returns a response with an event at once, and one after each change, or a refusal if there are too many.
@@ -105,7 +105,8 @@ impl<F: Feed> Open<F> {
             }
         }
         // JSON has no line breaks outside of texts, and escapes those inside.
-        let event = format!("event: {}\ndata: {}\n\n", F::NAME, self.feed.document());
+        let document = self.feed.document().await;
+        let event = format!("event: {}\ndata: {document}\n\n", F::NAME);
         self.last = Some(Instant::now());
         Some(event)
     }

@@ -117,8 +117,11 @@ impl Examination {
         if self.configured.is_none() {
             facts.guess_layout();
         }
-        facts.locks = match &shown.picture {
-            Some(picture) => Ok(lock_facts(picture)),
+        facts.locks = match shown.picture.clone() {
+            Some(picture) => {
+                let count = shown.count();
+                Ok(desk.work.about(count, move || lock_facts(&picture)).await)
+            }
             None => Err("they are being read".to_owned()),
         };
         Examined {

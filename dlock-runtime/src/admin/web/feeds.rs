@@ -65,7 +65,7 @@ impl List {
     /// Returns the document after the first picture, or soon.
     pub(super) async fn once(mut self) -> String {
         first(&mut self.shown).await;
-        self.document()
+        self.document().await
     }
 }
 
@@ -82,9 +82,12 @@ impl Feed for List {
         }
     }
 
-    fn document(&mut self) -> String {
+    async fn document(&mut self) -> String {
         let shown = self.shown.borrow_and_update().clone();
-        self.room.listing(&shown, &self.query)
+        let count = shown.count();
+        let (room, query) = (self.room.clone(), self.query.clone());
+        let listing = move || room.listing(&shown, &query);
+        self.room.desk.work.about(count, listing).await
     }
 }
 
@@ -107,7 +110,7 @@ impl One {
     pub(super) async fn once(mut self) -> String {
         let is_read = |known: &Known| known.seen.is_some() || known.failure.is_some();
         drop(timeout(PATIENCE, self.seen.wait_for(is_read)).await);
-        self.document()
+        self.document().await
     }
 }
 
@@ -131,31 +134,41 @@ impl Feed for One {
         }
     }
 
-    fn document(&mut self) -> String {
+    async fn document(&mut self) -> String {
         let shown = self.shown.borrow_and_update().clone();
-        let Known { seen, failure } = self.seen.borrow_and_update().clone();
-        let taken = seen.as_ref().map(|seen| (seen.read_ms, seen.at));
-        let mut picture = self.room.age(&shown, taken);
-        // The lock is read long before a picture of many locks, or cannot be read although others can.
-        if let Some(failure) = &failure {
-            picture.state = "away";
-            picture.reason = Some(failure);
-        } else if !matches!(shown.state, State::Away { .. }) {
-            picture.state = if seen.is_some() { "live" } else { "reading" };
-            picture.progress = None;
-        }
-        let lock = seen.as_ref().and_then(|seen| {
-            let lock = seen.lock.as_ref()?;
-            Some(LockView::of(lock, seen.read_ms))
-        });
-        reply::text(&json!({
-            "server": &shown.server,
-            "picture": picture,
-            "can_unlock": self.room.can_unlock(),
-            "cannot": cannot(&shown),
-            "key": self.key.as_str(),
-            "lock": lock,
-            "history": self.room.desk.history_of(self.key.as_str()),
-        }))
+        let known = self.seen.borrow_and_update().clone();
+        let count = shown.count();
+        let (room, key) = (self.room.clone(), self.key.clone());
+        // The history of one lock waits while all locks are compared.
+        let document = move || document_of(&room, &key, &shown, &known);
+        self.room.desk.work.about(count, document).await
     }
+}
+
+/// Returns the document of one lock.
+fn document_of(room: &Room, key: &LockKey, shown: &Shown, known: &Known) -> String {
+    let Known { seen, failure } = known;
+    let taken = seen.as_ref().map(|seen| (seen.read_ms, seen.at));
+    let mut picture = room.age(shown, taken);
+    // The lock is read long before a picture of many locks, or cannot be read although others can.
+    if let Some(failure) = failure {
+        picture.state = "away";
+        picture.reason = Some(failure);
+    } else if !matches!(shown.state, State::Away { .. }) {
+        picture.state = if seen.is_some() { "live" } else { "reading" };
+        picture.progress = None;
+    }
+    let lock = seen.as_ref().and_then(|seen| {
+        let lock = seen.lock.as_ref()?;
+        Some(LockView::of(lock, seen.read_ms))
+    });
+    reply::text(&json!({
+        "server": &shown.server,
+        "picture": picture,
+        "can_unlock": room.can_unlock(),
+        "cannot": cannot(shown),
+        "key": key.as_str(),
+        "lock": lock,
+        "history": room.desk.history_of(key.as_str()),
+    }))
 }

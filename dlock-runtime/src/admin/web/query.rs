@@ -59,6 +59,36 @@ pub(super) struct Chosen<'a> {
     pub(super) per: usize,
 }
 
+/// The place of a page among all locks that match.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    matching: usize,
+    page: usize,
+    pages: usize,
+    per: usize,
+    begin: usize,
+    end: usize,
+}
+
+impl Place {
+    fn with(self, locks: Vec<Lock<'_>>) -> Chosen<'_> {
+        let Self {
+            matching,
+            page,
+            pages,
+            per,
+            ..
+        } = self;
+        Chosen {
+            locks,
+            matching,
+            page,
+            pages,
+            per,
+        }
+    }
+}
+
 impl Query {
     /// Reads the query of a URL. A field without a value is not set, and unknown fields are ignored.
     pub(super) fn read(text: &str) -> Result<Self, String> {
@@ -120,49 +150,61 @@ impl Query {
     /// Returns the locks of the page, or of the last one if there are fewer pages.
     pub(super) fn choose<'a>(&self, picture: &'a Picture) -> Chosen<'a> {
         let names = self.filter.as_ref().map(|it| it.of_texts(picture.texts()));
-        let mut locks: Vec<_> = picture
-            .locks()
-            .filter(|lock| self.takes(*lock, names.as_deref().unwrap_or_default()))
-            .collect();
-        let matching = locks.len();
-        let pages = matching.div_ceil(self.per).max(1);
-        let page = self.page.min(pages);
-        let (begin, end) = ((page - 1) * self.per, (page * self.per).min(matching));
+        let taken = || {
+            let names = names.as_deref().unwrap_or_default();
+            picture.locks().filter(move |lock| self.takes(*lock, names))
+        };
+        if self.sort == Sort::Key {
+            // They are in order already, and need no list of all that match.
+            let matching = taken().count();
+            let place = self.place(matching);
+            let first = if self.is_descending {
+                matching - place.end
+            } else {
+                place.begin
+            };
+            let mut locks: Vec<_> = taken().skip(first).take(place.end - place.begin).collect();
+            if self.is_descending {
+                locks.reverse();
+            }
+            return place.with(locks);
+        }
+        let mut locks: Vec<_> = taken().collect();
+        let place = self.place(locks.len());
+        let (begin, end) = (place.begin, place.end);
         let order = |one: &Lock<'_>, other: &Lock<'_>| {
             self.order(*one, *other)
                 .then_with(|| one.key().cmp(other.key()))
         };
-        if self.sort == Sort::Key {
-            if self.is_descending {
-                locks.reverse();
-            }
-        } else if end > 0 {
+        if end > 0 {
             // Only the pages up to this one have to be in order.
-            if end < matching {
+            if end < place.matching {
                 locks.select_nth_unstable_by(end - 1, order);
             }
             locks[..end].sort_unstable_by(order);
         }
         locks.truncate(end);
         locks.drain(..begin);
-        Chosen {
-            locks,
+        place.with(locks)
+    }
+
+    /// Returns the place of this page, or of the last one, among so many locks.
+    fn place(&self, matching: usize) -> Place {
+        let pages = matching.div_ceil(self.per).max(1);
+        let page = self.page.min(pages);
+        Place {
             matching,
             page,
             pages,
             per: self.per,
+            begin: (page - 1) * self.per,
+            end: (page * self.per).min(matching),
         }
     }
 
     /// Returns the page before there is a picture.
     pub(super) fn of_nothing(&self) -> Chosen<'static> {
-        Chosen {
-            locks: Vec::new(),
-            matching: 0,
-            page: 1,
-            pages: 1,
-            per: self.per,
-        }
+        self.place(0).with(Vec::new())
     }
 
     fn takes(&self, lock: Lock<'_>, names: &[bool]) -> bool {

@@ -115,13 +115,17 @@ fn one(room: Arc<Room>, query: Option<String>) -> Result<One, Response> {
 
 async fn of_processes(State(room): Shared) -> Response {
     let shown = shown(&room).await;
-    let picture = shown.picture.as_deref();
-    reply::document(&json!({
-        "server": &shown.server,
-        "picture": room.age(&shown, picture.map(|it| (it.began_ms(), it.at))),
-        "cannot": cannot(&shown),
-        "processes": picture.map(processes::rows),
-    }))
+    let (count, of) = (shown.count(), room.clone());
+    let document = move || {
+        let picture = shown.picture.as_deref();
+        reply::document(&json!({
+            "server": &shown.server,
+            "picture": of.age(&shown, picture.map(|it| (it.began_ms(), it.at))),
+            "cannot": cannot(&shown),
+            "processes": picture.map(processes::rows),
+        }))
+    };
+    room.desk.work.about(count, document).await
 }
 
 async fn doctor(State(room): Shared) -> Response {

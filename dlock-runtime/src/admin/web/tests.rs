@@ -4,6 +4,7 @@ mod documents;
 mod fake;
 mod following;
 mod lists;
+mod off_runtime;
 mod past;
 mod protection;
 mod unlocking;

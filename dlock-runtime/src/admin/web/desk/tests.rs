@@ -116,7 +116,7 @@ async fn a_reading_that_panics_is_shown_and_replaced() {
     let mut list = List::new(room.clone(), Query::read("").unwrap());
     let mut states: Vec<String> = Vec::new();
     while states.iter().filter(|it| *it == "live").count() < 2 {
-        let state = state_of(&list.document());
+        let state = state_of(&list.document().await);
         if states.last() != Some(&state) {
             states.push(state);
         }
@@ -140,7 +140,7 @@ async fn a_reading_of_one_lock_that_panics_is_replaced() {
     let mut one = One::new(room(store.clone()), key).expect("there is room");
     let mut states = Vec::new();
     while store.of_one.load(SeqCst) < 10 {
-        let state = state_of(&one.document());
+        let state = state_of(&one.document().await);
         if states.last() != Some(&state) {
             states.push(state);
         }
@@ -172,7 +172,7 @@ fn a_reading_whose_runtime_has_ended_is_shown_and_replaced() {
         State::Away { .. }
     ));
     second.block_on(async {
-        while state_of(&list.document()) != "live" {
+        while state_of(&list.document().await) != "live" {
             let changed = tokio::time::timeout(Duration::from_secs(60), list.changed());
             assert!(changed.await.expect("it goes on"));
         }

@@ -51,6 +51,13 @@ impl Draft {
         }
     }
 
+    /// Adds locks that were read until `read_ms` in one part of a reading.
+    pub(in crate::admin::web) fn add_all(&mut self, locks: &[LockInfo], read_ms: u64) {
+        for lock in locks {
+            self.add(lock, read_ms);
+        }
+    }
+
     /// Adds a lock that was read until `read_ms` by the clock of the store. Locks of the same part of a reading have the
     /// same time: they were read after the part before.
     pub(in crate::admin::web) fn add(&mut self, lock: &LockInfo, read_ms: u64) {

@@ -32,6 +32,8 @@ pub(super) struct Fake {
     pub(super) looks: AtomicUsize,
     /// The number of readings of one lock.
     pub(super) looks_at_one: AtomicUsize,
+    /// The number of times that it was told to begin without pauses.
+    pub(super) begun: AtomicUsize,
     /// The leases that were ended, and the result of the next release.
     pub(super) unlocked: Mutex<Vec<(String, Option<OwnerId>)>>,
     pub(super) outcome: Mutex<Option<Result<Unlocked, StoreError>>>,
@@ -171,4 +173,8 @@ impl Inspect for Fake {
     }
 
     fn lift_limit(&self) {}
+
+    fn begin(&self) {
+        self.begun.fetch_add(1, SeqCst);
+    }
 }

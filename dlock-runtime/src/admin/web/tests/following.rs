@@ -252,6 +252,14 @@ async fn a_store_may_come_after_the_page() {
     let live = stream.until("picture", is("live")).await;
     assert_eq!(live["locks"][0]["key"], "a");
     assert_eq!(attempts.load(SeqCst), 4);
+    assert_eq!(fake.begun.load(SeqCst), 1);
+    // One that fails is not read without pauses again.
+    fake.is_away.store(true, SeqCst);
+    stream.until("picture", is("away")).await;
+    fake.is_away.store(false, SeqCst);
+    stream.until("picture", is("live")).await;
+    assert!(attempts.load(SeqCst) > 4, "it has connected again");
+    assert_eq!(fake.begun.load(SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,8 @@
 mod pace;
 mod scan;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +17,10 @@ pub(crate) use self::{
     pace::Pace,
     snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot},
 };
-use self::{pace::run_timed, scan::Scan};
+use self::{
+    pace::{Cost, run_timed},
+    scan::Scan,
+};
 use crate::{
     error::ConnectError,
     key::LockKey,
@@ -36,8 +41,8 @@ use crate::{
     },
 };
 
-/// The number of locks that are inspected in one write.
-const LOCKS_AT_ONCE: usize = 64;
+/// The number of records of processes that are read in one write.
+const RECORDS_AT_ONCE: usize = 64;
 
 /// The objects of an inspection.
 #[derive(Clone, Copy, Debug)]
@@ -222,10 +227,11 @@ impl RedisStore {
     ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
         let mut known = BTreeMap::new();
         let clients: Vec<_> = clients.iter().copied().collect();
-        for clients in clients.chunks(LOCKS_AT_ONCE) {
+        for clients in clients.chunks(RECORDS_AT_ONCE) {
             let ask = |client: &ClientId| Command::read_presence(&self.config, *client);
             let commands: Vec<_> = clients.iter().map(ask).collect();
-            for (client, answer) in clients.iter().zip(self.execute_all(&commands).await) {
+            let (answers, _) = self.execute_all(&commands).await;
+            for (client, answer) in clients.iter().zip(answers) {
                 match answer {
                     Ok(Value::BulkString(text)) => {
                         known.extend(Presence::read(&text).map(|it| (*client, it)));
@@ -265,12 +271,16 @@ impl RedisStore {
         keys.sort_unstable();
         keys.dedup();
         keys.retain(|key| !found.contains_key(key));
-        for keys in keys.chunks(LOCKS_AT_ONCE) {
+        let mut rest = keys.as_slice();
+        while !rest.is_empty() {
+            let (keys, later) = rest.split_at(self.pace.locks_at_once().min(rest.len()));
+            rest = later;
             let commands: Vec<_> = keys
                 .iter()
                 .map(|key| Command::inspect(&self.config, key, MOST_LISTED))
                 .collect();
-            let answers = self.execute_all(&commands).await;
+            let (answers, cost) = self.execute_all(&commands).await;
+            self.pace.learn(keys.len(), cost);
             for (key, answer) in keys.iter().zip(answers) {
                 let snapshot = match answer.and_then(|answer| read_snapshot(&answer)) {
                     Ok(snapshot) => snapshot,
@@ -289,8 +299,8 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Runs one step of an inspection.
-    async fn execute_all(&self, commands: &[Command]) -> Vec<Result<Value, StoreError>> {
+    /// Runs one step of an inspection. Returns its cost, too.
+    async fn execute_all(&self, commands: &[Command]) -> (Vec<Result<Value, StoreError>>, Cost) {
         let step = async {
             match &*self.servers {
                 Servers::One(node) => run_timed(node, &commands.iter().collect::<Vec<_>>()).await,
@@ -298,7 +308,12 @@ impl RedisStore {
                 Servers::Cluster(cluster) => {
                     let sent = Instant::now();
                     let answers = cluster.execute_all(commands, self.config.response_timeout);
-                    (answers.await, sent.elapsed())
+                    let answers = answers.await;
+                    let cost = Cost {
+                        time: sent.elapsed(),
+                        is_exact: false,
+                    };
+                    (answers, cost)
                 }
             }
         };

@@ -1,4 +1,4 @@
-//! Limits an inspection to a small part of a server's time, by that server's own clock.
+//! Limits inspections to a small part of a server's time, by that server's own clock.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -8,21 +8,34 @@ use std::{
 use redis::{Cmd, Value};
 use tokio::time::{Instant, sleep_until};
 
-use crate::store::{
-    StoreError,
-    redis::{
-        net::{connection::Handle, node::Node},
-        protocol::command::Command,
+use crate::{
+    budget::Budget,
+    store::{
+        StoreError,
+        redis::{
+            net::{connection::Handle, node::Node},
+            protocol::command::Command,
+        },
     },
 };
-
-/// An inspection uses one part in this many of a server's time, which is 4 %. The documented limit is 5 %; the
-/// difference is for the last step, which no pause follows.
-const ONE_IN: u32 = 25;
 
 /// The cost of a request for a server outside of the time that its own clock shows: it waits for the request,
 /// reads it, and writes the answer.
 const BESIDE: Duration = Duration::from_micros(50);
+
+/// The time for which a step may keep a server from its other clients: a server answers the requests of one write in a row.
+const LONGEST_STEP: Duration = Duration::from_millis(4);
+
+/// The number of locks that are inspected in one write, unless that takes too long.
+pub(super) const LOCKS_AT_ONCE: usize = 64;
+
+/// The time of a server that a step has used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub(super) time: Duration,
+    /// `true` if it is by the server's clock. Otherwise it contains the time of the network.
+    pub(super) is_exact: bool,
+}
 
 /// The pace of all inspections of one store.
 #[derive(Debug, Default)]
@@ -30,23 +43,36 @@ pub(crate) struct Pace(Mutex<Ledger>);
 
 impl Pace {
     /// Runs one step of an inspection after the pause for the previous steps. The step returns its cost.
-    pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Duration)>) -> T {
-        let due = self.ledger().due;
+    pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Cost)>) -> (T, Cost) {
+        let due = self.ledger().due();
         if let Some(due) = due {
             sleep_until(due).await;
         }
         let began = Instant::now();
         let (outcome, cost) = step.await;
-        self.ledger().book(began, cost);
-        outcome
+        self.ledger().book(began, cost.time);
+        (outcome, cost)
+    }
+
+    /// Returns the number of locks for the next step.
+    pub(super) fn locks_at_once(&self) -> usize {
+        self.ledger().locks_at_once
+    }
+
+    /// Records the cost of a step about so many locks. Those with thousands of waiters take longer than others.
+    pub(super) fn learn(&self, locks: usize, cost: Cost) {
+        let mut ledger = self.ledger();
+        ledger.locks_at_once = after(ledger.locks_at_once, locks, cost);
+    }
+
+    /// Lets a program that has just begun read a part without pauses, once.
+    pub(crate) fn begin(&self) {
+        self.ledger().budget.begin(Instant::now());
     }
 
     /// From now on, there are no pauses.
     pub(crate) fn lift(&self) {
-        *self.ledger() = Ledger {
-            is_lifted: true,
-            ..Ledger::default()
-        };
+        self.ledger().is_lifted = true;
     }
 
     /// Returns the progress of the current walk, from 0 to 1.
@@ -58,6 +84,11 @@ impl Pace {
     pub(super) fn walk(&self) -> Walk<'_> {
         self.ledger().progress = Some(0.0);
         Walk(self)
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> Counts {
+        self.ledger().counts
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -80,21 +111,68 @@ impl Drop for Walk<'_> {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ledger {
     is_lifted: bool,
-    /// The time at which the server has had enough time for other clients since the last step.
-    due: Option<Instant>,
+    budget: Budget,
+    locks_at_once: usize,
     progress: Option<f64>,
+    #[cfg(test)]
+    counts: Counts,
+}
+
+/// The steps of inspections, their pauses, and their costs.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) steps: u32,
+    pub(super) pauses: u32,
+    pub(super) cost: Duration,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self {
+            is_lifted: false,
+            budget: Budget::new(Instant::now()),
+            locks_at_once: LOCKS_AT_ONCE,
+            progress: None,
+            #[cfg(test)]
+            counts: Counts::default(),
+        }
+    }
 }
 
 impl Ledger {
-    /// Records the cost of a step that began at `began`. Simultaneous steps of several inspections add up.
-    fn book(&mut self, began: Instant, cost: Duration) {
-        if !self.is_lifted {
-            let from = self.due.map_or(began, |due| due.max(began));
-            self.due = Some(from + (cost + BESIDE) * ONE_IN);
+    /// Returns the end of the pause before the next step, if there is one.
+    fn due(&mut self) -> Option<Instant> {
+        let due = self.budget.due();
+        let is_pause = !self.is_lifted && due > Instant::now();
+        #[cfg(test)]
+        {
+            self.counts.pauses += u32::from(is_pause);
         }
+        is_pause.then_some(due)
+    }
+
+    fn book(&mut self, began: Instant, cost: Duration) {
+        #[cfg(test)]
+        {
+            self.counts.steps += 1;
+            self.counts.cost += cost + BESIDE;
+        }
+        self.budget.book(began, cost + BESIDE);
+    }
+}
+
+/// Returns the number of locks for the step after one with `locks` of them, where `most` were allowed.
+fn after(most: usize, locks: usize, cost: Cost) -> usize {
+    if cost.is_exact && cost.time > LONGEST_STEP {
+        (locks / 2).max(1)
+    } else if cost.time * 2 <= LONGEST_STEP && locks == most {
+        (most * 2).min(LOCKS_AT_ONCE)
+    } else {
+        most
     }
 }
 
@@ -106,7 +184,7 @@ impl Ledger {
 pub(super) async fn run_timed(
     node: &Node,
     commands: &[&Command],
-) -> (Vec<Result<Value, StoreError>>, Duration) {
+) -> (Vec<Result<Value, StoreError>>, Cost) {
     let clock = redis::cmd("TIME");
     let first = Command::plain(clock.clone(), None);
     let all: Vec<_> = [&first]
@@ -117,7 +195,13 @@ pub(super) async fn run_timed(
     match node.over_connection(timed).await {
         Ok(done) => done,
         // The cost is unknown, and a caller that was refused or got no answer pauses anyway.
-        Err(error) => (vec![Err(error); commands.len()], Duration::ZERO),
+        Err(error) => {
+            let cost = Cost {
+                time: Duration::ZERO,
+                is_exact: false,
+            };
+            (vec![Err(error); commands.len()], cost)
+        }
     }
 }
 
@@ -125,7 +209,7 @@ async fn run_between(
     handle: Handle,
     all: &[&Command],
     clock: &Cmd,
-) -> (Vec<Result<Value, StoreError>>, Duration) {
+) -> (Vec<Result<Value, StoreError>>, Cost) {
     let sent = Instant::now();
     let (mut answers, after) = handle.execute_all_then(all, clock).await;
     let took = sent.elapsed();
@@ -138,10 +222,13 @@ async fn run_between(
 ///
 /// A user may lack the permission to read the time, and a clock may be set in between: no cost is greater than
 /// `took`.
-fn cost([before, after]: [Option<Duration>; 2], took: Duration) -> Duration {
+fn cost([before, after]: [Option<Duration>; 2], took: Duration) -> Cost {
     let told = before.zip(after);
-    told.and_then(|(before, after)| after.checked_sub(before))
-        .map_or(took, |told| told.min(took))
+    let told = told.and_then(|(before, after)| after.checked_sub(before));
+    Cost {
+        time: told.map_or(took, |told| told.min(took)),
+        is_exact: told.is_some_and(|told| told <= took),
+    }
 }
 
 fn time(answer: &Value) -> Option<Duration> {
@@ -158,29 +245,71 @@ mod tests {
     #[test]
     fn nothing_costs_more_than_it_took() {
         let at = |ms: u32| Some(MS * ms);
-        for (times, took, charged) in [
-            ([at(1000), at(1003)], 5, 3),
+        for (times, took, charged, is_exact) in [
+            ([at(1000), at(1003)], 5, 3, true),
             // The clock was set forward, and back.
-            ([at(1000), at(9_999_999)], 5, 5),
-            ([at(1000), at(900)], 5, 5),
+            ([at(1000), at(9_999_999)], 5, 5, false),
+            ([at(1000), at(900)], 5, 5, false),
             // The time is unknown.
-            ([None, None], 5, 5),
-            ([at(1000), None], 5, 5),
+            ([None, None], 5, 5, false),
+            ([at(1000), None], 5, 5, false),
         ] {
-            assert_eq!(cost(times, MS * took), MS * charged, "{times:?}");
+            let cost = cost(times, MS * took);
+            assert_eq!(
+                (cost.time, cost.is_exact),
+                (MS * charged, is_exact),
+                "{times:?}"
+            );
         }
+    }
+
+    fn exact(time: Duration) -> Cost {
+        let is_exact = true;
+        Cost { time, is_exact }
+    }
+
+    #[test]
+    fn a_step_is_as_long_as_a_server_can_spare() {
+        for (most, locks, ms, next) in [
+            (64, 64, 2, 64),
+            (64, 64, 5, 32),
+            (64, 64, 500, 32),
+            (1, 1, 500, 1),
+            (16, 16, 2, 32),
+            (16, 16, 3, 16),
+            // The last step of a part of the keys has fewer locks.
+            (16, 3, 0, 16),
+            (16, 3, 5, 1),
+        ] {
+            assert_eq!(
+                after(most, locks, exact(MS * ms)),
+                next,
+                "{locks} in {ms} ms"
+            );
+        }
+        let pace = Pace::default();
+        pace.learn(64, exact(MS * 5));
+        assert_eq!(pace.locks_at_once(), 32);
+        // The network is slow.
+        let cost = Cost {
+            time: MS * 500,
+            is_exact: false,
+        };
+        pace.learn(32, cost);
+        assert_eq!(pace.locks_at_once(), 32);
     }
 
     async fn step(pace: &Pace, cost: Duration) {
         let step = async {
             tokio::time::advance(cost).await;
-            ((), cost)
+            ((), exact(cost))
         };
         pace.step(step).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_look_is_a_small_part_of_the_servers_time() {
+        const ONE_IN: u32 = 25;
         let (pace, began) = (Pace::default(), Instant::now());
         let mut spent = Duration::ZERO;
         for at in 0..40_u32 {
@@ -210,11 +339,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_program_that_has_just_begun_reads_without_pauses_at_first() {
+        let pace = Pace::default();
+        pace.begin();
+        let mut steps = 0;
+        while pace.counts().pauses == 0 {
+            step(&pace, MS * 2).await;
+            steps += 1;
+        }
+        // Half a second, and what the time of the steps themselves allows.
+        assert!((240..=262).contains(&steps), "{steps}");
+        pace.begin();
+        step(&pace, MS * 2).await;
+        assert_eq!(pace.counts().pauses, 2, "it begins once");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn looks_at_the_same_time_share_what_there_is() {
+        const ONE_IN: u32 = 25;
         let (pace, began) = (Pace::default(), Instant::now());
         let looks = (0..4).map(|_| async {
             for _ in 0..10 {
-                pace.step(async { ((), MS) }).await;
+                pace.step(async { ((), exact(MS)) }).await;
             }
         });
         futures_util::future::join_all(looks).await;

@@ -60,7 +60,7 @@ impl<'a> Scan<'a> {
             question.arg("TYPE").arg("string");
         }
         let question = Command::plain(question, None);
-        let asked = self.pace.step(run_timed(self.node, &[&question])).await;
+        let (asked, _) = self.pace.step(run_timed(self.node, &[&question])).await;
         let answer = asked.into_iter().next().expect("one was asked");
         let answer = answer.map_err(|error| error.at(self.node.shown()))?;
         let nonsense = || errors::bad_answer("the answer to `SCAN` is invalid");

@@ -1,0 +1,109 @@
+//! Mistakes in the time that pages and listings use: that of the store, and that of the runtime which serves a page.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::RUNTIME;
+use super::super::mutant::Mutant;
+
+const BUDGET: &str = "dlock-runtime/src/budget.rs";
+const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
+const PACE: &str = "dlock-runtime/src/store/redis/admin/inspect/pace.rs";
+const PAST: &str = "dlock-runtime/src/admin/web/past.rs";
+const WORK: &str = "dlock-runtime/src/admin/web/work.rs";
+
+const MINUTE: &[Look] = &[Test(
+    RUNTIME,
+    "budget::tests::no_minute_has_more_than_a_twentieth",
+)];
+
+const AT_ONCE: &[Look] = &[Test(
+    RUNTIME,
+    "budget::tests::half_a_second_is_read_at_once_after_a_rest",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "pace-saves-for-ever",
+        "A long rest saves more than half a second of the server's time",
+        BUDGET,
+        "let from = «self.due.max(rested(began))»;",
+        "{ let _ = rested(began); self.due }",
+        MINUTE,
+    ),
+    Mutant::new(
+        "pace-saves-nothing",
+        "The first reading after a rest is as slow as the others",
+        BUDGET,
+        "let from = «self.due.max(rested(began))»;",
+        "self.due.max(began)",
+        AT_ONCE,
+    ),
+    Mutant::new(
+        "pace-begins-again",
+        "A program may begin as often as it likes",
+        BUDGET,
+        "if «!std::mem::replace(&mut self.has_begun, true)» {",
+        "{ self.has_begun = true; true }",
+        &[Test(RUNTIME, "budget::tests::a_program_begins_once")],
+    ),
+    Mutant::new(
+        "pace-hastes-after-failures",
+        "A store that fails again and again is read without pauses each time",
+        DESK,
+        "if «!std::mem::replace(&mut connection.has_begun, true)» {",
+        "{ connection.has_begun = true; true }",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::following::a_store_may_come_after_the_page",
+        )],
+    ),
+    Mutant::new(
+        "pace-slow-begin",
+        "The first picture of a page is read with pauses",
+        DESK,
+        "{ «connected.begin();» }",
+        "",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::following::a_store_may_come_after_the_page",
+        )],
+    ),
+    Mutant::new(
+        "pace-long-steps",
+        "A step about locks with thousands of waiters keeps a server from its other clients",
+        PACE,
+        "if «cost.is_exact && cost.time > LONGEST_STEP» {",
+        "false",
+        &[Test(
+            RUNTIME,
+            "store::redis::admin::inspect::pace::tests::a_step_is_as_long_as_a_server_can_spare",
+        )],
+    ),
+    Mutant::new(
+        "serve-hogs-runtime",
+        "Work on many locks is done by a thread of the runtime, which may be that of a service",
+        WORK,
+        "if «locks < MANY» {",
+        "true",
+        &[
+            Test(
+                RUNTIME,
+                "admin::web::tests::off_runtime::a_picture_of_many_locks_is_made_by_another_thread",
+            ),
+            Test(
+                RUNTIME,
+                "admin::web::tests::off_runtime::documents_about_many_locks_are_made_by_another_thread",
+            ),
+        ],
+    ),
+    Mutant::new(
+        "serve-waits-for-history",
+        "A message about a grant waits until all locks have been compared",
+        PAST,
+        "match «self.history.try_lock()» {",
+        "self.history.lock().map_err(TryLockError::from)",
+        &[Test(
+            RUNTIME,
+            "admin::web::past::tests::nothing_waits_for_a_picture_that_is_taken_into_the_history",
+        )],
+    ),
+];
