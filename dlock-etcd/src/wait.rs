@@ -57,7 +57,9 @@ impl Core {
         };
         let taken = Taken {
             lease,
+            is_new: false,
             is_fresh: true,
+            since: asked,
         };
         let txn = TxnRequest {
             compare: vec![
@@ -71,7 +73,7 @@ impl Core {
             ],
             failure: vec![ops::get(&gate_name)],
         };
-        let Some((_, answer)) = run(conn, claim, &taken, asked.monotonic, txn).await? else {
+        let Some((_, answer)) = run(conn, claim, &taken, txn).await? else {
             self.places.close(lease.id);
             return Ok(None);
         };
@@ -84,7 +86,7 @@ impl Core {
             return Ok(None);
         }
         let (kvs, revision) = ops::read_of(&answer, 1)?;
-        claim.placed(lease, true, asked.monotonic, revision, &value);
+        claim.placed(&taken, true, revision, &value);
         let queue = Queue::read(kvs);
         if queue.holds(&names.own) {
             let fence = self.settle(conn, claim, names, (request.key, queue), wish);
