@@ -181,8 +181,9 @@ mod tests {
             assert_eq!(taken.since, if fresh { since } else { asked });
             for seconds in [1, 10, 3600] {
                 let ttl = Duration::from_secs(seconds);
-                let deadline = since.elapsed(asked) + ttl - DRIFT.of(ttl);
-                let is_safe = deadline + Drift::USUAL.of(ttl) <= ttl;
+                // The deadline is earlier than the end by the usual drift.
+                let deadline = since.elapsed(asked) + ttl;
+                let is_safe = deadline + Drift::USUAL.of(ttl) <= ttl + DRIFT.of(ttl);
                 assert_eq!(is_safe, fresh, "{millis} {asleep} {seconds}");
             }
         }

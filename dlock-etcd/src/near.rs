@@ -184,10 +184,10 @@ impl Near {
     async fn serve(&self, home: &Handle, member: &Member, main: &Arc<Doubt>) -> Lost {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
-        let (begin, begun) = oneshot::channel();
+        let (say, begun) = oneshot::channel();
         let endpoint = member.endpoint.clone();
         let anchor = async move {
-            begin.send(()).ok();
+            say.send(()).ok();
             if channel.send(dial(&endpoint).await).is_ok() {
                 // From now on its end is that of the runtime.
                 std::future::pending::<()>().await;
@@ -206,11 +206,11 @@ impl Near {
             Err(_) => return Lost::Silent,
         };
         // Dropped, it ends the requests that are under way.
-        let (_give_up, given_up) = watch::channel(());
+        let (_give_up, ends) = watch::channel(());
         let doubt = Arc::new(Doubt::with(main.clone()));
         let ties = Ties {
             doubt: doubt.clone(),
-            given_up,
+            given_up: ends,
             is_full: self.is_full.clone(),
         };
         let opened = self.open(member, channel, ties);

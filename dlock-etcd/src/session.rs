@@ -182,10 +182,10 @@ impl Keeper {
         &self,
         member: &Member,
     ) -> Result<(Arc<Conn>, watch::Sender<()>), StoreError> {
-        let (give_up, given_up) = watch::channel(());
+        let (give_up, ended) = watch::channel(());
         let ties = Ties {
             doubt: self.doubt.clone(),
-            given_up,
+            given_up: ended,
             is_full: self.is_full.clone(),
         };
         let channel = dial(&member.endpoint).await?;

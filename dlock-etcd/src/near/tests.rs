@@ -23,10 +23,10 @@ fn config(port: u16) -> Arc<Config> {
 
 /// A connection to the thread of a store, as `session.rs` makes it.
 async fn own(config: &Arc<Config>, doubt: &Arc<Doubt>) -> (Arc<Conn>, watch::Sender<()>) {
-    let (give_up, given_up) = watch::channel(());
+    let (give_up, ended) = watch::channel(());
     let ties = Ties {
         doubt: doubt.clone(),
-        given_up,
+        given_up: ended,
         is_full: Arc::default(),
     };
     let channel = dial(&config.members[0].endpoint).await.unwrap();
