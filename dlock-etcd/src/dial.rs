@@ -105,7 +105,8 @@ impl AsyncWrite for Own {
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        std::task::ready!(self.stream()).poll_flush(context)
+        // It sends nothing: a socket has no buffer of its own.
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -2,15 +2,16 @@
 //!
 //! A request is answered sooner if it does not change threads on its way. So a store has a second connection to the same
 //! member, whose tasks are on the runtime of the first caller, and whose socket is in the reactor of that runtime. Only
-//! `acquire` and `release` use it, and they can do without: all else has the store's own connection, see `session.rs`.
+//! `acquire` and `release` use it, and they can do without. All else, and requests for a place in a queue, have the store's own
+//! connection, see `session.rs`.
 //!
 //! # Rules
 //!
 //! - **Safety.** A lease does not depend on a runtime that may be blocked or end: renewals, the places of waiters, watches, and
 //!   releases without a caller never use this connection. (`a_body_that_blocks_its_thread_keeps_the_leases_of_its_store`)
 //! - **Safety.** It is a connection like any other. It reads and raises the base itself, knows only terms that it has seen
-//!   itself, and all steps of a request are over one connection. So the rules of `base.rs` and `calls.rs` hold over it, as they
-//!   do for two processes.
+//!   itself, and a keep-alive and its confirmation are over one connection. So the rules of `base.rs` and `calls.rs` hold over
+//!   it, as they do for two processes.
 //! - A request uses it only on its own runtime, which is polled when the request is. Every other one takes the store's own
 //!   connection. (`requests_of_other_runtimes_do_not_wait_for_that_of_the_first_caller`)
 //! - When a request has got no answer, others take the store's own connection until this one has answered. It is tried when

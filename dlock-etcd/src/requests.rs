@@ -275,7 +275,7 @@ impl Core {
             }
             if request.queue == Queueing::ForLease {
                 let (ask, found) = ((wish, request), (queue, known, seen));
-                return self.enqueue(conn, claim, names, ask, found).await;
+                return self.enqueue(claim, names, ask, found).await;
             }
             let holder = holder::of(conn, &queue, None, request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));

@@ -1,6 +1,6 @@
 //! The connection of a store, which is replaced when it breaks or does not answer.
 //!
-//! Its tasks are on the thread of the store, which nobody else uses. `near.rs` has a second one for callers, which ends with
+//! Its tasks are on the thread of the store, which no other code uses. `near.rs` has a second one for callers, which ends with
 //! this one.
 //!
 //! Requests take the connection as it is at that moment. While there is none and the last round over all members has

@@ -9,6 +9,7 @@ const DIAL: &str = "dlock-etcd/src/dial.rs";
 const DOUBT: &str = "dlock-etcd/src/doubt.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const NEAR: &str = "dlock-etcd/src/near.rs";
+const WAIT: &str = "dlock-etcd/src/wait.rs";
 const STORE_RS: &str = "dlock-etcd/src/store.rs";
 
 const IN_DOUBT: &[Look] = &[Test(
@@ -122,6 +123,17 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(UNIT, "dial::tests::a_socket_is_not_used_by_a_child")],
     )
     .breaks("there the socket is never ready"),
+    Mutant::new(
+        "etcd-near-old-base",
+        "A place is requested with an old base time after time",
+        WAIT,
+        "«raise::note(conn, base::of_answer(&answer, 1)?)»; // The next round",
+        "()",
+        &[Test(
+            STORE,
+            "late::a_deletion_that_arrives_late_does_not_end_a_lease_of_a_waiter_that_came_back",
+        )],
+    ),
     // Leases that are fresh
     Mutant::new(
         "etcd-fresh-for-longer",
