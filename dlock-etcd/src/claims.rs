@@ -11,10 +11,13 @@ use std::{
     },
 };
 
-use dlock_runtime::{LockKey, LockMode, store::OwnerId};
+use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use crate::{keys::Value, leases::Lease};
+use crate::{
+    keys::Value,
+    leases::{Lease, Taken},
+};
 
 /// The number of claims above which those whose leases have long ended are looked for.
 const MANY: usize = 1000;
@@ -44,7 +47,7 @@ pub(crate) struct Place {
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     /// Before the last request that kept the lease alive.
-    pub(crate) since: Instant,
+    pub(crate) since: Moment,
 }
 
 impl Place {
@@ -72,16 +75,14 @@ impl Claim {
         }
     }
 
-    /// Notes the key that a request at `asked` has written. `false` if its lease ends, and so will the key.
+    /// Notes the key that a request has written. `false` if its lease ends, and so will the key.
     pub(crate) fn placed(
         &mut self,
-        lease: Lease,
+        &Taken { lease, since, .. }: &Taken,
         exists: bool,
-        asked: Instant,
         create: i64,
         value: &Value,
     ) -> bool {
-        self.lasts(asked, lease.seconds);
         if !exists {
             self.place = None;
             self.doubt(lease);
@@ -95,7 +96,7 @@ impl Claim {
             held: None,
             label: value.label.clone(),
             function: value.function.clone(),
-            since: asked,
+            since,
         });
         true
     }
@@ -270,9 +271,13 @@ impl Drop for Entered<'_> {
 mod tests {
     use std::time::Duration;
 
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{
+        store::ClientId,
+        testing::{Clock, SystemClock, SystemRandom},
+    };
 
     use super::*;
+    use crate::keys::Stage;
 
     const LEASE: Lease = Lease {
         id: 7,
@@ -283,6 +288,28 @@ mod tests {
     fn id() -> Id {
         let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
         (LockKey::new("order:42").unwrap(), owner)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_as_old_as_the_last_keep_alive_of_its_lease() {
+        let taken = Taken {
+            lease: LEASE,
+            is_new: false,
+            is_fresh: true,
+            since: SystemClock.now(),
+        };
+        tokio::time::advance(Duration::from_millis(50)).await;
+        let value = Value {
+            base: 1,
+            mode: LockMode::Exclusive,
+            epoch: None,
+            label: None,
+            function: None,
+            stage: Stage::holds_now(),
+        };
+        let mut claim = Claim::default();
+        assert!(claim.placed(&taken, true, 5, &value));
+        assert_eq!(claim.place.unwrap().since, taken.since);
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,37 +5,30 @@
 //! - **Safety.** A connection is never made again in place: its successor has read the base of fences again. A restored
 //!   ensemble may count revisions that were given before.
 
-use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use dlock_runtime::store::StoreError;
-use hyper_util::rt::TokioIo;
-use tokio::{
-    net::TcpStream,
-    sync::{Notify, watch},
-    time::timeout,
-};
+use tokio::{sync::watch, time::timeout};
 use tonic::{
     Request, Status,
     client::Grpc,
-    codegen::http::{Uri, uri::PathAndQuery},
+    codegen::http::uri::PathAndQuery,
     metadata::{Ascii, MetadataValue},
     transport::Channel,
 };
 use tonic_prost::ProstCodec;
 
 use crate::{
-    base::Base,
-    config::{Config, Member},
+    base::{self, Base},
+    config::Config,
+    doubt::{Doubt, Unanswered},
     errors,
     proto::{
-        Answer, AuthenticateRequest, AuthenticateResponse, RangeRequest, RangeResponse,
-        ResponseHeader, StatusRequest, StatusResponse,
+        Answer, AuthenticateRequest, AuthenticateResponse, RangeResponse, ResponseHeader,
+        StatusRequest, StatusResponse,
     },
     streams::Streams,
 };
@@ -55,8 +48,6 @@ pub(crate) struct Conn {
     pub(crate) place: String,
     /// The base of fences; `None` until this connection has raised it. A full database refuses that.
     pub(crate) base: Mutex<Option<Base>>,
-    /// `true` from a refusal by a full database until the next write.
-    is_full: AtomicBool,
     pub(crate) channel: Channel,
     pub(crate) streams: Streams,
     token: Mutex<Option<Token>>,
@@ -64,10 +55,17 @@ pub(crate) struct Conn {
     login: tokio::sync::Mutex<()>,
     /// The latest term in an answer.
     pub(crate) term: AtomicU64,
-    /// Notified when a request has not been answered.
-    doubted: Arc<Notify>,
+    ties: Ties,
+}
+
+/// The values that a connection shares with whoever made it.
+pub(crate) struct Ties {
+    /// Raised when a request has not been answered.
+    pub(crate) doubt: Arc<Doubt>,
     /// Ends when the connection is given up.
-    given_up: watch::Receiver<()>,
+    pub(crate) given_up: watch::Receiver<()>,
+    /// `true` from a refusal by a full database until the next write, over any connection of the store.
+    pub(crate) is_full: Arc<AtomicBool>,
 }
 
 /// The version and the state of a member.
@@ -77,35 +75,38 @@ pub(crate) struct Welcome {
 }
 
 impl Conn {
-    /// Connects to a member and logs in. `given_up` ends when the connection is replaced.
+    /// Logs in to the member at the other end of a channel.
     pub(crate) async fn open(
         config: Arc<Config>,
-        member: &Member,
-        doubted: Arc<Notify>,
-        given_up: watch::Receiver<()>,
-    ) -> Result<(Self, Welcome), StoreError> {
-        let channel = connect(member).await?;
+        place: String,
+        channel: Channel,
+        ties: Ties,
+    ) -> Result<Self, StoreError> {
         let conn = Self {
             config,
-            place: member.place.clone(),
+            place,
             base: Mutex::default(),
-            is_full: AtomicBool::new(false),
             channel,
             streams: Streams::default(),
             token: Mutex::default(),
             login: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),
-            doubted,
-            given_up,
+            ties,
         };
-        let failed = |status: Status| errors::of_status(&status, &conn.config).unsent();
-        conn.log_in(None).await.map_err(failed)?;
-        let status: StatusResponse = conn.send(STATUS, StatusRequest {}).await.map_err(failed)?;
-        let welcome = Welcome {
+        let logged_in = conn.log_in(None).await;
+        logged_in.map_err(|status| errors::of_status(&status, &conn.config).unsent())?;
+        Ok(conn)
+    }
+
+    /// Asks a member for its version and its state.
+    pub(crate) async fn welcome(&self) -> Result<Welcome, StoreError> {
+        let asked = self.send(STATUS, StatusRequest {}).await;
+        let status: StatusResponse =
+            asked.map_err(|status| errors::of_status(&status, &self.config).unsent())?;
+        Ok(Welcome {
             has_leader: status.leader != 0,
             version: status.version,
-        };
-        Ok((conn, welcome))
+        })
     }
 
     /// Gets a token for the user of the URL, if it has one, in place of the token that was refused.
@@ -203,14 +204,15 @@ impl Conn {
         Q: prost::Message + Default + Clone + 'static,
         A: prost::Message + Default + Answer + 'static,
     {
+        let again = self.config.login.is_some().then(|| message.clone());
         let token = self.token();
-        match self.send(path, message.clone()).await {
-            Err(status) if self.may_log_in(&status) => {
+        match (self.send(path, message).await, again) {
+            (Err(status), Some(message)) if self.may_log_in(&status) => {
                 // Boxed, since it is rare and would be a part of every request's future.
                 Box::pin(self.log_in(token)).await?;
                 self.send(path, message).await
             }
-            other => other,
+            (other, _) => other,
         }
     }
 
@@ -219,9 +221,9 @@ impl Conn {
         &self,
         request: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Failure> {
-        let mut given_up = self.given_up.clone();
+        let mut given_up = self.ties.given_up.clone();
         // A caller that drops this future has waited as long as it can.
-        let unanswered = Unanswered(&self.doubted);
+        let unanswered = Unanswered(&self.ties.doubt);
         let answer = tokio::select! {
             answer = request => answer,
             _ = given_up.changed() => Err(Status::unavailable("the connection was given up before the answer came")),
@@ -229,10 +231,10 @@ impl Conn {
         std::mem::forget(unanswered);
         answer.map_err(|status| {
             if errors::is_doubtful(&status) {
-                self.doubted.notify_one();
+                self.ties.doubt.raise();
             }
             let is_full = errors::is_full(&status);
-            self.is_full.fetch_or(is_full, Ordering::AcqRel);
+            self.ties.is_full.fetch_or(is_full, Ordering::AcqRel);
             Failure {
                 is_missing_lease: errors::is_missing_lease(&status),
                 is_full,
@@ -243,25 +245,36 @@ impl Conn {
 
     /// Waits until the connection is given up.
     pub(crate) async fn is_given_up(&self) {
-        let mut given_up = self.given_up.clone();
+        let mut given_up = self.ties.given_up.clone();
         given_up.changed().await.ok();
     }
 
-    /// Asks for an answer that needs a majority.
-    pub(crate) async fn is_usable(&self, request: RangeRequest, limit: Duration) -> bool {
+    /// Asks for an answer that needs a majority, and waits for it as long as for that to any request.
+    pub(crate) async fn try_out(&self) -> Tried {
+        let request = base::read_request(&self.config.namespace);
         let asked = self.send_logged_in::<_, RangeResponse>(RANGE, request);
-        matches!(timeout(limit, asked).await, Ok(Ok(_)))
-    }
-
-    /// Returns `true` if the database is full as far as this connection knows.
-    pub(crate) fn is_full(&self) -> bool {
-        self.is_full.load(Ordering::Acquire)
+        match timeout(self.config.response_limit, asked).await {
+            Ok(Ok(_)) => {
+                self.ties.doubt.settle();
+                Tried::Answers
+            }
+            Ok(Err(_)) => Tried::Fails,
+            Err(_) => Tried::IsSilent,
+        }
     }
 
     /// Notes that the server has carried out a write.
     pub(crate) fn wrote(&self) {
-        self.is_full.store(false, Ordering::Release);
+        self.ties.is_full.store(false, Ordering::Release);
     }
+}
+
+/// The outcome of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    Answers,
+    Fails,
+    IsSilent,
 }
 
 /// A request that has failed.
@@ -292,36 +305,7 @@ impl From<Failure> for StoreError {
     }
 }
 
-/// A request without an answer. Dropped, it has the connection tried.
-struct Unanswered<'a>(&'a Notify);
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
-
 pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     let ready = grpc.ready().await;
     ready.map_err(|error| Status::unavailable(crate::config::cause(&error)))
-}
-
-/// Makes one connection. A channel of tonic would make the next one by itself.
-pub(crate) async fn connect(member: &Member) -> Result<Channel, StoreError> {
-    let is_used = Arc::new(AtomicBool::new(false));
-    let connector = tower::service_fn(move |uri: Uri| {
-        let is_used = is_used.clone();
-        async move {
-            if is_used.swap(true, Ordering::AcqRel) {
-                return Err(std::io::Error::other("the connection was closed"));
-            }
-            let host = uri.host().unwrap_or_default();
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
-            stream.set_nodelay(true)?;
-            Ok(TokioIo::new(stream))
-        }
-    });
-    let connected = member.endpoint.connect_with_connector(connector).await;
-    connected.map_err(|error| errors::of_connecting(&error))
 }

@@ -12,8 +12,11 @@
 //!   alive. (`a_request_that_arrives_after_the_release_has_no_effect`)
 //! - **Safety.** A lease is that of one claim at a time, so the end of a lease ends no key of another claim.
 //!   (`a_key_keeps_its_lease_when_its_label_changes`)
-//! - A keep-alive of an earlier claim that arrives late only makes a lease longer. A claim counts from its own keep-alive,
-//!   see `settle.rs`, so neither that nor a clock that jumps changes a deadline.
+//! - **Safety.** A lease that was made or kept alive in the last 0.1 s is used as it is. The drift of the store is longer by
+//!   as much, so the deadline of the claim is before the end of the lease. Both clocks are read.
+//!   (`a_fresh_lease_outlasts_the_deadline_of_its_claim`)
+//! - A keep-alive of an earlier claim that arrives late only makes a lease longer. A claim counts from a keep-alive
+//!   that was answered, so neither that nor a clock that jumps changes a deadline.
 //! - A lease that has ended, or that a restored ensemble does not know, is refused, and the claim takes another one.
 //! - A claim is known by the name and the create revision of its key, and never by its lease. Releases, renewals and
 //!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease.
@@ -25,10 +28,20 @@ use std::{
     time::Duration,
 };
 
-use dlock_runtime::store::StoreError;
-use tokio::time::Instant;
+use dlock_runtime::{
+    store::{Drift, StoreError},
+    testing::Moment,
+};
 
 use crate::conn::Conn;
+
+const FRESH_MILLIS: u64 = 100;
+
+/// A lease that was made or kept alive so recently is used without a keep-alive.
+const FRESH: Duration = Duration::from_millis(FRESH_MILLIS);
+
+/// The drift that dlock has for every store, and the time that a fresh lease has already lost.
+pub(crate) const DRIFT: Drift = Drift::new(10, Duration::from_millis(2 + FRESH_MILLIS));
 
 /// Idle leases of one TTL. Those beyond are left to end by themselves.
 const MOST_IDLE: usize = 64;
@@ -46,42 +59,72 @@ pub(crate) struct Lease {
 /// A lease for a request.
 pub(crate) struct Taken {
     pub(crate) lease: Lease,
-    /// `true` if it was made for this request. Any other is to be kept alive beside the request.
+    /// `true` if it was made for this request.
+    pub(crate) is_new: bool,
+    /// `true` if it is worth its TTL already. Any other is to be kept alive beside the request.
     pub(crate) is_fresh: bool,
+    /// Before the last request that made it or kept it alive, which may be the one that it is for.
+    pub(crate) since: Moment,
+}
+
+impl Taken {
+    fn new(lease: Lease, since: Moment) -> Self {
+        Self {
+            lease,
+            is_new: true,
+            is_fresh: true,
+            since,
+        }
+    }
+
+    /// A lease that was kept alive after `since`, for a request at `asked`.
+    fn idle(lease: Lease, since: Moment, asked: Moment) -> Self {
+        let is_fresh = since.elapsed(asked) <= FRESH;
+        Self {
+            lease,
+            is_new: false,
+            is_fresh,
+            since: if is_fresh { since } else { asked },
+        }
+    }
 }
 
 /// The idle leases of a store.
 #[derive(Default)]
-pub(crate) struct Leases(Mutex<HashMap<i64, Vec<(i64, Instant)>>>);
+pub(crate) struct Leases(Mutex<HashMap<i64, Vec<(i64, Moment)>>>);
 
 impl Leases {
-    fn idle(&self) -> MutexGuard<'_, HashMap<i64, Vec<(i64, Instant)>>> {
+    fn idle(&self) -> MutexGuard<'_, HashMap<i64, Vec<(i64, Moment)>>> {
         // Every change is complete before any code can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a lease of this TTL that no claim uses.
-    pub(crate) async fn take(&self, conn: &Conn, seconds: i64) -> Result<Taken, StoreError> {
-        let (id, is_fresh) = match self.take_idle(seconds) {
-            Some(id) => (id, false),
-            None => (conn.grant(seconds).await?, true),
-        };
-        let lease = Lease {
+    /// Returns a lease of this TTL that no claim uses, for a request at the moment `asked`, which is now.
+    pub(crate) async fn take(
+        &self,
+        conn: &Conn,
+        seconds: i64,
+        asked: Moment,
+    ) -> Result<Taken, StoreError> {
+        let lease = |id| Lease {
             id,
             seconds,
             is_shared: false,
         };
-        Ok(Taken { lease, is_fresh })
+        Ok(match self.take_idle(seconds, asked) {
+            Some((id, since)) => Taken::idle(lease(id), since, asked),
+            None => Taken::new(lease(conn.grant(seconds).await?), asked),
+        })
     }
 
-    fn take_idle(&self, seconds: i64) -> Option<i64> {
+    fn take_idle(&self, seconds: i64, now: Moment) -> Option<(i64, Moment)> {
         let mut idle = self.idle();
         let leases = idle.get_mut(&seconds)?;
         // One that is about to end would have to be replaced at once.
         let half = Duration::from_millis(u64::try_from(seconds).unwrap_or(0) * 500);
         let (id, since) = leases.pop()?;
-        if since.elapsed() < half {
-            return Some(id);
+        if since.elapsed(now) < half {
+            return Some((id, since));
         }
         // All others have been there for longer.
         leases.clear();
@@ -90,14 +133,14 @@ impl Leases {
 
     /// Takes back a lease that has no keys, and that was kept alive after `since`. No request that names it may be under
     /// way.
-    pub(crate) fn give(&self, lease: Lease, since: Instant) {
+    pub(crate) fn give(&self, lease: Lease, since: Moment) {
         if lease.seconds == 0 || lease.is_shared {
             return;
         }
         let mut idle = self.idle();
         let leases = idle.entry(lease.seconds).or_default();
         if leases.len() < MOST_IDLE {
-            let place = leases.partition_point(|(_, other)| *other <= since);
+            let place = leases.partition_point(|(_, other)| other.monotonic <= since.monotonic);
             leases.insert(place, (lease.id, since));
         }
     }
@@ -105,7 +148,46 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
+    use dlock_runtime::testing::{Clock, SystemClock};
+
     use super::*;
+
+    #[test]
+    fn a_fresh_lease_outlasts_the_deadline_of_its_claim() {
+        let since = SystemClock.now();
+        let later = |millis, asleep| {
+            let awake = since.plus(Duration::from_millis(millis));
+            Moment {
+                boot: awake.boot + Duration::from_millis(asleep),
+                ..awake
+            }
+        };
+        for (millis, asleep, fresh) in [
+            (0, 0, true),
+            (100, 0, true),
+            (101, 0, false),
+            // The machine slept, which one of the clocks does not see.
+            (0, 101, false),
+        ] {
+            let asked = later(millis, asleep);
+            let lease = Lease {
+                id: 1,
+                seconds: 10,
+                is_shared: false,
+            };
+            let taken = Taken::idle(lease, since, asked);
+            assert_eq!(taken.is_fresh, fresh, "{millis} {asleep}");
+            // It grows no younger by being used.
+            assert_eq!(taken.since, if fresh { since } else { asked });
+            for seconds in [1, 10, 3600] {
+                let ttl = Duration::from_secs(seconds);
+                // The deadline is earlier than the end by the usual drift.
+                let deadline = since.elapsed(asked) + ttl;
+                let is_safe = deadline + Drift::USUAL.of(ttl) <= ttl + DRIFT.of(ttl);
+                assert_eq!(is_safe, fresh, "{millis} {asleep} {seconds}");
+            }
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_used_again_in_the_first_half_of_its_ttl() {
@@ -117,7 +199,7 @@ mod tests {
                 seconds,
                 is_shared,
             };
-            leases.give(lease, Instant::now());
+            leases.give(lease, SystemClock.now());
         };
         give(1, 10);
         tokio::time::advance(Duration::from_secs(4)).await;
@@ -128,13 +210,14 @@ mod tests {
             seconds: 10,
             is_shared: true,
         };
-        leases.give(shared, Instant::now());
-        assert_eq!(leases.take_idle(30), None);
-        assert_eq!(leases.take_idle(0), None);
-        assert_eq!(leases.take_idle(10), Some(2));
-        assert_eq!(leases.take_idle(10), Some(1));
+        leases.give(shared, SystemClock.now());
+        let take = |seconds| leases.take_idle(seconds, SystemClock.now());
+        assert_eq!(take(30), None);
+        assert_eq!(take(0), None);
+        assert_eq!(take(10).map(|it| it.0), Some(2));
+        assert_eq!(take(10).map(|it| it.0), Some(1));
         give(4, 10);
         tokio::time::advance(Duration::from_secs(5)).await;
-        assert_eq!(leases.take_idle(10), None, "half of its TTL has passed");
+        assert_eq!(take(10), None, "half of its TTL has passed");
     }
 }

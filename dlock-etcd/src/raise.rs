@@ -11,6 +11,17 @@ use crate::{
     proto::{Answer, Op, PutRequest, TxnRequest},
 };
 
+/// Raises the base over a new connection, before any claim is created over it.
+pub(crate) async fn begin(conn: &Conn) -> Result<(), StoreError> {
+    match raise(conn).await {
+        Ok(raised) => note(conn, raised),
+        // Leases can be renewed and released over it, and no claim is created.
+        Err(failure) if failure.is_full => {}
+        Err(failure) => return Err(failure.error.unsent()),
+    }
+    Ok(())
+}
+
 /// Returns the base as this connection knows it, and raises it if that is still to be done.
 pub(crate) async fn current(conn: &Conn) -> Result<Base, StoreError> {
     let known = *conn.base.lock().unwrap_or_else(PoisonError::into_inner);
@@ -28,7 +39,7 @@ pub(crate) fn note(conn: &Conn, base: Base) {
 }
 
 /// Reads the base, and raises it if fences would be behind the clock.
-pub(crate) async fn raise(conn: &Conn) -> Result<Base, Failure> {
+async fn raise(conn: &Conn) -> Result<Base, Failure> {
     let namespace = &conn.config.namespace;
     loop {
         let answer = conn.read(&ops::read(vec![read_op(namespace)])).await?;

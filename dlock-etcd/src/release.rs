@@ -59,7 +59,7 @@ impl Core {
             return Ok(Released::WasGone);
         }
         let names = self.names(key.as_str(), owner);
-        let conn = self.session.conn().await?;
+        let conn = self.session.nearest().await?;
         let mut claim = self.claims.enter(key, owner).await;
         recall(&mut claim, lease);
         let id = (key, owner);

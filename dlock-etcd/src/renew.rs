@@ -8,9 +8,12 @@
 
 use std::time::Duration;
 
-use dlock_runtime::store::{RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind};
+use dlock_runtime::{
+    store::{RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind},
+    testing::{Clock, Moment, SystemClock},
+};
 use futures_util::future::{join, join_all};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use crate::{
     claims::{Claim, Entered},
@@ -28,7 +31,7 @@ struct Plain<'a> {
     index: usize,
     name: Vec<u8>,
     claim: Entered<'a>,
-    asked: Instant,
+    asked: Moment,
 }
 
 impl Core {
@@ -39,6 +42,7 @@ impl Core {
             .map(|_| Ok(Renewal::NotOwner))
             .collect();
         let (mut plain, mut others) = (Vec::new(), Vec::new());
+        let asked = SystemClock.now();
         for (index, request) in batch.requests.iter().enumerate() {
             if self.claims.is_unknown(request.key, request.owner) {
                 continue;
@@ -48,7 +52,7 @@ impl Core {
                     index,
                     name: self.names(request.key.as_str(), request.owner).own,
                     claim,
-                    asked: Instant::now(),
+                    asked,
                 }),
                 _ => others.push((index, request)),
             }
@@ -96,7 +100,7 @@ impl Core {
             .collect();
         for it in &mut *chunk {
             let seconds = it.claim.place.as_ref().map(|place| place.lease.seconds);
-            it.claim.lasts(it.asked, seconds.unwrap_or(0));
+            it.claim.lasts(it.asked.monotonic, seconds.unwrap_or(0));
         }
         let reads = chunk.iter().map(|it| ops::get(&it.name)).collect();
         let (exist, answer) = conn.confirm_read(&leases, &ops::read(reads)).await?;
@@ -232,7 +236,7 @@ mod tests {
             held: Some(105),
             label: None,
             function: None,
-            since: Instant::now(),
+            since: SystemClock.now(),
         });
         assert!(not_held(&claim).is_err(), "the renewal is repeated");
     }

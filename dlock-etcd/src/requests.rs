@@ -3,7 +3,7 @@
 //! # Rules
 //!
 //! - **Safety.** A grant is answered only when the claim's key has a lease of the requested TTL that was made or kept alive
-//!   after the request began.
+//!   after the request began, or just before: `leases.rs` has the limit.
 //! - **Safety.** A change of a claim's key compares the revision of its last change, and a deletion that of its creation. A
 //!   request that arrives late finds the key gone or changed, and has no effect: `release.rs` sees to it that no key of an
 //!   owner that asks again outlasts its deletion. (`a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed`)
@@ -18,7 +18,6 @@ use dlock_runtime::{
     store::{AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind},
     testing::{Clock, Moment, SystemClock},
 };
-use tokio::time::Instant;
 
 use crate::{
     base,
@@ -55,7 +54,7 @@ impl Core {
         // A release without a caller comes first.
         let mut departing = self.departing.subscribe();
         departing.wait_for(|count| *count == 0).await.ok();
-        let conn = self.session.conn().await?;
+        let conn = self.session.nearest().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
         let was_empty = claim.is_empty();
         let acquired = self.attempt(&conn, &mut claim, &names, (wish, request), asked);
@@ -194,7 +193,7 @@ impl Core {
                     place.moved_to(self.places.lease(own.lease));
                 }
                 (Some(_), Some(place)) if exist == [true] => {
-                    place.since = asked.monotonic;
+                    place.since = asked;
                     self.places.kept(lease.id, asked);
                     return Ok(Some((queue, revision, asked)));
                 }
@@ -226,15 +225,14 @@ impl Core {
                 function: word(wish.function),
                 stage: Stage::holds_now(),
             };
+            // The key of the claim itself is one of `all`. It was not there when the others were read, and is not now.
             let mut compare = vec![
                 base.is_unchanged(&self.config.namespace),
-                ops::is_created_at(&names.own, 0),
                 ops::none_after(&names.all, known),
             ];
             compare.extend(epoch.as_ref().and_then(Epoch::is_unchanged));
             let seen = SystemClock.now();
-            let asked = seen.monotonic;
-            let taken = self.leases.take(conn, wish.seconds).await?;
+            let taken = self.leases.take(conn, wish.seconds, seen).await?;
             let lease = taken.lease;
             let txn = TxnRequest {
                 compare,
@@ -244,9 +242,9 @@ impl Core {
                     ops::get_all(&names.all),
                 ],
             };
-            let ran = run(conn, claim, &taken, asked, txn).await;
+            let ran = run(conn, claim, &taken, txn).await;
             if taken.is_fresh && ran.as_ref().is_err_and(StoreError::has_no_effect) {
-                self.leases.give(lease, asked);
+                self.leases.give(lease, taken.since);
             }
             let Some((exists, answer)) = ran? else {
                 continue;
@@ -257,13 +255,13 @@ impl Core {
                 let fence = value
                     .epoch
                     .unwrap_or_else(|| queue::fence(value.base, create));
-                return Ok(claim.placed(lease, exists, asked, create, &value).then(|| {
+                return Ok(claim.placed(&taken, exists, create, &value).then(|| {
                     let place = claim.place.as_mut().expect("it was placed");
                     place.held = Some(fence);
                     AcquireOutcome::granted(fence)
                 }));
             }
-            self.give_back(lease, exists, asked);
+            self.give_back(&taken, exists);
             raise::note(conn, base::of_answer(&answer, 0)?);
             let kvs = ops::keys_of(&answer, 1)?;
             if let Some(own) = kvs.iter().find(|kv| kv.key == names.own) {
@@ -277,7 +275,7 @@ impl Core {
             }
             if request.queue == Queueing::ForLease {
                 let (ask, found) = ((wish, request), (queue, known, seen));
-                return self.enqueue(conn, claim, names, ask, found).await;
+                return self.enqueue(claim, names, ask, found).await;
             }
             let holder = holder::of(conn, &queue, None, request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
@@ -301,7 +299,7 @@ impl Core {
             held: None,
             label: value.label,
             function: value.function,
-            since: Instant::now(),
+            since: SystemClock.now(),
         })
     }
 }

@@ -1,21 +1,33 @@
 //! The connection of a store, which is replaced when it breaks or does not answer.
 //!
+//! Its tasks are on the thread of the store, which no other code uses. `near.rs` has a second one for callers, which ends with
+//! this one.
+//!
 //! Requests take the connection as it is at that moment. While there is none and the last round over all members has
 //! failed, they fail at once with the reason; during the first round they wait for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
-    sync::{Notify, watch},
+    sync::watch,
     time::{Instant, sleep, timeout},
 };
 
 use crate::{
-    base,
     config::{Config, Member},
-    conn::Conn,
-    errors, raise, version,
+    conn::{Conn, Ties, Tried},
+    dial::dial,
+    doubt::Doubt,
+    errors,
+    near::Near,
+    raise, version,
     worker::Worker,
 };
 
@@ -38,16 +50,23 @@ enum Link {
 #[derive(Clone)]
 pub(crate) struct Session {
     link: watch::Receiver<Link>,
+    near: Arc<Near>,
+    is_full: Arc<AtomicBool>,
 }
 
 impl Session {
     /// Starts to connect, on the thread of `worker`.
     pub(crate) fn start(worker: &Worker, config: Arc<Config>) -> Self {
         let (set_link, link) = watch::channel(Link::Connecting);
+        let is_full = Arc::<AtomicBool>::default();
+        let own = worker.handle().clone();
+        let near = Arc::new(Near::new(own, config.clone(), is_full.clone()));
         let keeper = Keeper {
             config,
             link: set_link,
-            doubted: Arc::default(),
+            near: near.clone(),
+            doubt: Arc::default(),
+            is_full: is_full.clone(),
             next: 0,
         };
         let mut stopped = worker.stopped();
@@ -57,10 +76,22 @@ impl Session {
                 _ = stopped.changed() => {}
             }
         });
-        Self { link }
+        Self {
+            link,
+            near,
+            is_full,
+        }
     }
 
-    /// Returns the connection; waits for the first one.
+    /// Returns the connection that answers a caller soonest; waits for the first one.
+    pub(crate) async fn nearest(&self) -> Result<Arc<Conn>, StoreError> {
+        match self.near.conn() {
+            Some(conn) => Ok(conn),
+            None => self.conn().await,
+        }
+    }
+
+    /// Returns the connection on the thread of the store; waits for the first one.
     pub(crate) async fn conn(&self) -> Result<Arc<Conn>, StoreError> {
         let mut link = self.link.clone();
         loop {
@@ -76,9 +107,9 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the database is full as far as the present connection knows.
+    /// Returns `true` if the database is full as far as is known.
     pub(crate) fn is_full(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up(conn) if conn.is_full())
+        self.is_full.load(Ordering::Acquire)
     }
 }
 
@@ -86,7 +117,9 @@ impl Session {
 struct Keeper {
     config: Arc<Config>,
     link: watch::Sender<Link>,
-    doubted: Arc<Notify>,
+    near: Arc<Near>,
+    doubt: Arc<Doubt>,
+    is_full: Arc<AtomicBool>,
     /// The member to try first: the one after the last that failed.
     next: usize,
 }
@@ -150,8 +183,15 @@ impl Keeper {
         member: &Member,
     ) -> Result<(Arc<Conn>, watch::Sender<()>), StoreError> {
         let (give_up, ended) = watch::channel(());
-        let (config, doubted) = (self.config.clone(), self.doubted.clone());
-        let (conn, welcome) = Conn::open(config, member, doubted, ended).await?;
+        let ties = Ties {
+            doubt: self.doubt.clone(),
+            given_up: ended,
+            is_full: self.is_full.clone(),
+        };
+        let channel = dial(&member.endpoint).await?;
+        let place = member.place.clone();
+        let conn = Conn::open(self.config.clone(), place, channel, ties).await?;
+        let welcome = conn.welcome().await?;
         version::check(&welcome.version, &member.place)?;
         if !welcome.has_leader {
             let text =
@@ -160,31 +200,33 @@ impl Keeper {
                 .with_advice()
                 .unsent());
         }
-        match raise::raise(&conn).await {
-            Ok(raised) => raise::note(&conn, raised),
-            // Leases can be renewed and released over it, and no claim is created.
-            Err(failure) if failure.is_full => {}
-            Err(failure) => return Err(failure.error.unsent()),
-        }
+        raise::begin(&conn).await?;
         Ok((Arc::new(conn), give_up))
     }
 
     /// Offers the connection to requests, until it breaks or does not answer.
     async fn watch_over(&self, conn: &Arc<Conn>) {
         self.link.send_replace(Link::Up(conn.clone()));
-        loop {
-            // A doubted connection is tried at once, and a quiet one from time to time.
-            tokio::select! {
-                () = self.doubted.notified() => {}
-                () = sleep(LOOK) => {}
-            }
-            let request = base::read_request(&self.config.namespace);
-            if !conn.is_usable(request, self.config.response_limit).await {
-                break;
-            }
+        let member = &self.config.members[self.next];
+        tokio::select! {
+            () = self.until_lost(conn) => {}
+            never = self.near.keep(member, conn, &self.doubt) => match never {},
         }
         tracing::warn!(
             target: "dlock::store", url = %self.config.shown, member = %conn.place, "the connection to etcd was lost"
         );
+    }
+
+    async fn until_lost(&self, conn: &Conn) {
+        loop {
+            // A doubted connection is tried at once, and a quiet one from time to time.
+            tokio::select! {
+                () = self.doubt.raised() => {}
+                () = sleep(LOOK) => {}
+            }
+            if conn.try_out().await != Tried::Answers {
+                return;
+            }
+        }
     }
 }

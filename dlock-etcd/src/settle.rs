@@ -6,7 +6,12 @@
 //!   keep-alive beside it take different ways in etcd, so one of them may be carried out alone: the key would end before an
 //!   earlier answer has promised. (`a_key_gets_an_idle_lease_only_after_that_was_kept_alive`)
 
-use dlock_runtime::{LockKey, store::StoreError};
+use dlock_runtime::{
+    LockKey,
+    store::StoreError,
+    testing::{Clock, Moment, SystemClock},
+};
+
 use tokio::time::Instant;
 
 use crate::{
@@ -62,13 +67,15 @@ impl Core {
                 Some(kept) => Some(kept),
                 None => self.whole(conn, names, wish.seconds).await?,
             };
-            let Some((lease, asked)) = whole else {
+            let Some((lease, since)) = whole else {
                 continue;
             };
             let taken = Taken {
                 lease,
+                is_new: false,
                 // It needs no keep-alive beside the transaction.
                 is_fresh: true,
+                since,
             };
             let txn = TxnRequest {
                 compare,
@@ -78,13 +85,13 @@ impl Core {
             // Without an answer it is not known which of the two leases the key has.
             claim.place = None;
             claim.doubt(before.lease);
-            let ran = run(conn, claim, &taken, asked, txn).await;
+            let ran = run(conn, claim, &taken, txn).await;
             if !ran.as_ref().is_err_and(|error| !error.has_no_effect()) {
                 claim.settled(before.lease);
                 claim.place = Some(before.clone());
             }
             if kept.is_none() && ran.as_ref().is_err_and(StoreError::has_no_effect) {
-                self.leases.give(lease, asked);
+                self.leases.give(lease, since);
             }
             let Some((exists, answer)) = ran? else {
                 continue;
@@ -97,7 +104,7 @@ impl Core {
                 if kept.is_none() && !is_named {
                     self.leases.give(before.lease, before.since);
                 }
-                let is_placed = claim.placed(lease, exists, asked, before.create, &value);
+                let is_placed = claim.placed(&taken, exists, before.create, &value);
                 return Ok(is_placed.then(|| {
                     let place = claim.place.as_mut().expect("it was placed");
                     place.held = Some(epoch.fence());
@@ -105,7 +112,7 @@ impl Core {
                 }));
             }
             if kept.is_none() {
-                self.give_back(lease, exists, asked);
+                self.give_back(&taken, exists);
             }
             queue = Queue::read(ops::keys_of(&answer, 0)?);
         }
@@ -119,10 +126,10 @@ impl Core {
         conn: &Conn,
         names: &Names,
         seconds: i64,
-    ) -> Result<Option<(Lease, Instant)>, StoreError> {
-        let asked = Instant::now();
-        let Taken { lease, is_fresh } = self.leases.take(conn, seconds).await?;
-        if is_fresh {
+    ) -> Result<Option<(Lease, Moment)>, StoreError> {
+        let asked = SystemClock.now();
+        let Taken { lease, is_new, .. } = self.leases.take(conn, seconds, asked).await?;
+        if is_new {
             return Ok(Some((lease, asked)));
         }
         let read = ops::read(vec![ops::get(&names.own)]);
@@ -131,25 +138,24 @@ impl Core {
     }
 
     /// Keeps a lease that was not used for the next claim.
-    pub(crate) fn give_back(&self, lease: Lease, exists: bool, asked: Instant) {
+    pub(crate) fn give_back(&self, taken: &Taken, exists: bool) {
         if exists {
-            self.leases.give(lease, asked);
+            self.leases.give(taken.lease, taken.since);
         }
     }
 }
 
-/// Sends a transaction that names a lease, and keeps that lease alive beside it if it was made earlier. Returns whether
+/// Sends a transaction that names a lease, and keeps that lease alive beside it if need be. Returns whether
 /// the lease exists, and the answer; `None` if the lease does not exist and the transaction had no effect.
 pub(crate) async fn run(
     conn: &Conn,
     claim: &mut Claim,
     taken: &Taken,
-    asked: Instant,
     txn: TxnRequest,
 ) -> Result<Option<(bool, TxnResponse)>, StoreError> {
     let lease = taken.lease;
     claim.doubt(lease);
-    claim.lasts(asked, lease.seconds);
+    claim.lasts(Instant::now(), lease.seconds);
     let answered = if taken.is_fresh {
         conn.txn(txn).await.map(|answer| (true, answer))
     } else {

@@ -7,8 +7,8 @@
 //! - **Safety.** Every read is linearizable, and a keep-alive counts only beside a request that a majority answered in the
 //!   same term, see `calls.rs`.
 //! - **Safety.** A late request changes nothing, see `requests.rs`.
-//! - The connection is on a thread of the store. If a request has no answer, the connection is tried, and replaced by one to
-//!   the next member if it does not answer either.
+//! - The store's own connection is on a thread of the store. If a request has no answer, the connection is tried, and
+//!   replaced by one to the next member if it does not answer either. Callers have another one, see `near.rs`.
 //! - Waiters are woken by watches, see `follow.rs`, and holders hear of operators, see `notices.rs`. All waiters of a process
 //!   together keep their places by a few requests, see `places.rs`.
 
@@ -25,8 +25,16 @@ use dlock_runtime::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    claims::Claims, config::Config, core::Core, follow::Follow, keys, leases::Leases,
-    notices::Notices, places::Places, session::Session, worker::Worker,
+    claims::Claims,
+    config::Config,
+    core::Core,
+    follow::Follow,
+    keys,
+    leases::{DRIFT, Leases},
+    notices::Notices,
+    places::Places,
+    session::Session,
+    worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.
@@ -34,8 +42,8 @@ const SHORTEST_TTL: Duration = Duration::from_secs(1);
 
 /// Locks in etcd.
 ///
-/// A manager makes one from a URL, see [`Etcd`](crate::Etcd). It has a thread of its own with one connection, to one of the
-/// members.
+/// A manager makes one from a URL, see [`Etcd`](crate::Etcd). It has two connections to one of the members: one on a thread of its
+/// own, and one on the runtime of the first caller for acquiring and releasing.
 ///
 /// ```no_run
 /// use dlock_etcd::EtcdStore;
@@ -138,6 +146,7 @@ impl LockStore for EtcdStore {
             .grants(true)
             .modes(LockModes::ALL)
             .ttls(SHORTEST_TTL, MAX_TTL)
+            .drift(DRIFT)
             .hooks(self)
             .extension(self)
     }

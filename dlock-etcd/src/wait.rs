@@ -1,14 +1,13 @@
 //! The requests of a waiter: a place at the end of the queue, and the answers to its repeated requests. `places.rs` has the
 //! rules.
 
-use std::sync::Arc;
-
 use dlock_runtime::{
     store::{AcquireOutcome, AcquireRequest, StoreError},
     testing::{Clock, Moment, SystemClock},
 };
 
 use crate::{
+    base,
     claims::Claim,
     conn::Conn,
     core::{Core, Names, Wish, word},
@@ -26,14 +25,17 @@ use crate::{
 
 impl Core {
     /// Puts the claim at the end of the queue, which was read after `seen`. `None` if it has to be looked at again.
+    ///
+    /// The place is requested behind the watch of the key, on the same connection. etcd sends the events of a watch that
+    /// begins with a past revision up to 0.1 s late.
     pub(crate) async fn enqueue(
         &self,
-        conn: &Arc<Conn>,
         claim: &mut Claim,
         names: &Names,
         (wish, request): (Wish<'_>, AcquireRequest<'_>),
         (queue, revision, seen): (Queue, i64, Moment),
     ) -> Result<Option<AcquireOutcome>, StoreError> {
+        let conn = &self.session.conn().await?;
         let base = raise::current(conn).await?;
         let gate = self.places.gate().await?;
         let gate_name = keys::gate(&self.config.namespace, gate.lease);
@@ -57,7 +59,9 @@ impl Core {
         };
         let taken = Taken {
             lease,
+            is_new: false,
             is_fresh: true,
+            since: asked,
         };
         let txn = TxnRequest {
             compare: vec![
@@ -69,9 +73,9 @@ impl Core {
                 ops::put(&names.own, value.to_bytes(), lease.id),
                 ops::get_all(&names.all),
             ],
-            failure: vec![ops::get(&gate_name)],
+            failure: vec![ops::get(&gate_name), base::read_op(&self.config.namespace)],
         };
-        let Some((_, answer)) = run(conn, claim, &taken, asked.monotonic, txn).await? else {
+        let Some((_, answer)) = run(conn, claim, &taken, txn).await? else {
             self.places.close(lease.id);
             return Ok(None);
         };
@@ -80,11 +84,13 @@ impl Core {
             if gates.iter().all(|kv| kv.create_revision != gate.create) {
                 self.places.close(lease.id);
             }
-            // The next round reads the base and the claims again.
+            // The connection over which the claims are read knows another base, and this one only what it has read itself.
+            raise::note(conn, base::of_answer(&answer, 1)?);
+            // The next round reads the claims again.
             return Ok(None);
         }
         let (kvs, revision) = ops::read_of(&answer, 1)?;
-        claim.placed(lease, true, asked.monotonic, revision, &value);
+        claim.placed(&taken, true, revision, &value);
         let queue = Queue::read(kvs);
         if queue.holds(&names.own) {
             let fence = self.settle(conn, claim, names, (request.key, queue), wish);

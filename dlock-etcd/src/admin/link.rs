@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
-    sync::{Mutex, Notify, watch},
+    sync::{Mutex, watch},
     time::timeout,
 };
 
 use crate::{
     config::{Config, Member},
-    conn::Conn,
-    errors,
+    conn::{Conn, Ties},
+    dial, errors,
     proto::Answer,
     version,
 };
@@ -129,9 +129,14 @@ impl Link {
 /// Connects to one member.
 pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {
     let (given_up, ended) = watch::channel(());
-    let (conn, welcome) =
-        Conn::open(config.clone(), member, Arc::<Notify>::default(), ended).await?;
-    version::check(&welcome.version, &member.place)?;
+    let ties = Ties {
+        doubt: Arc::default(),
+        given_up: ended,
+        is_full: Arc::default(),
+    };
+    let channel = dial::dial(&member.endpoint).await?;
+    let conn = Conn::open(config.clone(), member.place.clone(), channel, ties).await?;
+    version::check(&conn.welcome().await?.version, &member.place)?;
     Ok(Connected {
         conn,
         _given_up: given_up,

@@ -89,7 +89,7 @@ fn place(create: i64) -> Place {
         held: None,
         label: None,
         function: None,
-        since: tokio::time::Instant::now(),
+        since: SystemClock.now(),
     }
 }
 

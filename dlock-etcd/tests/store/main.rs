@@ -6,8 +6,10 @@
 
 mod compare;
 mod contract;
+mod fresh;
 mod keys;
 mod large;
 mod late;
 mod quiet;
+mod runtimes;
 mod waiting;

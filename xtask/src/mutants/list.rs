@@ -9,6 +9,7 @@ mod confirm;
 mod etcd;
 mod etcd_admin;
 mod etcd_late;
+mod etcd_near;
 mod guard;
 mod metrics;
 mod modes;
@@ -52,6 +53,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         etcd::ALL,
         etcd_admin::ALL,
         etcd_late::ALL,
+        etcd_near::ALL,
         zookeeper::ALL,
         zookeeper_admin::ALL,
         zookeeper_grants::ALL,

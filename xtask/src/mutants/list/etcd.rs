@@ -15,7 +15,7 @@ const PLACES: &str = "dlock-etcd/src/places.rs";
 const BEAT: &str = "dlock-etcd/src/beat.rs";
 const WAIT: &str = "dlock-etcd/src/wait.rs";
 const HOLDER: &str = "dlock-etcd/src/holder.rs";
-const SESSION: &str = "dlock-etcd/src/session.rs";
+const RAISE: &str = "dlock-etcd/src/raise.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
@@ -168,7 +168,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-old-lease",
         "A lease is used again although it is about to end",
         LEASES,
-        "if «since.elapsed() < half» {",
+        "if «since.elapsed(now) < half» {",
         "true",
         &[Test(
             UNIT,
@@ -385,7 +385,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-full-connection",
         "Without room for the base there is no connection",
-        SESSION,
+        RAISE,
         "Err(failure) if «failure.is_full» => {}",
         "false",
         FULL,

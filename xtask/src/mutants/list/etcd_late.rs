@@ -78,7 +78,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-idle-lease",
         "A key gets a lease that may be about to end",
         SETTLE,
-        "if «is_fresh» { return Ok(Some((lease, asked)));",
+        "if «is_new» { return Ok(Some((lease, asked)));",
         "true",
         &[Test(
             STORE,

@@ -1,0 +1,146 @@
+//! A channel of tonic over one socket, which is never made again in place.
+//!
+//! # Rules
+//!
+//! - **Safety.** A forked child has a copy of the socket and of the tasks that use it. It would read the answers of its parent,
+//!   so there the socket is never ready.
+
+use std::{
+    io,
+    pin::Pin,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use dlock_runtime::store::StoreError;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tonic::{
+    codegen::http::Uri,
+    transport::{Channel, Endpoint},
+};
+
+use crate::errors;
+
+/// Makes one connection, whose tasks are on the current runtime. A channel of tonic would make the next one by itself.
+pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Channel, StoreError> {
+    let is_used = Arc::new(AtomicBool::new(false));
+    let connector = tower::service_fn(move |uri: Uri| {
+        let is_used = is_used.clone();
+        async move {
+            if is_used.swap(true, Ordering::AcqRel) {
+                return Err(io::Error::other("the connection was closed"));
+            }
+            let host = uri.host().unwrap_or_default();
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
+            stream.set_nodelay(true)?;
+            Ok(TokioIo::new(Own::new(stream)))
+        }
+    });
+    let connected = endpoint.connect_with_connector(connector).await;
+    connected.map_err(|error| errors::of_connecting(&error))
+}
+
+/// A socket of the process that has made it.
+struct Own {
+    stream: TcpStream,
+    process: u32,
+}
+
+impl Own {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            process: process::id(),
+        }
+    }
+
+    /// The socket; pending in a forked child.
+    fn stream(self: Pin<&mut Self>) -> Poll<Pin<&mut TcpStream>> {
+        if self.process == process::id() {
+            Poll::Ready(Pin::new(&mut self.get_mut().stream))
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl AsyncRead for Own {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        std::task::ready!(self.stream()).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Own {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.stream()).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.stream()).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // It sends nothing: a socket has no buffer of its own.
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        std::task::ready!(self.stream()).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+        time::timeout,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_not_used_by_a_child() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let mut own = Own::new(stream.unwrap());
+        let (mut other, _) = listener.accept().await.unwrap();
+        other.write_all(b"answer").await.unwrap();
+        let mut bytes = [0; 3];
+        own.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"ans");
+        // As the copy in a child sees it.
+        own.process += 1;
+        let brief = Duration::from_millis(50);
+        let read = timeout(brief, own.read_exact(&mut bytes)).await;
+        assert!(read.is_err(), "the rest is for the parent");
+        assert!(timeout(brief, own.write_all(b"request")).await.is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! The connection of callers whose runtime ends, is not polled, or has no sockets, and that of a silent member.
+
+use dlock_runtime::store::StoreOptions;
+use dlock_testkit::{EtcdServer, Proxy, eventually};
+use futures_util::FutureExt;
+use tokio::runtime::{Builder, Runtime};
+
+use super::*;
+use crate::{base, ops, worker::Worker};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// A connection that does not answer for so long is lost. The machine may stand still for a second.
+const LIMIT: Duration = Duration::from_secs(2);
+
+fn config(port: u16) -> Arc<Config> {
+    let mut options = StoreOptions::default();
+    options.response_timeout = LIMIT;
+    options.connect_timeout = LIMIT;
+    let url = format!("etcd://127.0.0.1:{port}");
+    Arc::new(Config::parse(&url, &options).unwrap())
+}
+
+/// A connection to the thread of a store, as `session.rs` makes it.
+async fn own(config: &Arc<Config>, doubt: &Arc<Doubt>) -> (Arc<Conn>, watch::Sender<()>) {
+    let (give_up, ended) = watch::channel(());
+    let ties = Ties {
+        doubt: doubt.clone(),
+        given_up: ended,
+        is_full: Arc::default(),
+    };
+    let channel = dial(&config.members[0].endpoint).await.unwrap();
+    let place = config.members[0].place.clone();
+    let conn = Conn::open(config.clone(), place, channel, ties).await;
+    (Arc::new(conn.unwrap()), give_up)
+}
+
+/// A store with both connections, without the parts that need no connection of callers.
+struct Pair {
+    near: Arc<Near>,
+    main: Arc<Conn>,
+    doubt: Arc<Doubt>,
+    worker: Worker,
+    _give_up: watch::Sender<()>,
+}
+
+impl Pair {
+    /// The ports are those of the near connection and of the store's own one.
+    fn start([near, own_port]: [u16; 2]) -> Self {
+        let worker = Worker::start().unwrap();
+        let (config, doubt) = (config(near), Arc::<Doubt>::default());
+        let opened = async { own(&self::config(own_port), &doubt).await };
+        // On a thread of its own, as the test's may be inside a runtime.
+        let (main, give_up) = std::thread::scope(|scope| {
+            let handle = worker.handle().clone();
+            scope.spawn(move || handle.block_on(opened)).join().unwrap()
+        });
+        let near = Near::new(worker.handle().clone(), config.clone(), Arc::default());
+        let near = Arc::new(near);
+        let (kept, own, doubted) = (near.clone(), main.clone(), doubt.clone());
+        worker.handle().spawn(async move {
+            let never = kept.keep(&config.members[0], &own, &doubted).await;
+            match never {}
+        });
+        Self {
+            near,
+            main,
+            doubt,
+            worker,
+            _give_up: give_up,
+        }
+    }
+
+    async fn up(&self) -> Arc<Conn> {
+        eventually(LONG, "there is a connection", async || {
+            self.near.conn().is_some()
+        })
+        .await;
+        self.near.conn().unwrap()
+    }
+
+    fn has_left(&self) -> bool {
+        matches!(self.near.state().home, Home::Left)
+    }
+}
+
+fn one_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Sends a request whose caller gives it up at once.
+fn give_up_a_request(conn: &Conn) {
+    let read = ops::read(vec![base::read_op("dlock")]);
+    assert!(conn.txn(read).now_or_never().is_none(), "no answer yet");
+}
+
+#[test]
+fn the_runtime_of_the_next_caller_follows_one_that_has_ended() {
+    let (first, second) = (one_thread(), one_thread());
+    let server = first.block_on(EtcdServer::start());
+    let pair = Pair::start([server.port(); 2]);
+    let of_store = pair.worker.handle().clone();
+    let conn = of_store.spawn({
+        let near = pair.near.clone();
+        async move { near.conn().is_some() }
+    });
+    assert!(!second.block_on(conn).unwrap());
+    assert!(
+        matches!(pair.near.state().home, Home::Unknown),
+        "it is no caller's"
+    );
+    let conn = first.block_on(pair.up());
+    assert!(conn.base.lock().unwrap().is_some(), "it has read the base");
+    assert!(second.block_on(async { pair.near.conn() }).is_none());
+    drop(first);
+    second.block_on(pair.up());
+}
+
+#[test]
+fn a_connection_in_doubt_waits_for_its_runtime_to_be_polled() {
+    let (first, around) = (one_thread(), one_thread());
+    let server = around.block_on(EtcdServer::start());
+    let pair = Pair::start([server.port(); 2]);
+    let conn = first.block_on(pair.up());
+    {
+        let _inside = first.enter();
+        assert!(pair.near.conn().is_some());
+        give_up_a_request(&conn);
+        assert!(pair.near.conn().is_none(), "it is in doubt");
+    }
+    assert!(pair.doubt.is_open(), "so is the other one");
+    let since = Instant::now();
+    around.block_on(eventually(LONG, "no answer can come", async || {
+        since.elapsed() > 2 * LIMIT
+    }));
+    let again = first.block_on(pair.up());
+    assert!(Arc::ptr_eq(&again, &conn));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_stuck_on_its_runtime_is_left() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let pair = Pair::start([proxy.port(), server.port()]);
+    let conn = pair.up().await;
+    proxy.freeze();
+    give_up_a_request(&conn);
+    eventually(LONG, "it is left for good", async || pair.has_left()).await;
+    assert!(pair.near.conn().is_none());
+}
+
+#[tokio::test]
+async fn a_connection_to_a_member_that_is_silent_is_made_again() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let pair = Pair::start([proxy.port(); 2]);
+    let conn = pair.up().await;
+    proxy.freeze();
+    give_up_a_request(&conn);
+    let since = Instant::now();
+    eventually(LONG, "neither answers", async || {
+        since.elapsed() > 2 * LIMIT && pair.main.try_out().await == Tried::IsSilent
+    })
+    .await;
+    assert!(!pair.has_left());
+    proxy.thaw();
+    let again = pair.up().await;
+    assert!(!Arc::ptr_eq(&again, &conn));
+}
+
+#[test]
+fn a_runtime_without_sockets_is_left() {
+    let around = one_thread();
+    let server = around.block_on(EtcdServer::start());
+    let pair = Pair::start([server.port(); 2]);
+    let bare = Builder::new_current_thread().enable_time().build().unwrap();
+    bare.block_on(eventually(LONG, "it is left", async || {
+        assert!(pair.near.conn().is_none());
+        pair.has_left()
+    }));
+}

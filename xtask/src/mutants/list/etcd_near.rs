@@ -1,0 +1,204 @@
+//! Mistakes in the locks of etcd about the connection on the runtime of the callers, and about leases that are fresh.
+
+use super::super::look::Look::{self, Test};
+use super::super::mutant::Mutant;
+use super::etcd::{STORE, UNIT};
+
+const CLAIMS: &str = "dlock-etcd/src/claims.rs";
+const DIAL: &str = "dlock-etcd/src/dial.rs";
+const DOUBT: &str = "dlock-etcd/src/doubt.rs";
+const LEASES: &str = "dlock-etcd/src/leases.rs";
+const NEAR: &str = "dlock-etcd/src/near.rs";
+const WAIT: &str = "dlock-etcd/src/wait.rs";
+const STORE_RS: &str = "dlock-etcd/src/store.rs";
+
+const IN_DOUBT: &[Look] = &[Test(
+    UNIT,
+    "near::tests::a_connection_in_doubt_waits_for_its_runtime_to_be_polled",
+)];
+
+const NEXT_CALLER: &[Look] = &[Test(
+    UNIT,
+    "near::tests::the_runtime_of_the_next_caller_follows_one_that_has_ended",
+)];
+
+const FRESH: &[Look] = &[Test(
+    UNIT,
+    "leases::tests::a_fresh_lease_outlasts_the_deadline_of_its_claim",
+)];
+
+const WITHOUT_KEEP_ALIVE: &[Look] = &[Test(
+    STORE,
+    "fresh::a_lease_that_was_used_just_now_needs_no_keep_alive",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    // The connection on the runtime of the callers
+    Mutant::new(
+        "etcd-near-anywhere",
+        "A request uses a connection on another runtime, which may be blocked",
+        NEAR,
+        "Home::Of(home) if «home.id() == caller.id()» => {",
+        "true || home.id() == caller.id()",
+        &[
+            Test(
+                STORE,
+                "runtimes::a_body_that_blocks_its_thread_keeps_the_leases_of_its_store",
+            ),
+            Test(
+                STORE,
+                "runtimes::requests_of_other_runtimes_do_not_wait_for_that_of_the_first_caller",
+            ),
+        ],
+    )
+    .breaks("A lease does not depend on a runtime that may be blocked or end"),
+    Mutant::new(
+        "etcd-near-on-own-thread",
+        "The thread of the store counts as a caller",
+        NEAR,
+        "Home::Unknown if «caller.id() != self.own.id()» => {",
+        "true",
+        NEXT_CALLER,
+    ),
+    Mutant::new(
+        "etcd-near-doubted",
+        "Requests use a connection that does not answer",
+        NEAR,
+        "state.up.as_ref().filter(|up| «!up.doubt.is_open()»);",
+        "!Arc::ptr_eq(&up.doubt, &Arc::default())",
+        IN_DOUBT,
+    ),
+    Mutant::new(
+        "etcd-near-unpolled",
+        "A connection is lost because nobody polls its runtime",
+        NEAR,
+        "if «home.spawn(async {}).await.is_err()» {",
+        "false",
+        IN_DOUBT,
+    ),
+    Mutant::new(
+        "etcd-near-doubts-itself-alone",
+        "A member that is silent is noticed on one connection after the other",
+        DOUBT,
+        "if let Some(also) = &self.also { «also.raise()»; }",
+        "let _ = also",
+        IN_DOUBT,
+    ),
+    Mutant::new(
+        "etcd-near-ended",
+        "No connection follows one whose runtime has ended",
+        NEAR,
+        "Lost::Ended => self.state().home = «Home::Unknown»,",
+        "Home::Left",
+        NEXT_CALLER,
+    ),
+    Mutant::new(
+        "etcd-near-stays",
+        "A connection that is silent time after time is made again for ever",
+        NEAR,
+        "if «state.silences > 1» {",
+        "false",
+        &[Test(
+            UNIT,
+            "near::tests::a_connection_that_is_stuck_on_its_runtime_is_left",
+        )],
+    ),
+    Mutant::new(
+        "etcd-near-blamed",
+        "A runtime is left because the member is silent",
+        NEAR,
+        "Lost::Silent if «main.try_out().await == Tried::Answers» =>",
+        "{ main.try_out().await; true }",
+        &[Test(
+            UNIT,
+            "near::tests::a_connection_to_a_member_that_is_silent_is_made_again",
+        )],
+    ),
+    Mutant::new(
+        "etcd-near-in-a-fork",
+        "A forked child uses the socket of its parent",
+        DIAL,
+        "if «self.process == process::id()» {",
+        "self.process > 0",
+        &[Test(UNIT, "dial::tests::a_socket_is_not_used_by_a_child")],
+    )
+    .breaks("there the socket is never ready"),
+    Mutant::new(
+        "etcd-near-old-base",
+        "A place is requested with an old base time after time",
+        WAIT,
+        "«raise::note(conn, base::of_answer(&answer, 1)?)»; // The next round",
+        "()",
+        &[Test(
+            STORE,
+            "late::a_deletion_that_arrives_late_does_not_end_a_lease_of_a_waiter_that_came_back",
+        )],
+    ),
+    // Leases that are fresh
+    Mutant::new(
+        "etcd-fresh-for-longer",
+        "A lease is used without a keep-alive for longer than the drift allows",
+        LEASES,
+        "since.elapsed(asked) <= «FRESH»",
+        "2 * FRESH",
+        FRESH,
+    )
+    .breaks("A lease that was made or kept alive in the last 0.1 s is used as it is"),
+    Mutant::new(
+        "etcd-fresh-by-one-clock",
+        "A lease is fresh although the machine slept",
+        LEASES,
+        "«since.elapsed(asked)» <= FRESH",
+        "asked.monotonic.saturating_duration_since(since.monotonic)",
+        FRESH,
+    )
+    .breaks("Both clocks are read"),
+    Mutant::new(
+        "etcd-fresh-from-now",
+        "A lease that is used as it is counts as kept alive now",
+        LEASES,
+        "since: if «is_fresh» { since } else { asked },",
+        "false && is_fresh",
+        FRESH,
+    ),
+    Mutant::new(
+        "etcd-fresh-by-use",
+        "A lease that is used as it is grows younger by being used",
+        CLAIMS,
+        "function: value.function.clone(), «since», }); true",
+        "since: dlock_runtime::testing::Clock::now(&dlock_runtime::testing::SystemClock)",
+        &[Test(
+            UNIT,
+            "claims::tests::a_key_is_as_old_as_the_last_keep_alive_of_its_lease",
+        )],
+    ),
+    Mutant::new(
+        "etcd-fresh-for-ever",
+        "A lease that was idle is used without a keep-alive",
+        LEASES,
+        "let is_fresh = «since.elapsed(asked) <= FRESH»;",
+        "true",
+        &[Test(
+            STORE,
+            "fresh::a_lease_that_was_idle_is_kept_alive_beside_the_request",
+        )],
+    )
+    .breaks("A lease that was made or kept alive in the last 0.1 s is used as it is"),
+    Mutant::new(
+        "etcd-never-fresh",
+        "Each lock keeps its lease alive once more",
+        LEASES,
+        "let is_fresh = «since.elapsed(asked) <= FRESH»;",
+        "false",
+        WITHOUT_KEEP_ALIVE,
+    ),
+    Mutant::new(
+        "etcd-usual-drift",
+        "A deadline leaves no room for the time that a fresh lease has lost",
+        STORE_RS,
+        ".drift(«DRIFT»)",
+        "dlock_runtime::store::Drift::USUAL",
+        WITHOUT_KEEP_ALIVE,
+    )
+    .breaks("The drift of the store is longer by as much"),
+];
