@@ -57,6 +57,7 @@ macro_rules! links {
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
          [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
+         [guarantees#faults-of-zookeeper-itself]: crate::book::guarantees#faults-of-zookeeper-itself\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
          [guarantees#shared-locks-and-permits]: crate::book::guarantees#shared-locks-and-permits\n\
          [how-it-works]: crate::book::how_it_works\n\
