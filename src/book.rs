@@ -88,6 +88,7 @@ macro_rules! links {
          [servers#choose-a-deployment]: crate::book::servers#choose-a-deployment\n\
          [servers#clocks]: crate::book::servers#clocks\n\
          [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
+         [servers#cost-of-listing-locks]: crate::book::servers#cost-of-listing-locks\n\
          [servers#eviction]: crate::book::servers#eviction\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
          [threads]: crate::book::threads\n\

@@ -142,8 +142,8 @@ fn denial(token: &Token, headers: &HeaderMap, client: &Client) -> Option<Respons
         return unauthorized("the token is missing");
     };
     let given = token.compare(given);
+    let Client { peer, claimed } = client;
     if matches!(given, Given::Wrong | Given::Closes) {
-        let Client { peer, claimed } = client;
         warn!(target: TARGET, %peer, claimed, "refused to release a lock: wrong token");
     }
     match given {
@@ -151,7 +151,7 @@ fn denial(token: &Token, headers: &HeaderMap, client: &Client) -> Option<Respons
         Given::Wrong => unauthorized("wrong token"),
         Given::Closes => {
             // Once: requests while none is accepted are not logged.
-            warn!(target: TARGET, "too many wrong tokens: none is accepted for a minute");
+            warn!(target: TARGET, %peer, claimed, "too many wrong tokens: none is accepted for a minute");
             unauthorized("wrong token")
         }
         Given::Closed(left) => Some(closed(left)),
