@@ -48,10 +48,7 @@ impl Work {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::atomic::{AtomicUsize, Ordering::SeqCst},
-        thread,
-    };
+    use std::thread;
 
     use futures_util::{FutureExt as _, future::join_all};
 
@@ -76,16 +73,12 @@ mod tests {
 
     #[tokio::test]
     async fn one_piece_is_done_at_a_time() {
-        static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
         let work = Work::default();
-        let piece = || {
-            let others = AT_ONCE.fetch_add(1, SeqCst);
-            // Others would come meanwhile.
-            (0..1000).for_each(|_| thread::yield_now());
-            AT_ONCE.fetch_sub(1, SeqCst);
-            others
-        };
-        let pieces = (0..20).map(|_| work.about(MANY, piece));
+        let pieces = (0..20).map(|_| {
+            let turns = work.0.clone();
+            // The turns that are left to others meanwhile.
+            work.about(MANY, move || turns.available_permits())
+        });
         assert_eq!(join_all(pieces).await, [0; 20]);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tokio_postgres::Client;
 
 use super::{LOOK, Nemesis};
 use crate::{fault::Kind, postgres::Database, worker::TTL};
@@ -59,7 +60,7 @@ impl Nemesis<'_> {
                     cancelled += database.number(&cancel).await;
                     sleep(LOOK).await;
                 }
-                cancelled > 0
+                cancelled > 0 || cancel_one_that_waits(database, &cancel).await
             }
             Kind::StandbyKilled | Kind::StandbyStopped => self.break_standby(kind, database).await,
             Kind::PrimaryKilled => {
@@ -119,13 +120,9 @@ impl Nemesis<'_> {
 
     /// As long as an operator's change of a table, nobody reads the leases.
     async fn lock_tables(&mut self, database: &Database) -> bool {
-        let client = database.primary().client("postgres").await;
-        let lock =
-            "SET lock_timeout = '5s'; BEGIN; LOCK TABLE dlock.holder IN ACCESS EXCLUSIVE MODE";
-        // A transaction that relies on a lease may be that of a process that was stopped.
-        if client.batch_execute(lock).await.is_err() {
+        let Some(client) = locked(database).await else {
             return false;
-        }
+        };
         let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
         let end = Instant::now() + self.some_time();
         let mut have_waited = false;
@@ -133,8 +130,35 @@ impl Nemesis<'_> {
             have_waited |= database.number(waits).await > 0;
             sleep(Duration::from_millis(50)).await;
         }
-        let unlocked = client.batch_execute("COMMIT").await;
-        unlocked.expect("the server is up");
+        unlock(&client).await;
         have_waited
     }
+}
+
+/// A client that has locked the table of leases; `None` if another one does not give it away.
+async fn locked(database: &Database) -> Option<Client> {
+    let client = database.primary().client("postgres").await;
+    let lock = "SET lock_timeout = '5s'; BEGIN; LOCK TABLE dlock.holder IN ACCESS EXCLUSIVE MODE";
+    // A transaction that relies on a lease may be that of a process that was stopped.
+    client.batch_execute(lock).await.is_ok().then_some(client)
+}
+
+async fn unlock(client: &Client) {
+    let unlocked = client.batch_execute("COMMIT").await;
+    unlocked.expect("the server is up");
+}
+
+/// Makes statements wait, and cancels them: most others are over before they are met.
+async fn cancel_one_that_waits(database: &Database, cancel: &str) -> bool {
+    let Some(client) = locked(database).await else {
+        return false;
+    };
+    let end = Instant::now() + TTL;
+    let mut cancelled = 0;
+    while cancelled == 0 && Instant::now() < end {
+        sleep(LOOK).await;
+        cancelled = database.number(cancel).await;
+    }
+    unlock(&client).await;
+    cancelled > 0
 }
