@@ -227,7 +227,8 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
 
     // The next holder has a time and a label of its own, as soon as it has said that it holds the lock.
     guard.release().await.unwrap();
-    let (next, _, _) = futures_util::future::select_all(waiting.iter_mut()).await;
+    let (next, first, _) = futures_util::future::select_all(waiting.iter_mut()).await;
+    drop(waiting.remove(first));
     let next = next.unwrap().unwrap();
     eventually(LIMIT, "the next holder is shown", async || {
         let lock = namespace.call(&["inspect", "--json", "order/1"]).await;
@@ -238,9 +239,7 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
     .await;
     next.release().await.unwrap();
     for waiter in waiting {
-        if !waiter.is_finished() {
-            waiter.await.unwrap().unwrap().release().await.unwrap();
-        }
+        waiter.await.unwrap().unwrap().release().await.unwrap();
     }
     let listed = namespace.call(&["ls", "--json"]).await.with(0).stdout;
     assert_eq!(json(&listed), json!([]));
