@@ -299,14 +299,7 @@ mod tests {
             since: SystemClock.now(),
         };
         tokio::time::advance(Duration::from_millis(50)).await;
-        let value = Value {
-            base: 1,
-            mode: LockMode::Exclusive,
-            epoch: None,
-            label: None,
-            function: None,
-            stage: Stage::holds_now(),
-        };
+        let value = Value::plain(1, Stage::holds_now());
         let mut claim = Claim::default();
         assert!(claim.placed(&taken, true, 5, &value));
         assert_eq!(claim.place.unwrap().since, taken.since);

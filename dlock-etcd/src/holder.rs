@@ -113,14 +113,7 @@ mod tests {
             (Stage::holds_now(), Duration::from_secs(9)),
             (Stage::Unknown, Duration::from_secs(9)),
         ] {
-            let value = Value {
-                base: 1,
-                mode: LockMode::Exclusive,
-                epoch: None,
-                label: None,
-                function: None,
-                stage: stage.clone(),
-            };
+            let value = Value::plain(1, stage.clone());
             let kv = KeyValue {
                 key: b"n/k/1".to_vec(),
                 create_revision: 1,

@@ -145,6 +145,19 @@ fn encoded(text: &str) -> String {
 }
 
 impl Value {
+    /// The value of an exclusive claim without labels.
+    #[cfg(test)]
+    pub(crate) fn plain(base: u64, stage: Stage) -> Self {
+        Self {
+            base,
+            mode: LockMode::Exclusive,
+            epoch: None,
+            label: None,
+            function: None,
+            stage,
+        }
+    }
+
     /// Eight words: version, base, mode, epoch, label, function, stage, label of a waiter. `-` stands for none. The label of a
     /// holder is there only once it has said that it knows of its lease.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

@@ -22,14 +22,7 @@ fn owners() -> [OwnerId; 2] {
 }
 
 fn claim(owner: OwnerId, create: i64) -> KeyValue {
-    let value = Value {
-        base: 100,
-        mode: LockMode::Exclusive,
-        epoch: None,
-        label: None,
-        function: None,
-        stage: keys::Stage::waits_now(None),
-    };
+    let value = Value::plain(100, keys::Stage::waits_now(None));
     KeyValue {
         key: keys::claim(NAMESPACE, KEY, owner),
         create_revision: create,

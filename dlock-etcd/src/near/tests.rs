@@ -10,7 +10,7 @@ use crate::{base, ops, worker::Worker};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A connection that does not answer for so long is lost. The machine may stand still for a second.
+/// A connection is lost that does not answer within this time. The machine may stand still for a second.
 const LIMIT: Duration = Duration::from_secs(2);
 
 fn config(port: u16) -> Arc<Config> {

@@ -146,7 +146,7 @@ impl Ensemble {
     }
 
     /// Keeps the data and the logs of the servers, after a run in which something was wrong. It ends the servers. Returns
-    /// what their own faults explain.
+    /// the sign of a fault of their own, if their logs have one.
     pub(crate) fn keep(&self, there: &Path) -> Option<String> {
         let Self::ZooKeeper(servers) = self else {
             return None;

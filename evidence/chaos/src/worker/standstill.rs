@@ -1,4 +1,4 @@
-//! Notes when the process stands still although nobody has stopped it, as on a machine without a free processor.
+//! Notes when the process stands still without a stop by the run, as on a machine without a free processor.
 
 use std::{sync::Arc, thread, time::Duration};
 

@@ -70,7 +70,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "etcd-near-unpolled",
-        "A connection is lost because nobody polls its runtime",
+        "A connection is lost because its runtime is not polled",
         NEAR,
         "if «home.spawn(async {}).await.is_err()» {",
         "false",

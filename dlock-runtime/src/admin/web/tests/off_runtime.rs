@@ -85,7 +85,7 @@ fn documents_about_many_locks_are_made_by_another_thread() {
                 });
                 let limit = Duration::from_secs(60);
                 if is_elsewhere {
-                    // What the runtime can do is done.
+                    // All tasks of the runtime that can go on have done so.
                     for _ in 0..1000 {
                         yield_now().await;
                     }
