@@ -143,23 +143,24 @@ impl Round {
     }
 }
 
-/// The promise that holds for a section: for as long as leases last after a server has forgotten, only the
-/// order of its token.
-fn promise(section: &Section, faults: &[Fault]) -> Promise {
-    let is_meanwhile =
-        |it: &&Fault| it.began <= section.entered && section.entered <= it.over + TTL;
+/// The promise that holds for the sections that begin at a moment: for as long as leases last after a server has
+/// forgotten, only the order of their tokens.
+fn promise(topology: Topology, at: Duration, faults: &[Fault]) -> Promise {
+    let is_meanwhile = |it: &&Fault| it.began <= at && at <= it.over + TTL;
     let mut forgetful = faults.iter().filter(|it| it.forgets);
-    match forgetful.find(is_meanwhile) {
-        Some(_) => Promise::Ordered,
-        None => Promise::Exclusive,
+    match (forgetful.find(is_meanwhile), topology) {
+        (None, _) => Promise::Exclusive,
+        // A replica in charge may be behind, and the old master serves until it learns of it.
+        (Some(_), Topology::Sentinel | Topology::Cluster) => Promise::OrderedButForJoiners,
+        (Some(_), _) => Promise::Ordered,
     }
 }
 
 fn judged(topology: Topology, history: &History, faults: &[Fault]) -> Report {
     let is_overlap = |it: &&Violation| matches!(it, Violation::Overlap(..));
-    let found = history.judge_by(|section| promise(section, faults));
+    let found = history.judge_by(|at| promise(topology, at, faults));
     let overlaps = found.iter().filter(is_overlap).count();
-    let is_exclusive = |it: &&Section| promise(it, faults) == Promise::Exclusive;
+    let is_exclusive = |it: &&Section| promise(topology, it.entered, faults) == Promise::Exclusive;
     let exclusive = history.sections.iter().filter(is_exclusive).count();
     let strict = history.judge(Promise::Exclusive);
     let all = strict.iter().filter(is_overlap).count();
@@ -305,6 +306,29 @@ mod tests {
             assert_eq!(counts, (overlaps, excused), "{entered:?}");
             assert_eq!(report.wrong.len(), overlaps);
         }
+    }
+
+    #[test]
+    fn a_joiner_may_have_a_smaller_token_only_where_a_replica_may_take_over() {
+        let joiner = Section {
+            mode: dlock_history::Mode::Permits(2),
+            ..section(1, at(16), at(17))
+        };
+        let history = History {
+            sections: vec![section(2, at(12), at(13)), joiner],
+            writes: Vec::new(),
+        };
+        for (topology, violations) in [
+            (Topology::Sentinel, 0),
+            (Topology::Cluster, 0),
+            (Topology::Single, 1),
+            (Topology::Quorum, 1),
+        ] {
+            let report = judged(topology, &history, &[fault(true)]);
+            assert_eq!(report.violations, violations, "{topology:?}");
+        }
+        let report = judged(Topology::Sentinel, &history, &[fault(false)]);
+        assert_eq!(report.violations, 1);
     }
 
     #[test]

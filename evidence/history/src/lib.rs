@@ -101,6 +101,10 @@ pub enum Promise {
     /// A store may forget its grants, but all clocks that tokens come from agree: an attempt that began after
     /// another one's section has a greater token.
     Ordered,
+    /// A store may return to an earlier state, or has two masters for a moment. The order is the same, except for a
+    /// section that shares its key: it may join holders that the store has brought back, and then has their token,
+    /// smaller than those that the store has forgotten.
+    OrderedButForJoiners,
     /// A store may forget, or a process pause while it trusts its lease: no token is given twice, and the resource
     /// refuses every late writer.
     Fenced,
@@ -143,6 +147,12 @@ impl fmt::Display for Violation {
             Self::Backwards(a) => write!(f, "a section runs backwards:\n  {a:?}"),
             Self::Stray(a) => write!(f, "a write that belongs to no section:\n  {a:?}"),
         }
+    }
+}
+
+impl Promise {
+    const fn is_ordered(self) -> bool {
+        matches!(self, Self::Ordered | Self::OrderedButForJoiners)
     }
 }
 
@@ -254,17 +264,58 @@ impl History {
     }
 
     /// The same in a world that could hold more at some times than at others: `promise` says what it
-    /// could hold when a section began.
+    /// could hold at that moment, for the sections that began then.
     #[must_use]
-    pub fn judge_by(&self, promise: impl Fn(&Section) -> Promise) -> Vec<Violation> {
+    pub fn judge_by(&self, promise: impl Fn(Duration) -> Promise) -> Vec<Violation> {
         let mut found = Vec::new();
         self.judge_sections(&promise, &mut found);
         self.judge_order(&promise, &mut found);
+        self.excuse_joiners(&promise, &mut found);
         self.judge_writes(&mut found);
         found
     }
 
-    fn judge_sections(&self, promise: &impl Fn(&Section) -> Promise, found: &mut Vec<Violation>) {
+    /// Removes what a return to an earlier state explains: the smaller token of a joiner beside a greater one that was
+    /// forgotten, if no other section shows the same violation.
+    fn excuse_joiners(&self, promise: &impl Fn(Duration) -> Promise, found: &mut Vec<Violation>) {
+        let returns = |at: Duration| promise(at) == Promise::OrderedButForJoiners;
+        let joins = |it: &&Section| it.mode.is_shared() && returns(it.entered);
+        let brought_back: HashSet<_> = self
+            .sections
+            .iter()
+            .filter(joins)
+            .map(|it| (it.key.as_str(), it.token))
+            .collect();
+        let is_excused = |before: &Section, section: &Section| {
+            let joined = (section.key.as_str(), section.token);
+            section.mode.is_shared()
+                && brought_back.contains(&joined)
+                && (returns(before.entered) || returns(before.left))
+        };
+        let is_before = |before: &Section, section: &Section| {
+            let until = match promise(section.entered) {
+                Promise::Exclusive => section.entered,
+                _ => section.asked,
+            };
+            before.key == section.key && before.entered < until && before.token > section.token
+        };
+        found.retain_mut(|violation| {
+            let Violation::TokenNotGreater(before, section) = violation else {
+                return true;
+            };
+            if !is_excused(before, section) {
+                return true;
+            }
+            let mut others = self.sections.iter();
+            let other = others.find(|it| is_before(it, section) && !is_excused(it, section));
+            other.is_some_and(|other| {
+                *before = other.clone();
+                true
+            })
+        });
+    }
+
+    fn judge_sections(&self, promise: &impl Fn(Duration) -> Promise, found: &mut Vec<Violation>) {
         let mut sections: Vec<_> = self.sections.iter().collect();
         sections.sort_by_key(|it| (it.entered, it.token));
         let mut tokens = HashMap::<(&str, i64), &Section>::new();
@@ -280,14 +331,14 @@ impl History {
                 found.push(Violation::TokenTwice(other.clone(), section.clone()));
             }
             let before = before.entry(key).or_default();
-            if promise(section) == Promise::Exclusive {
+            if promise(section.entered) == Promise::Exclusive {
                 before.judge(section, found);
             }
             before.add(section);
         }
     }
 
-    fn judge_order(&self, promise: &impl Fn(&Section) -> Promise, found: &mut Vec<Violation>) {
+    fn judge_order(&self, promise: &impl Fn(Duration) -> Promise, found: &mut Vec<Violation>) {
         let mut entered: Vec<_> = self.sections.iter().collect();
         entered.sort_by_key(|it| it.entered);
         let mut entered = entered.into_iter().peekable();
@@ -302,7 +353,7 @@ impl History {
                 }
             }
             // Where sections exclude each other, their order has been looked at already.
-            if promise(section) == Promise::Ordered
+            if promise(section.entered).is_ordered()
                 && let Some(before) = greatest.get(section.key.as_str())
                 && before.token > section.token
                 && !(before.mode == Mode::SharedApart && section.mode == Mode::SharedApart)

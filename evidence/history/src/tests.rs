@@ -107,13 +107,64 @@ fn who_asked_later_has_a_greater_token_where_a_store_may_forget() {
 #[test]
 fn a_promise_may_hold_at_some_times_only() {
     let sections = [section(1, 0, 10), section(2, 5, 20), section(3, 15, 30)];
-    let promise = |section: &Section| match section.token {
-        2 => Promise::Ordered,
+    let promise = |at: Duration| match at.as_millis() {
+        5 => Promise::Ordered,
         _ => Promise::Exclusive,
     };
     let [_, b, c] = sections.clone();
     let found = of(&sections).judge_by(promise);
     assert_eq!(found, [Violation::Overlap(b, c)]);
+}
+
+/// Until 50 the store may have returned to an earlier state.
+fn after_a_return(sections: &[Section]) -> Vec<Violation> {
+    let promise = |at: Duration| match at.as_millis() {
+        ..10 | 51.. => Promise::Exclusive,
+        _ => Promise::OrderedButForJoiners,
+    };
+    of(sections).judge_by(promise)
+}
+
+#[test]
+fn who_joins_sharers_that_a_store_brought_back_has_their_token() {
+    let asked = |at: u64, section: Section| Section {
+        asked: Duration::from_millis(at),
+        ..section
+    };
+    let forgotten = section(5, 12, 15);
+    let joiner = asked(20, permit(3, 30, 40));
+    assert_eq!(after_a_return(&[forgotten.clone(), joiner.clone()]), []);
+    let later = asked(60, permit(3, 60, 70));
+    let all = [forgotten.clone(), joiner.clone(), later.clone()];
+    assert_eq!(
+        after_a_return(&all),
+        [],
+        "as long as they follow each other"
+    );
+    let begun_before = section(5, 5, 11);
+    assert_eq!(after_a_return(&[begun_before, joiner.clone()]), []);
+
+    let wrong = |before: &Section, section: &Section| {
+        [Violation::TokenNotGreater(before.clone(), section.clone())]
+    };
+    let remembered = section(4, 2, 9);
+    let all = [remembered.clone(), forgotten.clone(), joiner.clone()];
+    assert_eq!(after_a_return(&all), wrong(&remembered, &joiner));
+    let exclusive = asked(20, section(3, 30, 40));
+    assert_eq!(
+        after_a_return(&[forgotten.clone(), exclusive.clone()]),
+        wrong(&forgotten, &exclusive)
+    );
+    assert_eq!(
+        after_a_return(&[forgotten.clone(), later.clone()]),
+        wrong(&forgotten, &later),
+        "nobody was there for it to join"
+    );
+    let next = section(6, 55, 58);
+    assert_eq!(
+        after_a_return(&[joiner, next.clone(), later.clone()]),
+        wrong(&next, &later)
+    );
 }
 
 #[test]

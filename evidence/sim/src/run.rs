@@ -3,7 +3,7 @@
 use std::{cell::RefCell, panic, sync::Arc, sync::Once, time::Duration};
 
 use dlock::{LockManager, ShutdownReport, store::quorum::Quorum};
-use dlock_history::{History, Promise, Section};
+use dlock_history::{History, Promise};
 use tokio::{
     runtime::Builder,
     task::JoinHandle,
@@ -93,8 +93,8 @@ fn report(seed: u64, world: &World) -> Report {
         let findings = std::mem::take(&mut state.findings);
         (history, state.lessened, findings, state.counts.clone())
     };
-    let promise = |section: &Section| match lessened {
-        Some((since, promise)) if section.entered >= since => promise,
+    let promise = |at: Duration| match lessened {
+        Some((since, promise)) if at >= since => promise,
         _ => Promise::Exclusive,
     };
     let mut violations = history.judge_by(promise);
