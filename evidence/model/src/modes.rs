@@ -38,6 +38,8 @@ pub struct Bounds {
     pub renews: bool,
     /// Whether processes write to a resource, also after their lease.
     pub writes: bool,
+    /// Whether the store returns once to a state that it had: a replica that was behind takes over.
+    pub returns: bool,
 }
 
 /// A rule that something depends on.
@@ -65,13 +67,15 @@ pub enum Rule {
     EpochIsShared,
     /// Each grant to a waiter has a number of its own, by which the waiter dates it.
     GrantsAreNumbered,
+    /// Fences are not below the store's clock, so that they grow although the store has returned to an earlier state.
+    FenceFollowsTheClock,
     /// The resource refuses a token that is smaller than the greatest it has seen.
     ResourceRefuses,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::ExclusiveIsAlone,
         Self::SharedExcludesExclusive,
         Self::PermitsAreCounted,
@@ -83,6 +87,7 @@ impl Rule {
         Self::EpochIsNew,
         Self::EpochIsShared,
         Self::GrantsAreNumbered,
+        Self::FenceFollowsTheClock,
         Self::ResourceRefuses,
     ];
 }

@@ -121,6 +121,46 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     soon(writer.release()).await.unwrap();
 }
 
+/// The replica has the reader still that has left, and has never heard of the writer that came then.
+#[tokio::test]
+async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_key_is_free() {
+    let all = small_and_patient().await;
+    let (left, lost, next) = (
+        manager(&all).await,
+        manager(&all).await,
+        manager(&all).await,
+    );
+    let [first, replica] = all.servers() else {
+        panic!("there are two");
+    };
+    let long = Duration::from_secs(300);
+    let reading = reader(&left).ttl(long).acquire();
+    let reading = soon(reading).await.unwrap();
+    let brought_back = reading.fencing_token();
+    all.until_replicated(first, 1).await;
+    all.cut_off(replica).await;
+    soon(reading.release()).await.unwrap();
+    let writer = soon(lost.lock("catalog:7").acquire()).await.unwrap();
+    let forgotten = writer.fencing_token();
+    soon(writer.release()).await.unwrap();
+    assert!(forgotten > brought_back);
+    first.kill();
+    let second = all.master_after(first).await;
+    assert_eq!(second.port(), replica.port());
+
+    let joined = soon(reader(&next).acquire()).await.unwrap();
+    assert_eq!(joined.fencing_token(), brought_back);
+    assert_eq!(ends(second, SHARED).await.len(), 2);
+    soon(joined.release()).await.unwrap();
+    let writer = next.lock("catalog:7").try_acquire();
+    assert!(soon(writer).await.unwrap().is_none(), "a reader is inside");
+    // As if its lease had ended.
+    second.read::<()>(redis::cmd("DEL").arg(SHARED)).await;
+    let reading = soon(reader(&next).acquire()).await.unwrap();
+    assert!(reading.fencing_token() > forgotten);
+    soon(reading.release()).await.unwrap();
+}
+
 /// Who is inside by a lease that was confirmed is not disturbed.
 #[tokio::test]
 async fn with_too_few_replicas_nobody_joins_and_those_inside_stay() {

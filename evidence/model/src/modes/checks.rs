@@ -3,7 +3,8 @@
 use super::{
     Bounds, Mode, Modes, Rule,
     properties::{
-        ALL_IN, ALLOWED, ALONE, ALONE_AFTER, DATED, FENCED, LIMIT, NOT_FENCED, TOGETHER, TURNS,
+        ALL_IN, ALLOWED, ALONE, ALONE_AFTER, DATED, FENCED, GROWS, LIMIT, NOT_FENCED, TOGETHER,
+        TURNS,
     },
 };
 use crate::check::Check;
@@ -18,6 +19,7 @@ const SMALL: Bounds = Bounds {
     grants: 4,
     renews: false,
     writes: false,
+    returns: false,
 };
 
 const PERMITS: Bounds = Bounds {
@@ -35,6 +37,16 @@ const WRITING: Bounds = Bounds {
     writes: true,
     ..SMALL
 };
+
+/// A reader leaves, a writer comes, and the next reader joins the one that the store has brought back.
+const RETURNING: Bounds = Bounds {
+    grants: 3,
+    returns: true,
+    ..WRITING
+};
+
+/// What holds although grants and releases were forgotten.
+const OF_A_STORE_THAT_RETURNS: [&str; 2] = [ALLOWED, FENCED];
 
 fn protocol(bounds: &Bounds) -> String {
     let Bounds {
@@ -55,6 +67,9 @@ fn protocol(bounds: &Bounds) -> String {
     }
     if bounds.writes {
         words += ", writes";
+    }
+    if bounds.returns {
+        words += ", returns";
     }
     words
 }
@@ -78,7 +93,11 @@ pub fn checks(is_large: bool) -> Vec<Check> {
             without: &[],
             bounds,
         };
-        checks.push(Check::holds(protocol(&bounds), model, at_least));
+        checks.push(if bounds.returns {
+            Check::keeps(protocol(&bounds), model, &OF_A_STORE_THAT_RETURNS, at_least)
+        } else {
+            Check::holds(protocol(&bounds), model, at_least)
+        });
     }
     checks
 }
@@ -90,6 +109,7 @@ fn small() -> Vec<(Bounds, usize)> {
         (PERMITS, 9_000),
         (WRITING, 337_000),
         (Bounds { renews: true, ..PERMITS }, 39_000),
+        (Bounds { modes: &[E, S], ..RETURNING }, 9_000),
     ]
 }
 
@@ -99,6 +119,7 @@ fn large() -> Vec<(Bounds, usize)> {
         (Bounds { rounds: 2, ..SMALL }, 11_205_000),
         (Bounds { rounds: 2, ..PERMITS }, 1_088_000),
         (Bounds { modes: &[E, P, P, P], ..SMALL }, 15_909_000),
+        (RETURNING, 2_950_000),
     ]
 }
 
@@ -131,5 +152,8 @@ fn negative() -> Vec<Check> {
         without(&[EpochIsShared], NOT_FENCED, WRITING, 8),
         without(&[GrantsAreNumbered], DATED, CROWD, 12),
         without(&[ResourceRefuses], FENCED, WRITING, 10),
+        without(&[FenceFollowsTheClock], FENCED, RETURNING, 14),
+        // Who joins holders that were brought back has their token, and the writer in between is forgotten.
+        without(&[], GROWS, RETURNING, 9),
     ]
 }

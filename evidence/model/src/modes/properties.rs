@@ -16,6 +16,7 @@ pub(super) const NOT_FENCED: &str = "a write under a lease is not refused";
 pub(super) const FENCED: &str =
     "a write after a lease is refused once others have written that it excludes";
 pub(super) const DATED: &str = "a grant is dated by a question before it";
+pub(super) const GROWS: &str = "no grant has a smaller token than one before it";
 
 pub(super) const TOGETHER: &str = "two hold together by messages";
 pub(super) const ALONE_AFTER: &str = "an exclusive holder follows shared ones";
@@ -61,6 +62,7 @@ pub(super) fn all() -> Vec<Property<Modes>> {
             !state.faults.valid_write_refused
         }),
         Property::always(FENCED, |_, state: &State| !state.faults.late_write_taken),
+        Property::always(GROWS, |_, state: &State| !state.faults.smaller_token),
         Property::always(DATED, |_, state: &State| {
             !state.faults.dated_after_its_grant
         }),

@@ -2,7 +2,7 @@
 
 use super::{
     Modes, Rule,
-    state::{Asked, Grant, Hint, Lease, Mode, Owner, State, Told},
+    state::{Asked, Grant, Hint, Lease, Mode, Owner, Replica, State, Told},
 };
 use crate::list::List;
 
@@ -81,6 +81,21 @@ impl Modes {
         }
     }
 
+    /// The replica knows nothing of what happened since, but the time.
+    pub(super) fn take_over(&self, next: &mut State) {
+        let Replica::Behind(replica) = next.replica else {
+            return;
+        };
+        let before = std::mem::replace(&mut next.server, replica);
+        next.server.grants = before.grants;
+        next.server.eras = before.eras;
+        next.server.greatest = before.greatest;
+        if self.keeps(Rule::FenceFollowsTheClock) {
+            next.server.last = before.last;
+        }
+        next.replica = Replica::TookOver;
+    }
+
     fn remove_ended(&self, next: &mut State) {
         if self.keeps(Rule::EndedAreRemoved) {
             next.server.leases.retain(|it| !it.has_ended);
@@ -141,8 +156,12 @@ impl Modes {
         };
         server.epoch = if is_exclusive { 0 } else { token };
         server.grants += 1;
-        if is_exclusive || !server.was_shared {
-            server.era += 1;
+        next.faults.smaller_token |= token < server.greatest;
+        server.greatest = server.greatest.max(token);
+        let is_new = next.replica == Replica::TookOver && !joins;
+        if is_exclusive || !server.was_shared || is_new {
+            server.eras += 1;
+            server.era = server.eras;
         }
         server.was_shared = !is_exclusive;
         let grant = Grant {

@@ -13,7 +13,16 @@ pub struct State {
     /// In no order.
     pub(super) hints: List<Hint, 6>,
     pub(super) resource: Resource,
+    pub(super) replica: Replica,
     pub(super) faults: Faults,
+}
+
+/// An earlier state of the store, to which it may return once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Replica {
+    UpToDate,
+    Behind(Server),
+    TookOver,
 }
 
 /// The mode of a request.
@@ -38,8 +47,12 @@ pub(super) struct Server {
     /// The last fence of the slot.
     pub(super) last: u8,
     pub(super) queue: List<Owner, MOST>,
-    /// Counts all grants, and the times at which holders of one kind followed those of another: no rule reads them.
+    /// Counts all grants, and the times at which holders of one kind followed those of another, and the greatest token:
+    /// no rule reads them.
     pub(super) grants: u8,
+    pub(super) eras: u8,
+    pub(super) greatest: u8,
+    /// The era of its newest grant.
     pub(super) era: u8,
     pub(super) was_shared: bool,
 }
@@ -157,6 +170,7 @@ pub(super) struct Faults {
     pub(super) valid_write_refused: bool,
     pub(super) late_write_taken: bool,
     pub(super) dated_after_its_grant: bool,
+    pub(super) smaller_token: bool,
 }
 
 /// Something that happens.
@@ -180,4 +194,8 @@ pub enum Action {
     Write(usize),
     /// A write of an earlier attempt comes.
     LateWrite(usize),
+    /// The replica receives nothing from now on.
+    FallBehind,
+    /// The replica takes the place of the store.
+    TakeOver,
 }

@@ -4,7 +4,9 @@ use stateright::{Model, Property};
 
 use super::{
     Modes,
-    state::{Action, Answer, Client, Faults, MOST, Phase, Resource, Server, State, Told, What},
+    state::{
+        Action, Answer, Client, Faults, MOST, Phase, Replica, Resource, Server, State, Told, What,
+    },
 };
 use crate::list::List;
 
@@ -32,12 +34,15 @@ impl Model for Modes {
                 last: 0,
                 queue: List::new(),
                 grants: 0,
+                eras: 0,
+                greatest: 0,
                 era: 0,
                 was_shared: false,
             },
             clients: [client; MOST],
             hints: List::new(),
             resource: Resource::default(),
+            replica: Replica::UpToDate,
             faults: Faults::default(),
         }]
     }
@@ -82,6 +87,13 @@ impl Model for Modes {
             if !lease.has_ended && !self.believes(state, lease.owner) {
                 actions.push(Action::End(at));
             }
+        }
+        match state.replica {
+            Replica::UpToDate if self.bounds.returns && !state.server.leases.is_empty() => {
+                actions.push(Action::FallBehind);
+            }
+            Replica::Behind(_) => actions.push(Action::TakeOver),
+            _ => {}
         }
     }
 
@@ -138,6 +150,8 @@ impl Model for Modes {
                 let grant = next.clients[at].past.take()?;
                 self.write(&mut next, grant, false);
             }
+            Action::FallBehind => next.replica = Replica::Behind(next.server),
+            Action::TakeOver => self.take_over(&mut next),
         }
         self.drop_idle(&mut next);
         Some(next)
