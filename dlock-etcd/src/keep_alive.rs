@@ -80,7 +80,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use dlock_runtime::store::StoreOptions;
-    use dlock_testkit::{EtcdServer, Proxy};
+    use dlock_testkit::{EtcdServer, Proxy, eventually};
     use tokio::time::timeout;
 
     use super::*;
@@ -105,16 +105,26 @@ mod tests {
     #[tokio::test]
     async fn keep_alives_that_follow_each_other_have_one_stream() {
         let server = EtcdServer::start().await;
-        let (_store, conn) = connect(server.port()).await;
+        let proxy = Proxy::start(server.port());
+        let (_store, conn) = connect(proxy.port()).await;
         let lease = conn.grant(600).await.unwrap();
         for _ in 0..3 {
             assert_eq!(exist(&conn, &[lease, 7, lease]).await, [true, false, true]);
             assert_eq!(conn.streams.idle().len(), 1);
         }
-        let messages = server.messages().await;
-        assert_eq!(messages["LeaseKeepAlive"], 9);
+        let kept_alive = async || server.messages().await["LeaseKeepAlive"];
+        assert_eq!(kept_alive().await, 9);
+        proxy.hold_replies();
         let leases = [lease];
-        tokio::join!(exist(&conn, &leases), exist(&conn, &leases));
+        let both_have_asked = async {
+            eventually(LONG, "both have asked", async || kept_alive().await == 11).await;
+            proxy.thaw();
+        };
+        tokio::join!(
+            exist(&conn, &leases),
+            exist(&conn, &leases),
+            both_have_asked
+        );
         assert_eq!(conn.streams.idle().len(), 2, "neither waits for the other");
     }
 
