@@ -20,6 +20,7 @@ use dlock_runtime::{
         AcquireOutcome, AcquireRequest, Drift, LockStore, ReleaseRequest, Released, RenewBatch,
         Renewal, StoreProperties, memory::MemoryStore,
     },
+    testing::{Clock, Moment},
 };
 use tokio::time::{Instant, sleep};
 
@@ -104,9 +105,21 @@ impl LockStore for Unlimited {
     }
 }
 
+/// The boot clock stands still as tokio's does, however long the machine takes.
+struct Paused(Instant);
+
+impl Clock for Paused {
+    fn now(&self) -> Moment {
+        let monotonic = Instant::now();
+        let boot = monotonic.duration_since(self.0);
+        Moment { monotonic, boot }
+    }
+}
+
 fn manager(store: impl LockStore) -> LockManager {
     LockManager::builder()
         .ttl(TTL)
+        .clock(Paused(Instant::now()))
         .build_with_store(store)
         .unwrap()
 }

@@ -182,6 +182,31 @@ async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
     site.assert_clean(&page);
 }
 
+/// A browser tells of the end of a dialog when its other work is done.
+#[tokio::test]
+async fn a_dialog_that_is_opened_again_at_once_is_empty_and_knows_its_holder() {
+    let site = Site::start(UNLOCKS).await;
+    site.write([("order:1".to_owned(), "x@h/1".to_owned())])
+        .await;
+    let page = site.open("lock?key=order%3A1").await;
+    page.click(".action button").await;
+    page.until("document.activeElement.id === 'unlock-key'")
+        .await;
+    page.enter("order:2").await;
+    let again = "new Promise((done) => { const dialog = document.querySelector('dialog.unlock'); \
+         dialog.addEventListener('close', () => setTimeout(() => done(document.querySelector('#unlock-key').value)), { once: true }); \
+         dialog.close(); document.querySelector('.action button').click(); })";
+    assert_eq!(page.text(again).await, "");
+    let token = site.token.as_ref().expect("a token was drawn");
+    page.enter("order:1").await;
+    page.press("Tab").await;
+    page.enter(token).await;
+    page.press("Enter").await;
+    page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
+        .await;
+    site.assert_clean(&page);
+}
+
 #[tokio::test]
 async fn a_key_that_cannot_be_typed_is_typed_as_it_is_shown() {
     let site = Site::start(UNLOCKS).await;

@@ -26,11 +26,18 @@ export function unlockDialog(key) {
       h('p', { id: 'unlock-escapes', class: 'hint', hidden: !hasHidden }, 'Characters shown as \\u{…} can be typed like that.')),
     h('div', { class: 'field' }, h('label', { for: 'unlock-token' }, 'Unlock token'), token),
     changed, result, h('div', { class: 'buttons' }, close, submit));
-  const element = h('dialog', { 'aria-labelledby': 'unlock-title', class: 'unlock', close: forget },
+  const element = h('dialog', { 'aria-labelledby': 'unlock-title', class: 'unlock', close: closed },
     h('h2', { id: 'unlock-title' }, 'Unlock ', show(name, key, 80)), about,
     h('p', { class: 'hint' }, 'The holder is not stopped at once: it learns of it at its next renewal, and until then two may work under this lock. '
       + 'Only a fencing token protects what it writes.'),
     form);
+
+  /// The event comes later than the end of the dialog, which may have been opened again by then.
+  function closed() {
+    if (!element.open) {
+      forget();
+    }
+  }
 
   /// Nothing typed here outlives the dialog.
   function forget() {
@@ -113,9 +120,9 @@ export function unlockDialog(key) {
   return {
     element,
     open(it) {
+      forget();
       holder = it;
       isDone = false;
-      turn += 1;
       submit.disabled = false;
       setText(result, '');
       setText(changed, '');
