@@ -182,7 +182,7 @@ pub(crate) async fn place(
         watching: None,
         is_hopeful: value.held.is_some(),
         is_found: false,
-        is_timed: false,
+        timer: None,
         ends: Instant::now() + ALIVE,
         label: None,
         function: None,

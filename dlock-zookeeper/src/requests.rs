@@ -66,6 +66,9 @@ impl Core {
         if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
             slot.note_grant();
         }
+        if let Some(child) = &mut slot.child {
+            self.end_in_time(handle, &claim, child);
+        }
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
         if is_unknown {
@@ -135,7 +138,6 @@ impl Core {
             let Some(child) = &mut slot.child else {
                 continue;
             };
-            self.end_in_time(handle, claim, child);
             let is_new = created.is_some();
             let queue = match created {
                 Some(queue) => queue?,
@@ -246,12 +248,19 @@ impl Core {
         }
     }
 
-    pub(crate) async fn renew(&self, claim: Claim) -> Result<Renewal, StoreError> {
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        handle: &Handle,
+        claim: Claim,
+    ) -> Result<Renewal, StoreError> {
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
         let answer = match self.session_of(&mut slot).await {
             Ok(session) => renew_in(&session, &mut slot, &claim).await,
             Err(error) => Err(error.into()),
         };
+        if let Some(child) = &mut slot.child {
+            self.end_in_time(handle, &claim, child);
+        }
         self.slots.unlock(&claim.key, claim.owner, slot);
         answer.map_err(Failure::into_error)
     }
