@@ -16,6 +16,7 @@ use crate::{
     fence::Base,
     holder, names,
     queue::Queue,
+    repeats::Repeats,
     session::Session,
     slots::{Child, Locked},
 };
@@ -34,6 +35,7 @@ pub(crate) async fn create(
 ) -> Result<Result<Queue, Error>, Failure> {
     let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
     let options = CreateMode::EphemeralSequential.with_acls(session.acls());
+    let mut repeats = Repeats::default();
     loop {
         let base = base::current(session, root).await?;
         let value = text(base, claim);
@@ -54,6 +56,7 @@ pub(crate) async fn create(
                     (1, Error::NoNode) => make_directory(session, directory).await?,
                     (_, error) => return Err(error.into()),
                 }
+                repeats.again().await?;
                 continue;
             }
             Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
@@ -74,6 +77,7 @@ pub(crate) async fn create(
             return Ok(queue);
         }
         base::replace_used_up(session, root, base).await?;
+        repeats.again().await?;
     }
 }
 

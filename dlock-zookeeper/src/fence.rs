@@ -10,7 +10,8 @@
 //!   replaced in one transaction, by one that is greater by [`RANGE`] or more. A fence is less than base and [`RANGE`]. So
 //!   fences grow along each queue, whatever clocks say. (`fences_of_a_base_are_below_those_of_the_next`)
 //! - **Safety.** Of several bases one is made, greater than all, in one transaction. A fault of ZooKeeper brings bases back, and
-//!   children with different bases have no order. (`a_base_that_comes_back_stops_no_lock`)
+//!   children with different bases have no order. (`a_base_that_comes_back_stops_no_lock`) It is also greater than one that
+//!   the leader does not have: that may have had children. (`the_base_that_replaces_several_is_above_one_that_the_leader_has_lost`)
 //! - **Safety.** A new base reaches the clock, since zxids go back when a backup is restored. That is so with each new
 //!   leader, and with each new connection. Fences are ahead of the clock by less than two ranges, unless the
 //!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`)
@@ -53,12 +54,14 @@ impl Base {
     pub(crate) fn fence(self, czxid: i64) -> Option<u64> {
         let since = czxid.checked_sub(self.since)?;
         let since = u64::try_from(since).ok()?;
-        (1..RANGE).contains(&since).then(|| self.value + since)
+        let is_own = (1..RANGE).contains(&since);
+        // Beyond the greatest there is no token, see `place`.
+        is_own.then(|| self.value.saturating_add(since))
     }
 
     /// The value to follow, if this base must be replaced at a new connection.
     pub(crate) fn is_late(self, clock: u64) -> bool {
-        self.value + RANGE < clock
+        self.value.saturating_add(RANGE) < clock
     }
 }
 
@@ -87,6 +90,15 @@ mod tests {
         assert_eq!(base.fence(8 << 32), None, "another leader");
         assert_eq!(base.fence(base.since), None);
         assert_eq!(base.fence(7 << 32), None, "restored data");
+        let greatest = Base {
+            value: u64::MAX,
+            since: 1,
+        };
+        assert_eq!(
+            greatest.fence(9),
+            Some(u64::MAX),
+            "no token, and no small one"
+        );
         // The clock of the process that replaces it is behind.
         for clock in [0, CLOCK - 10, CLOCK + 1] {
             assert!(following(Some(base.value), clock) >= last, "{clock}");

@@ -20,6 +20,8 @@
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
 //!   the same claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
+//! - A creation without an answer was not carried out if the child is missing after a transaction of a majority, see
+//!   [`catch_up`]. (`a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced`)
 //! - A child without a timer has a search: a request whose answer was lost is looked for until its child is gone.
 //!   (`a_release_that_fails_leaves_no_child`)
 
@@ -38,13 +40,14 @@ use tokio::{
 use zookeeper_client::Error;
 
 use crate::{
-    claims::{Claim, Core, list},
+    claims::{Claim, Core, catch_up, list},
     confirm::{Confirmed, accept, confirm},
     creation::{create, delete, place, tell_that_it_waits},
     data::Value,
     errors::Failure,
     holder, names,
     queue::Queue,
+    repeats::Repeats,
     session::{self, Session},
     slots::Locked,
 };
@@ -109,6 +112,7 @@ impl Core {
         let directory = names::directory(&self.config.root, &claim.key);
         slot.end_late().await?;
         let had_child = slot.child.is_some();
+        let mut repeats = Repeats::default();
         loop {
             if slot.unknown.is_some() {
                 self.find(session, slot, &directory, claim.owner).await?;
@@ -148,6 +152,7 @@ impl Core {
                 if !is_new {
                     slot.child = None;
                 }
+                repeats.again().await?;
                 continue;
             }
             if queue.holds(&child.name) {
@@ -159,6 +164,7 @@ impl Core {
                     Confirmed::Gone => slot.child = None,
                     Confirmed::Changed => {}
                 }
+                repeats.again().await?;
                 continue;
             }
             let own = (&*child.name, child.fence);
@@ -191,8 +197,7 @@ impl Core {
         directory: &str,
         owner: OwnerId,
     ) -> Result<(), Failure> {
-        // The server may be another one than that of the request, and behind it.
-        session.client.sync(&self.config.root).await?;
+        catch_up(session, &self.config.root).await?;
         let queue = list(session, directory).await?;
         slot.child = None;
         let mut found = None;
@@ -315,6 +320,7 @@ impl Core {
 
 async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {
     slot.end_late().await?;
+    let mut repeats = Repeats::default();
     loop {
         if slot.has_lost_its_grant() {
             return Ok(Renewal::NotOwner);
@@ -337,5 +343,6 @@ async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result
             Confirmed::Gone => slot.child = None,
             Confirmed::Changed => {}
         }
+        repeats.again().await?;
     }
 }

@@ -6,8 +6,8 @@ use dlock::{LockError, LockKey, LockMode};
 use dlock_runtime::{
     StoreErrorKind,
     store::{
-        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue,
-        ReleaseRequest, Released, RenewRequest, Renewal,
+        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        Released, RenewRequest, Renewal,
     },
     testing::SystemRandom,
 };
