@@ -186,6 +186,7 @@ pub(crate) async fn place(
         watching: None,
         is_hopeful: value.held.is_some(),
         is_found: false,
+        is_doubtful: false,
         timer: None,
         ends: Instant::now() + ALIVE,
         label: None,

@@ -15,7 +15,8 @@
 //! - **Safety.** A child whose creation got no answer is held after a write to it alone: a server that has lost step with the
 //!   others may be the only one that has it. (`a_child_that_was_found_is_not_held_without_a_write`)
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
-//!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
+//!   that fails if the child from which it was taken is gone. If that has no answer, it is looked for: others may have taken the
+//!   fence from there. (`readers_that_come_and_go_have_one_token`, `a_token_that_was_written_without_an_answer_is_kept`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of

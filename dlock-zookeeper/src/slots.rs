@@ -50,6 +50,8 @@ pub(crate) struct Child {
     pub(crate) is_hopeful: bool,
     /// Its creation got no answer, and nothing was written to it since: perhaps one server alone has it.
     pub(crate) is_found: bool,
+    /// A write of its fence got no answer.
+    pub(crate) is_doubtful: bool,
     /// When its timer looks at it. An earlier timer leaves it alone.
     pub(crate) timer: Option<Instant>,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
