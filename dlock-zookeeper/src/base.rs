@@ -18,6 +18,7 @@ pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failu
     }
     let mut repeats = Repeats::default();
     loop {
+        let forgotten = session.base.forgotten();
         let read = read(session, root, &mut repeats).await?;
         let base = match read {
             Some(base) if !base.is_late(fence_by_the_clock()) => base,
@@ -29,7 +30,7 @@ pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failu
                 }
             },
         };
-        session.base.set(Some(base));
+        session.base.note(base, forgotten);
         return Ok(base);
     }
 }
@@ -41,8 +42,11 @@ pub(crate) async fn replace_used_up(
     old: Base,
 ) -> Result<(), Failure> {
     if session.base.get() == Some(old) {
-        let new = replace(session, root, Some(old)).await?;
-        session.base.set(new);
+        session.base.forget();
+        let forgotten = session.base.forgotten();
+        if let Some(new) = replace(session, root, Some(old)).await? {
+            session.base.note(new, forgotten);
+        }
     }
     Ok(())
 }

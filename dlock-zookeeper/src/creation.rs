@@ -69,9 +69,14 @@ pub(crate) async fn create(
         } else {
             stat.czxid
         };
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let placed = place(session, slot, directory, name, &value, czxid);
-        let is_placed = placed.await?;
+        let is_placed = if session.base.get() == Some(base) {
+            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            place(session, slot, directory, name, &value, czxid).await?
+        } else {
+            // There is another connection, and the server may have data from before other children of this base.
+            delete(session, &path).await?;
+            false
+        };
         slot.unknown = None;
         if is_placed {
             return Ok(queue);

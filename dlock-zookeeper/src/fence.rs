@@ -14,9 +14,13 @@
 //!   the leader does not have: that may have had children. (`the_base_that_replaces_several_is_above_one_that_the_leader_has_lost`)
 //! - **Safety.** A new base reaches the clock, since zxids go back when a backup is restored. That is so with each new
 //!   leader, and with each new connection. Fences are ahead of the clock by less than two ranges, unless the
-//!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`)
+//!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`,
+//!   `a_base_of_an_earlier_connection_makes_no_token`)
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use zookeeper_client::StateWatcher;
 
 /// The fences of one base, and how far a base may lag behind the clock: a second of the clock. No ensemble has carried out
 /// so many transactions in a second.
@@ -30,22 +34,63 @@ pub(crate) struct Base {
     pub(crate) since: i64,
 }
 
-/// The base that a session knows.
-#[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<Option<Base>>);
+/// The base that a session knows. It is forgotten with each connection: the next server may have other data.
+#[derive(Debug)]
+pub(crate) struct Known(Mutex<AtConnection>);
+
+#[derive(Debug)]
+struct AtConnection {
+    base: Option<Base>,
+    state: StateWatcher,
+    /// The number of times that it was forgotten.
+    forgotten: u64,
+}
 
 impl Known {
+    pub(crate) fn new(state: StateWatcher) -> Self {
+        Self(Mutex::new(AtConnection {
+            base: None,
+            state,
+            forgotten: 0,
+        }))
+    }
+
+    fn at_connection(&self) -> MutexGuard<'_, AtConnection> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.state.changed().now_or_never().is_some() {
+            known.forget();
+        }
+        known
+    }
+
     pub(crate) fn get(&self) -> Option<Base> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.at_connection().base
     }
 
-    pub(crate) fn set(&self, base: Option<Base>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = base;
+    /// Returns a number that is another one when the base was forgotten.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.at_connection().forgotten
     }
 
-    /// Forgets the base: it may have been replaced, or the server may have other data.
+    /// Notes a base that was read when [`forgotten`](Self::forgotten) was this number, unless a later one is known.
+    pub(crate) fn note(&self, base: Base, forgotten: u64) {
+        let mut known = self.at_connection();
+        let is_later = known.base.is_none_or(|it| it.value < base.value);
+        if known.forgotten == forgotten && is_later {
+            known.base = Some(base);
+        }
+    }
+
+    /// Forgets the base: it may have been replaced.
     pub(crate) fn forget(&self) {
-        self.set(None);
+        self.at_connection().forget();
+    }
+}
+
+impl AtConnection {
+    fn forget(&mut self) {
+        self.base = None;
+        self.forgotten += 1;
     }
 }
 

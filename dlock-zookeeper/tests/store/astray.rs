@@ -2,8 +2,8 @@
 
 use std::{
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,8 @@ use dlock::{LockKey, LockMode};
 use dlock_runtime::store::{
     AcquireOutcome, AcquireRequest, LockStore, OwnerId, Queue, ReleaseRequest,
 };
-use dlock_testkit::{eventually, within};
+use dlock_testkit::{Proxy, eventually, within};
+use tokio::time::sleep;
 
 use crate::{
     scripted::{CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, Request, Scripted},
@@ -177,4 +178,54 @@ async fn a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced
     })
     .await;
     assert!(is_deleted.load(Ordering::SeqCst), "it blocks the key");
+}
+
+#[tokio::test]
+async fn a_base_of_an_earlier_connection_makes_no_token() {
+    let base = Arc::new(AtomicU64::new(BASE));
+    let (now, last) = (base.clone(), Mutex::new(String::new()));
+    // It carries out whatever it is asked for, as one does that was restored from a backup with all bases.
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        (MULTI, [CHECK, CREATE]) => {
+            let name = request.operations[1].1.rsplit('/').next().unwrap();
+            *last.lock().unwrap() = format!("{name}0000000001");
+            Some(Reply::carried_out(request, CHILD, &last.lock().unwrap()))
+        }
+        (LIST, _) if request.path != FENCE => Some(Reply::names(&[&last.lock().unwrap()])),
+        (DELETE, _) => Some(Reply::Done(Vec::new())),
+        _ => with_base(request, now.load(Ordering::SeqCst)),
+    })
+    .await;
+    let proxy = Proxy::start(server.port());
+    let url = server
+        .url()
+        .replace(&server.port().to_string(), &proxy.port().to_string());
+    let store = store(&url).await;
+    let ask = async || {
+        let (key, owner) = (key("connection"), owner());
+        let ask = AcquireRequest::new(&key, owner, TTL).queue(Queue::ForLease);
+        store.acquire(ask).await
+    };
+    ask().await.unwrap();
+    let mut granted = 0;
+    for round in 1..=6 {
+        proxy.freeze();
+        // The session has a request under way, and another one is due.
+        sleep(Duration::from_millis(1200)).await;
+        proxy.refuse();
+        proxy.cut();
+        proxy.thaw();
+        let new = BASE + 1_000_000 * round;
+        base.store(new, Ordering::SeqCst);
+        let connects = async {
+            sleep(Duration::from_millis(200)).await;
+            proxy.accept();
+        };
+        let (answer, ()) = tokio::join!(ask(), connects);
+        if let Ok(AcquireOutcome::Granted { fence, .. }) = answer {
+            assert!(fence > new, "{fence} in round {round}");
+            granted += 1;
+        }
+    }
+    assert!(granted > 0, "no request waited for a connection");
 }

@@ -145,6 +145,10 @@ impl Scripted {
         }
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     pub(crate) fn url(&self) -> String {
         format!("zookeeper://127.0.0.1:{}?session=40s&tick=500ms", self.port)
     }
