@@ -22,13 +22,13 @@ pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failu
         let read = read(session, root, &mut repeats).await?;
         let base = match read {
             Some(base) if !base.is_late(fence_by_the_clock()) => base,
-            old => match replace(session, root, old).await? {
-                Some(base) => base,
-                None => {
+            old => {
+                let Some(base) = replace(session, root, old).await? else {
                     repeats.again().await?;
                     continue;
-                }
-            },
+                };
+                base
+            }
         };
         session.base.note(base, forgotten);
         return Ok(base);

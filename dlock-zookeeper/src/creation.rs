@@ -73,7 +73,7 @@ pub(crate) async fn create(
             let name = path.rsplit('/').next().unwrap_or_default().to_owned();
             place(session, slot, directory, name, &value, czxid).await?
         } else {
-            // There is another connection, and the server may have data from before other children of this base.
+            // There may be another connection, to a server with data from before other children of this base.
             delete(session, &path).await?;
             false
         };

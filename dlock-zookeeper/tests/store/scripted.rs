@@ -173,7 +173,7 @@ async fn serve(
         let text = frame(&mut stream).await?;
         let mut rest = &text[..];
         let number = rest.read_i32().await?;
-        let request = read(&mut rest).await?;
+        let request = read(rest).await?;
         let reply = answer(&request).unwrap_or_else(|| Reply::usual(&request));
         let (code, body) = match reply {
             Reply::Done(body) => (0, body),

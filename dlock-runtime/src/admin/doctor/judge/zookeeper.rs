@@ -59,7 +59,7 @@ fn numbers(version: &str) -> [u32; 3] {
 
 /// The known faults of a version for which a write is not what its confirmation says, by their numbers at ZooKeeper.
 fn faults(version: [u32; 3]) -> Vec<&'static str> {
-    let repeats_writes = version >= [3, 8, 0] && version < [3, 9, 3];
+    let repeats_writes = ([3, 8, 0]..[3, 9, 3]).contains(&version);
     let [major, minor, patch] = version;
     let confirms_early = match (major, minor) {
         (3, 8) => patch < 5,
