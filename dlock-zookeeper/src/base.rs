@@ -7,6 +7,7 @@ use crate::{
     errors::Failure,
     fence::{Base, following},
     names,
+    repeats::Repeats,
     session::Session,
 };
 
@@ -15,16 +16,21 @@ pub(crate) async fn current(session: &Session, root: &str) -> Result<Base, Failu
     if let Some(base) = session.base.get() {
         return Ok(base);
     }
+    let mut repeats = Repeats::default();
     loop {
-        let read = read(session, root).await?;
+        let forgotten = session.base.forgotten();
+        let read = read(session, root, &mut repeats).await?;
         let base = match read {
             Some(base) if !base.is_late(fence_by_the_clock()) => base,
-            old => match replace(session, root, old).await? {
-                Some(base) => base,
-                None => continue,
-            },
+            old => {
+                let Some(base) = replace(session, root, old).await? else {
+                    repeats.again().await?;
+                    continue;
+                };
+                base
+            }
         };
-        session.base.set(Some(base));
+        session.base.note(base, forgotten);
         return Ok(base);
     }
 }
@@ -36,14 +42,21 @@ pub(crate) async fn replace_used_up(
     old: Base,
 ) -> Result<(), Failure> {
     if session.base.get() == Some(old) {
-        let new = replace(session, root, Some(old)).await?;
-        session.base.set(new);
+        session.base.forget();
+        let forgotten = session.base.forgotten();
+        if let Some(new) = replace(session, root, Some(old)).await? {
+            session.base.note(new, forgotten);
+        }
     }
     Ok(())
 }
 
 /// Reads the base; `None` if there was never one.
-async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
+async fn read(
+    session: &Session,
+    root: &str,
+    repeats: &mut Repeats,
+) -> Result<Option<Base>, Failure> {
     let directory = names::bases(root);
     loop {
         // The server may not have heard of the last base yet.
@@ -70,34 +83,40 @@ async fn read(session: &Session, root: &str) -> Result<Option<Base>, Failure> {
                 .with_advice()
                 .into());
         };
-        let Some(value) = merged(session, root, values).await? else {
-            continue;
-        };
-        // It is gone if another process has just replaced it.
-        if let Some(stat) = session.client.check_stat(&names::base(root, value)).await? {
-            let since = stat.czxid;
-            return Ok(Some(Base { value, since }));
+        if let Some(value) = merged(session, root, values).await? {
+            // It is gone if another process has just replaced it.
+            let stat = session.client.check_stat(&names::base(root, value)).await?;
+            if let Some(stat) = stat {
+                let since = stat.czxid;
+                return Ok(Some(Base { value, since }));
+            }
         }
+        repeats.again().await?;
     }
 }
 
 /// Reads the names in the directory of the base, the greatest last; `None` if they are not those of dlock.
 pub(crate) fn values(names: &[String]) -> Option<Vec<u64>> {
-    let values = names.iter().map(|name| name.parse().ok());
-    let mut values: Vec<u64> = values.collect::<Option<_>>()?;
+    let value = |name: &String| {
+        let value = name.parse().ok()?;
+        // `007` is the name of another node.
+        (u64::to_string(&value) == *name).then_some(value)
+    };
+    let mut values: Vec<u64> = names.iter().map(value).collect::<Option<_>>()?;
     values.sort_unstable();
     Some(values)
 }
 
 /// Replaces several bases by one that is greater than all of them; `None` if they must be read again. A fault of ZooKeeper can bring
-/// back one that was deleted, or keep one that was never confirmed.
+/// back one that was deleted, keep one that was never confirmed, or lose one that was.
 async fn merged(
     session: &Session,
     root: &str,
     mut values: Vec<u64>,
 ) -> Result<Option<u64>, Failure> {
-    while values.len() > 1 {
-        let new = following(values.last().copied(), fence_by_the_clock());
+    let greatest = values.last().copied();
+    while values.len() > 1 || values.last().copied() < greatest {
+        let new = following(greatest, fence_by_the_clock());
         let options = CreateMode::Persistent.with_acls(session.acls());
         let mut writer = session.client.new_multi_writer();
         for value in &values {
@@ -110,8 +129,11 @@ async fn merged(
                 index,
                 source: Error::NoNode,
             }) if index < values.len() => {
-                // The leader does not have it, so no child is created with it.
+                // The leader does not have it, so no child is created with it. It may have had children before.
                 values.remove(index);
+                if values.is_empty() {
+                    return Ok(None);
+                }
             }
             Err(MultiWriteError::OperationFailed {
                 source: Error::NoNode | Error::NodeExists,

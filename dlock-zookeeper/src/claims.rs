@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
 use tokio::sync::watch;
-use zookeeper_client::Error;
+use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
     answers::Answers,
@@ -44,5 +44,19 @@ pub(crate) async fn list(session: &Session, directory: &str) -> Result<Queue, Er
         Ok(children) => Ok(Queue::read(&children)),
         Err(Error::NoNode) => Ok(Queue::default()),
         Err(error) => Err(error),
+    }
+}
+
+/// Waits until the server has carried out all that the session has written before. It may be another one than then, and behind it.
+/// Nothing that the session has sent to that one is carried out later: the session has moved.
+///
+/// A `sync` would not do: a leader that the others have replaced answers it too, until it notices. A transaction needs a
+/// majority, also one that changes nothing or is refused.
+pub(crate) async fn catch_up(session: &Session, path: &str) -> Result<(), Error> {
+    let mut writer = session.client.new_multi_writer();
+    writer.add_check_version(path, -1)?;
+    match writer.commit().await {
+        Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(()),
+        Err(MultiWriteError::RequestFailed { source }) => Err(source),
     }
 }

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
-    claims::Claim,
+    claims::{Claim, catch_up},
     data::{Held, Value},
     errors::Failure,
     holder::{Seen, now_in_milliseconds},
@@ -77,7 +77,11 @@ pub(crate) async fn confirm(
     };
     let written = SystemClock.now();
     let text = value.to_bytes();
-    match write(session, &child.path(), &text, source.as_deref()).await? {
+    // Until the answer says otherwise.
+    child.is_doubtful = true;
+    let answer = write(session, &child.path(), &text, source.as_deref()).await?;
+    child.is_doubtful = false;
+    match answer {
         Written::Done => {}
         Written::Gone => return Ok(Confirmed::Gone),
         Written::Changed => return Ok(Confirmed::Changed),
@@ -136,6 +140,16 @@ fn note_names(child: &mut Child, claim: &Claim) {
 /// Finds the fence of those that hold together with a child.
 async fn epoch(session: &Session, child: &Child, queue: &Queue) -> Result<Epoch, Error> {
     let is_own = |name: &str| name == child.name;
+    let own = queue.holders().iter().find(|it| is_own(&it.name));
+    if let Some(own) = own.filter(|it| child.is_doubtful && !it.mode.is_exclusive()) {
+        // Others may have taken the fence from there, and the child from which it was taken may be gone.
+        let path = child.path();
+        catch_up(session, &path).await?;
+        let seen = Seen::read(session, &child.directory, own).await?;
+        if let Some(fence) = seen.and_then(|it| it.confirmed()) {
+            return Ok(Epoch::Of { fence, path });
+        }
+    }
     let others: Vec<_> = queue
         .holders()
         .iter()

@@ -16,6 +16,7 @@ use crate::{
     fence::Base,
     holder, names,
     queue::Queue,
+    repeats::Repeats,
     session::Session,
     slots::{Child, Locked},
 };
@@ -34,6 +35,7 @@ pub(crate) async fn create(
 ) -> Result<Result<Queue, Error>, Failure> {
     let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
     let options = CreateMode::EphemeralSequential.with_acls(session.acls());
+    let mut repeats = Repeats::default();
     loop {
         let base = base::current(session, root).await?;
         let value = text(base, claim);
@@ -54,6 +56,7 @@ pub(crate) async fn create(
                     (1, Error::NoNode) => make_directory(session, directory).await?,
                     (_, error) => return Err(error.into()),
                 }
+                repeats.again().await?;
                 continue;
             }
             Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
@@ -66,14 +69,20 @@ pub(crate) async fn create(
         } else {
             stat.czxid
         };
-        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-        let placed = place(session, slot, directory, name, &value, czxid);
-        let is_placed = placed.await?;
+        let is_placed = if session.base.get() == Some(base) {
+            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            place(session, slot, directory, name, &value, czxid).await?
+        } else {
+            // There may be another connection, to a server with data from before other children of this base.
+            delete(session, &path).await?;
+            false
+        };
         slot.unknown = None;
         if is_placed {
             return Ok(queue);
         }
         base::replace_used_up(session, root, base).await?;
+        repeats.again().await?;
     }
 }
 
@@ -182,7 +191,8 @@ pub(crate) async fn place(
         watching: None,
         is_hopeful: value.held.is_some(),
         is_found: false,
-        is_timed: false,
+        is_doubtful: false,
+        timer: None,
         ends: Instant::now() + ALIVE,
         label: None,
         function: None,

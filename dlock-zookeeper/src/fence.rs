@@ -10,12 +10,17 @@
 //!   replaced in one transaction, by one that is greater by [`RANGE`] or more. A fence is less than base and [`RANGE`]. So
 //!   fences grow along each queue, whatever clocks say. (`fences_of_a_base_are_below_those_of_the_next`)
 //! - **Safety.** Of several bases one is made, greater than all, in one transaction. A fault of ZooKeeper brings bases back, and
-//!   children with different bases have no order. (`a_base_that_comes_back_stops_no_lock`)
+//!   children with different bases have no order. (`a_base_that_comes_back_stops_no_lock`) It is also greater than one that
+//!   the leader does not have: that may have had children. (`the_base_that_replaces_several_is_above_one_that_the_leader_has_lost`)
 //! - **Safety.** A new base reaches the clock, since zxids go back when a backup is restored. That is so with each new
 //!   leader, and with each new connection. Fences are ahead of the clock by less than two ranges, unless the
-//!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`)
+//!   ensemble changes its leader more than once a second. (`tokens_grow_although_a_backup_was_restored`,
+//!   `a_base_of_an_earlier_connection_makes_no_token`)
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use zookeeper_client::StateWatcher;
 
 /// The fences of one base, and how far a base may lag behind the clock: a second of the clock. No ensemble has carried out
 /// so many transactions in a second.
@@ -29,22 +34,63 @@ pub(crate) struct Base {
     pub(crate) since: i64,
 }
 
-/// The base that a session knows.
-#[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<Option<Base>>);
+/// The base that a session knows. It is forgotten with each connection: the next server may have other data.
+#[derive(Debug)]
+pub(crate) struct Known(Mutex<AtConnection>);
+
+#[derive(Debug)]
+struct AtConnection {
+    base: Option<Base>,
+    state: StateWatcher,
+    /// The number of times that it was forgotten.
+    forgotten: u64,
+}
 
 impl Known {
+    pub(crate) fn new(state: StateWatcher) -> Self {
+        Self(Mutex::new(AtConnection {
+            base: None,
+            state,
+            forgotten: 0,
+        }))
+    }
+
+    fn at_connection(&self) -> MutexGuard<'_, AtConnection> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.state.changed().now_or_never().is_some() {
+            known.forget();
+        }
+        known
+    }
+
     pub(crate) fn get(&self) -> Option<Base> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.at_connection().base
     }
 
-    pub(crate) fn set(&self, base: Option<Base>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = base;
+    /// Returns a number that is another one when the base was forgotten.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.at_connection().forgotten
     }
 
-    /// Forgets the base: it may have been replaced, or the server may have other data.
+    /// Notes a base that was read when [`forgotten`](Self::forgotten) was this number, unless a later one is known.
+    pub(crate) fn note(&self, base: Base, forgotten: u64) {
+        let mut known = self.at_connection();
+        let is_later = known.base.is_none_or(|it| it.value < base.value);
+        if known.forgotten == forgotten && is_later {
+            known.base = Some(base);
+        }
+    }
+
+    /// Forgets the base: it may have been replaced.
     pub(crate) fn forget(&self) {
-        self.set(None);
+        self.at_connection().forget();
+    }
+}
+
+impl AtConnection {
+    fn forget(&mut self) {
+        self.base = None;
+        self.forgotten += 1;
     }
 }
 
@@ -53,12 +99,14 @@ impl Base {
     pub(crate) fn fence(self, czxid: i64) -> Option<u64> {
         let since = czxid.checked_sub(self.since)?;
         let since = u64::try_from(since).ok()?;
-        (1..RANGE).contains(&since).then(|| self.value + since)
+        let is_own = (1..RANGE).contains(&since);
+        // Beyond the greatest there is no token, see `place`.
+        is_own.then(|| self.value.saturating_add(since))
     }
 
     /// The value to follow, if this base must be replaced at a new connection.
     pub(crate) fn is_late(self, clock: u64) -> bool {
-        self.value + RANGE < clock
+        self.value.saturating_add(RANGE) < clock
     }
 }
 
@@ -87,6 +135,15 @@ mod tests {
         assert_eq!(base.fence(8 << 32), None, "another leader");
         assert_eq!(base.fence(base.since), None);
         assert_eq!(base.fence(7 << 32), None, "restored data");
+        let greatest = Base {
+            value: u64::MAX,
+            since: 1,
+        };
+        assert_eq!(
+            greatest.fence(9),
+            Some(u64::MAX),
+            "no token, and no small one"
+        );
         // The clock of the process that replaces it is behind.
         for clock in [0, CLOCK - 10, CLOCK + 1] {
             assert!(following(Some(base.value), clock) >= last, "{clock}");

@@ -40,6 +40,7 @@ mod notices;
 mod proof;
 mod queue;
 mod readers;
+mod repeats;
 mod requests;
 mod scheme;
 mod session;

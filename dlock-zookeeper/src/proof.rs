@@ -19,6 +19,8 @@
 //!
 //! - The leader's pings are on time: its thread for pings is never paused for so long that two pings are more than a tick
 //!   apart while other threads of the same process carry out writes. A pause of the whole process does no harm.
+//! - No client uses an observer that is connected to a follower (`observerMasterPort`). Its report takes two pings to the leader, of
+//!   which a `sync` proves the first alone.
 //! - The time-out is the same at every server, at all times. It is negotiated again at each reconnection, and the client does
 //!   not report the new one. A server with a smaller `maxSessionTimeout` would shorten it unnoticed.
 //!

@@ -15,11 +15,14 @@
 //! - **Safety.** A child whose creation got no answer is held after a write to it alone: a server that has lost step with the
 //!   others may be the only one that has it. (`a_child_that_was_found_is_not_held_without_a_write`)
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
-//!   that fails if the child from which it was taken is gone. (`readers_that_come_and_go_have_one_token`)
+//!   that fails if the child from which it was taken is gone. If that has no answer, it is looked for: others may have taken the
+//!   fence from there. (`readers_that_come_and_go_have_one_token`, `a_token_that_was_written_without_an_answer_is_kept`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
 //! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
 //!   the same claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
+//! - A creation without an answer was not carried out if the child is missing after a transaction of a majority, see
+//!   [`catch_up`]. (`a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced`)
 //! - A child without a timer has a search: a request whose answer was lost is looked for until its child is gone.
 //!   (`a_release_that_fails_leaves_no_child`)
 
@@ -38,13 +41,14 @@ use tokio::{
 use zookeeper_client::Error;
 
 use crate::{
-    claims::{Claim, Core, list},
+    claims::{Claim, Core, catch_up, list},
     confirm::{Confirmed, accept, confirm},
     creation::{create, delete, place, tell_that_it_waits},
     data::Value,
     errors::Failure,
     holder, names,
     queue::Queue,
+    repeats::Repeats,
     session::{self, Session},
     slots::Locked,
 };
@@ -65,6 +69,9 @@ impl Core {
         };
         if matches!(answer, Ok(AcquireOutcome::Granted { .. })) {
             slot.note_grant();
+        }
+        if let Some(child) = &mut slot.child {
+            self.end_in_time(handle, &claim, child);
         }
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
@@ -106,6 +113,7 @@ impl Core {
         let directory = names::directory(&self.config.root, &claim.key);
         slot.end_late().await?;
         let had_child = slot.child.is_some();
+        let mut repeats = Repeats::default();
         loop {
             if slot.unknown.is_some() {
                 self.find(session, slot, &directory, claim.owner).await?;
@@ -135,7 +143,6 @@ impl Core {
             let Some(child) = &mut slot.child else {
                 continue;
             };
-            self.end_in_time(handle, claim, child);
             let is_new = created.is_some();
             let queue = match created {
                 Some(queue) => queue?,
@@ -146,6 +153,7 @@ impl Core {
                 if !is_new {
                     slot.child = None;
                 }
+                repeats.again().await?;
                 continue;
             }
             if queue.holds(&child.name) {
@@ -157,6 +165,7 @@ impl Core {
                     Confirmed::Gone => slot.child = None,
                     Confirmed::Changed => {}
                 }
+                repeats.again().await?;
                 continue;
             }
             let own = (&*child.name, child.fence);
@@ -189,8 +198,7 @@ impl Core {
         directory: &str,
         owner: OwnerId,
     ) -> Result<(), Failure> {
-        // The server may be another one than that of the request, and behind it.
-        session.client.sync(&self.config.root).await?;
+        catch_up(session, &self.config.root).await?;
         let queue = list(session, directory).await?;
         slot.child = None;
         let mut found = None;
@@ -246,12 +254,19 @@ impl Core {
         }
     }
 
-    pub(crate) async fn renew(&self, claim: Claim) -> Result<Renewal, StoreError> {
+    pub(crate) async fn renew(
+        self: &Arc<Self>,
+        handle: &Handle,
+        claim: Claim,
+    ) -> Result<Renewal, StoreError> {
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
         let answer = match self.session_of(&mut slot).await {
             Ok(session) => renew_in(&session, &mut slot, &claim).await,
             Err(error) => Err(error.into()),
         };
+        if let Some(child) = &mut slot.child {
+            self.end_in_time(handle, &claim, child);
+        }
         self.slots.unlock(&claim.key, claim.owner, slot);
         answer.map_err(Failure::into_error)
     }
@@ -306,6 +321,7 @@ impl Core {
 
 async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {
     slot.end_late().await?;
+    let mut repeats = Repeats::default();
     loop {
         if slot.has_lost_its_grant() {
             return Ok(Renewal::NotOwner);
@@ -328,5 +344,6 @@ async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result
             Confirmed::Gone => slot.child = None,
             Confirmed::Changed => {}
         }
+        repeats.again().await?;
     }
 }

@@ -190,11 +190,12 @@ async fn prepared(
         }
     }
     let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
+    let base = Arc::new(Known::new(client.state_watcher()));
     Ok(Session {
         client,
         proof,
         config: config.clone(),
-        base: Arc::default(),
+        base,
     })
 }
 
@@ -207,11 +208,7 @@ async fn beat(config: &Config, session: &Session) {
     while !session.has_ended() {
         tokio::select! {
             _ = due.tick() => {}
-            _ = state.changed() => {
-                // A server that was restarted may have other data.
-                session.base.forget();
-                continue;
-            }
+            _ = state.changed() => continue,
         }
         let sent = SystemClock.now();
         match session.client.sync(&config.root).await {

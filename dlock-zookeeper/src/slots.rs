@@ -50,8 +50,10 @@ pub(crate) struct Child {
     pub(crate) is_hopeful: bool,
     /// Its creation got no answer, and nothing was written to it since: perhaps one server alone has it.
     pub(crate) is_found: bool,
-    /// It has a timer.
-    pub(crate) is_timed: bool,
+    /// A write of its fence got no answer.
+    pub(crate) is_doubtful: bool,
+    /// When its timer looks at it. An earlier timer leaves it alone.
+    pub(crate) timer: Option<Instant>,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
     pub(crate) ends: Instant,
     pub(crate) label: Option<String>,
@@ -233,7 +235,7 @@ impl Slots {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Deletes the child of this name when its time is over.
+    /// Deletes the child of this name when its time is over, unless another timer looks at it before.
     pub(crate) async fn end_in_time(
         &self,
         key: LockKey,
@@ -241,27 +243,26 @@ impl Slots {
         name: String,
         first: Instant,
     ) {
-        let mut ends = first;
+        let mut due = first;
         loop {
-            sleep_until(ends).await;
+            sleep_until(due).await;
             let mut slot = self.lock(&key, owner).await;
-            let later = slot
-                .child
-                .as_ref()
-                .filter(|it| it.name == name)
-                .map(|it| it.ends);
-            let Some(later) = later else {
+            let child = slot.child.as_mut();
+            let Some(child) = child.filter(|it| it.name == name && it.timer == Some(due)) else {
                 return self.unlock(&key, owner, slot);
             };
-            if later > Instant::now() {
-                ends = later;
-            } else if slot.delete().await.is_err() {
-                ends = Instant::now() + PAUSE;
+            due = child.ends;
+            child.timer = Some(due);
+            if due <= Instant::now() {
+                if slot.delete().await.is_ok() {
+                    return self.unlock(&key, owner, slot);
+                }
+                due = Instant::now() + PAUSE;
+                if let Some(child) = &mut slot.child {
+                    child.timer = Some(due);
+                }
             }
             self.unlock(&key, owner, slot);
-            if ends <= Instant::now() {
-                return;
-            }
         }
     }
 }

@@ -125,8 +125,8 @@ impl LockStore for ZooKeeperStore {
                 function: request.function.to_owned(),
                 begun,
             };
-            let core = self.core.clone();
-            let renewal = self.run(async move { core.renew(claim).await });
+            let (core, handle) = (self.core.clone(), self.worker.handle().clone());
+            let renewal = self.run(async move { core.renew(&handle, claim).await });
             async move {
                 match batch.limit {
                     Some(limit) => match timeout(limit, renewal).await {

@@ -24,15 +24,14 @@ use crate::{
 };
 
 impl Core {
-    /// Starts the timer of a child, once.
+    /// Starts the timer of a child, if it has none, or one that is too late for a lease that was shortened.
     pub(crate) fn end_in_time(self: &Arc<Self>, handle: &Handle, claim: &Claim, child: &mut Child) {
-        if child.is_timed {
+        let ends = child.ends;
+        if child.timer.is_some_and(|timer| timer <= ends) {
             return;
         }
-        child.is_timed = true;
+        child.timer = Some(ends);
         let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
-        // A new child has the time of a waiter, and its lease may be shorter.
-        let ends = child.ends.min(claim.begun.plus(claim.ttl).monotonic);
         let name = child.name.clone();
         handle.spawn(async move { core.slots.end_in_time(key, owner, name, ends).await });
     }

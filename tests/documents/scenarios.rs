@@ -20,7 +20,7 @@ const SECTIONS: [(char, usize); 12] = [
     ('I', 23),
     ('J', 33),
     ('K', 26),
-    ('L', 19),
+    ('L', 23),
 ];
 
 /// A reason is a sentence.

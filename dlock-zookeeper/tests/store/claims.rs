@@ -6,13 +6,14 @@ use dlock::{LockError, LockKey, LockMode};
 use dlock_runtime::{
     StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
         Released, RenewRequest, Renewal,
     },
     testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeperStore;
+use tokio::time::sleep;
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::world::{
@@ -54,6 +55,22 @@ async fn a_child_that_an_operator_deletes_ends_the_lease() {
     }
     eventually(LIMIT, "the lease is lost", async || held.is_lost()).await;
     assert!(matches!(held.release().await, Err(LockError::Lost { .. })));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_renewed_for_a_shorter_time_ends_then() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let (key, owner) = (key("shortened"), owner());
+    hold(&store, &key, owner, LockMode::Exclusive).await;
+    // The timer has looked at the new lease, and looks again at its end.
+    sleep(ALIVE + Duration::from_secs(1)).await;
+    let renewal = RenewRequest::new(&key, owner, Duration::from_secs(2));
+    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
+    eventually(TTL / 2, "the child is deleted", async || {
+        children(servers, "dlock", key.as_str()).await.is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]

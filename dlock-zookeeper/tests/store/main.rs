@@ -6,10 +6,12 @@
 
 #[cfg(feature = "admin")]
 mod admin;
+mod astray;
 mod check;
 mod claims;
 mod contract;
 mod login;
+mod scripted;
 mod sessions;
 mod sharing;
 mod waiting;

@@ -6,10 +6,13 @@ use std::sync::{
 };
 
 use dlock::{FencingToken, LockManager, LockMode};
-use dlock_testkit::ZooKeepers;
+use dlock_runtime::store::{AcquireOutcome, AcquireRequest, LockStore, Queue};
+use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use tokio::task::JoinSet;
 
-use crate::world::{LIMIT, SESSION, children, hold, key, manager, owner, release, store, wait};
+use crate::world::{
+    LIMIT, SESSION, TTL, children, hold, key, manager, owner, release, store, wait,
+};
 
 const SHARED: LockMode = LockMode::Shared;
 
@@ -51,6 +54,39 @@ async fn a_reader_that_was_granted_takes_the_token_of_one_that_was_faster() {
     assert_eq!(hold(&one, &key, slow, SHARED).await, fence);
     release(&one, &key, slow, SHARED).await;
     release(&other, &key, fast, SHARED).await;
+}
+
+#[tokio::test]
+async fn a_token_that_was_written_without_an_answer_is_kept() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", proxy.port()), SESSION);
+    let (other, own) = (store(&servers.url(SESSION)).await, store(&url).await);
+    let key = key("doubtful");
+    let [writer, first, second] = [owner(), owner(), owner()];
+    hold(&other, &key, writer, LockMode::Exclusive).await;
+    wait(&other, &key, first, SHARED).await;
+    wait(&own, &key, second, SHARED).await;
+    release(&other, &key, writer, LockMode::Exclusive).await;
+    let fence = hold(&other, &key, first, SHARED).await;
+    let ask = AcquireRequest::new(&key, second, TTL).mode(SHARED);
+    proxy.cut_before_reply_to(&format!("lock:{key}/{second}"));
+    eventually(LIMIT, "the write of the fence has no answer", async || {
+        // Until its server has heard of the release.
+        own.acquire(ask.queue(Queue::ForLease)).await.is_err()
+    })
+    .await;
+    // Another reader may have seen the fence, and have it now.
+    release(&other, &key, first, SHARED).await;
+    let mut granted = None;
+    eventually(LIMIT, "an answer", async || {
+        granted = own.acquire(ask.queue(Queue::ForLease)).await.ok();
+        granted.is_some()
+    })
+    .await;
+    let is_kept = matches!(granted, Some(AcquireOutcome::Granted { fence: it, .. }) if it == fence);
+    assert!(is_kept, "{granted:?} instead of {fence}");
+    release(&own, &key, second, SHARED).await;
 }
 
 /// How many are inside, and how many were at most.

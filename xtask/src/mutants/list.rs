@@ -28,6 +28,7 @@ mod state;
 mod turns;
 mod zookeeper;
 mod zookeeper_admin;
+mod zookeeper_astray;
 mod zookeeper_grants;
 
 use super::mutant::Mutant;
@@ -56,6 +57,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         etcd_near::ALL,
         zookeeper::ALL,
         zookeeper_admin::ALL,
+        zookeeper_astray::ALL,
         zookeeper_grants::ALL,
         run::ALL,
         pace::ALL,

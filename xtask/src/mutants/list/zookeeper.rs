@@ -121,7 +121,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-endless-base",
         "A base has fences without an end",
         FENCE,
-        "«(1..RANGE).contains(&since)».then(",
+        "let is_own = «(1..RANGE).contains(&since)»;",
         "true",
         OF_A_BASE,
     )
@@ -151,8 +151,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-old-base",
         "A base that was replaced and has come back stays beside the new one",
         BASE,
-        "while values.len() > «1» {",
-        "usize::MAX",
+        "while «values.len() > 1 || values.last().copied() < greatest» {",
+        "{ let _ = greatest; false }",
         &[Test(
             FAULTS,
             "restore::a_base_that_comes_back_stops_no_lock",
@@ -210,7 +210,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-late-lease",
         "A process keeps its child although the lease has ended",
         SLOTS,
-        "if «later > Instant::now()» { ends = later;",
+        "if «slot.delete().await.is_ok()» { return",
         "true",
         CONTRACT,
     )

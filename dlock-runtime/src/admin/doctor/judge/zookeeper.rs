@@ -27,11 +27,22 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
 fn version(server: &ServerFacts) -> Finding {
     if let Some(version) = server.told("zookeeper_version") {
         let what = format!("ZooKeeper {version}");
-        if is_too_old(version) {
+        let numbers = numbers(version);
+        if numbers < [3, 5, 0] {
             return Finding::broken(Topic::Version, format!("{what} is too old"))
-                .advice("use ZooKeeper 3.5 or later");
+                .advice("use ZooKeeper 3.9.4 or later; dlock needs 3.5");
         }
-        return Finding::ok(Topic::Version, what);
+        let faults = faults(numbers).join(", ");
+        if faults.is_empty() {
+            return Finding::ok(Topic::Version, what);
+        }
+        let what = format!("{what} can lose writes that it has confirmed, and keep others");
+        return Finding::risk(Topic::Version, what)
+            .why(format!(
+                "{faults}: if a leader changes or a server is killed at a bad moment, another client can acquire a lock \
+                 that is held"
+            ))
+            .advice("update to 3.9.4 or later");
     }
     let least = server.told("version_at_least").unwrap_or("3.5");
     let what = format!("ZooKeeper {least} or later; the exact version and the mode are unknown");
@@ -40,10 +51,29 @@ fn version(server: &ServerFacts) -> Finding {
         .advice("add `srvr` to `4lw.commands.whitelist` of the server to see them")
 }
 
-fn is_too_old(version: &str) -> bool {
-    let mut parts = version.split('.').map(|it| it.parse::<u32>().unwrap_or(0));
-    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    (major, minor) < (3, 5)
+/// The numbers in `3.9.4`; 0 for one that is missing.
+fn numbers(version: &str) -> [u32; 3] {
+    let mut parts = version.split('.').map(|it| it.parse().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
+/// The known faults of a version for which a write is not what its confirmation says, by their numbers at ZooKeeper.
+fn faults(version: [u32; 3]) -> Vec<&'static str> {
+    let repeats_writes = ([3, 8, 0]..[3, 9, 3]).contains(&version);
+    let [major, minor, patch] = version;
+    let confirms_early = match (major, minor) {
+        (3, 8) => patch < 5,
+        (3, 9) => patch < 2,
+        _ => version < [3, 8, 0],
+    };
+    let known = [
+        ("ZOOKEEPER-4394", repeats_writes),
+        ("ZOOKEEPER-4712", repeats_writes),
+        ("ZOOKEEPER-4785", confirms_early),
+        ("ZOOKEEPER-4925", version == [3, 9, 3]),
+    ];
+    let known = known.into_iter().filter(|(_, is_in)| *is_in);
+    known.map(|(fault, _)| fault).collect()
 }
 
 fn role(server: &ServerFacts) -> Option<Finding> {

@@ -14,7 +14,7 @@ use super::{
 
 const FINE: &[(&str, &str)] = &[
     ("product", "ZooKeeper"),
-    ("zookeeper_version", "3.8.0"),
+    ("zookeeper_version", "3.9.4"),
     ("mode", "follower"),
     ("has_leader", "true"),
     ("members", "1,2,3"),
@@ -54,7 +54,7 @@ fn ensemble(changes: &[(&str, &str)]) -> Facts {
 #[test]
 fn a_server_is_judged_by_what_it_tells() {
     for (changes, topic, severity, part) in [
-        (&[][..], Topic::Version, Ok, "ZooKeeper 3.8.0"),
+        (&[][..], Topic::Version, Ok, "ZooKeeper 3.9.4"),
         (
             &[("zookeeper_version", "3.10.1")],
             Topic::Version,
@@ -114,6 +114,35 @@ fn a_server_is_judged_by_what_it_tells() {
     ] {
         let one = facts(Layout::Ensemble, vec![server("1", changes)]);
         check(&one, topic, severity, part);
+    }
+}
+
+#[test]
+fn a_version_with_known_faults_is_a_risk() {
+    let [log, queue, early, gap] = [4394, 4712, 4785, 4925];
+    for (version, faults) in [
+        ("3.5.10", &[early][..]),
+        ("3.7.2", &[early]),
+        ("3.8.0", &[log, queue, early]),
+        ("3.8.4", &[log, queue, early]),
+        ("3.8.5", &[log, queue]),
+        ("3.9.1", &[log, queue, early]),
+        ("3.9.2", &[log, queue]),
+        ("3.9.3", &[gap]),
+    ] {
+        let changes = [("zookeeper_version", version)];
+        let one = facts(Layout::Ensemble, vec![server("1", &changes)]);
+        let numbers = faults.iter().map(|it| format!("ZOOKEEPER-{it}"));
+        let all = numbers.collect::<Vec<_>>().join(", ") + ":";
+        let what = format!("ZooKeeper {version} can lose writes");
+        for part in [&what, &all, "update to 3.9.4 or later"] {
+            check(&one, Topic::Version, Risk, part);
+        }
+    }
+    for version in ["3.9.4", "3.9.5", "3.10.0", "4.0.0"] {
+        let changes = [("zookeeper_version", version)];
+        let one = facts(Layout::Ensemble, vec![server("1", &changes)]);
+        check(&one, Topic::Version, Ok, version);
     }
 }
 

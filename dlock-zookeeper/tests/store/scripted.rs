@@ -1,0 +1,273 @@
+//! A server of ZooKeeper that answers as a test wants: no real one loses step with the others on demand.
+
+use std::sync::Arc;
+
+use tokio::{
+    io::{self, AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+/// Requests and operations, by their numbers in the protocol.
+pub(crate) const DELETE: i32 = 2;
+pub(crate) const EXISTS: i32 = 3;
+pub(crate) const GET_DATA: i32 = 4;
+pub(crate) const SET_DATA: i32 = 5;
+pub(crate) const LIST: i32 = 8;
+pub(crate) const CHECK: i32 = 13;
+pub(crate) const MULTI: i32 = 14;
+pub(crate) const CREATE: i32 = 15;
+const SYNC: i32 = 9;
+const PING: i32 = 11;
+const CREATE_CONTAINER: i32 = 19;
+const SET_WATCHES: i32 = 101;
+const ERROR: i32 = -1;
+
+pub(crate) const NO_NODE: i32 = -101;
+const NODE_EXISTS: i32 = -110;
+/// Said of the operations behind the one that failed.
+const NOT_TRIED: i32 = -2;
+
+/// The session of each client.
+pub(crate) const SESSION_ID: i64 = 1;
+
+/// A request of a client.
+pub(crate) struct Request {
+    pub(crate) code: i32,
+    /// Empty for a transaction.
+    pub(crate) path: String,
+    /// Those of a transaction: the number and the path of each.
+    pub(crate) operations: Vec<(i32, String)>,
+}
+
+impl Request {
+    /// The numbers of a transaction's operations.
+    pub(crate) fn codes(&self) -> Vec<i32> {
+        self.operations.iter().map(|(code, _)| *code).collect()
+    }
+}
+
+/// An answer to a request.
+pub(crate) enum Reply {
+    /// The request is carried out, with this body of the answer.
+    Done(Vec<u8>),
+    Refused(i32),
+    /// The connection breaks instead.
+    Cut,
+}
+
+impl Reply {
+    pub(crate) fn names(names: &[&str]) -> Self {
+        let count = i32::try_from(names.len()).unwrap().to_be_bytes().to_vec();
+        let names = names.iter().flat_map(|it| buffer(it.as_bytes()));
+        Self::Done(count.into_iter().chain(names).collect())
+    }
+
+    pub(crate) fn stat(czxid: i64) -> Self {
+        Self::Done(stat(czxid))
+    }
+
+    pub(crate) fn data(text: &str, czxid: i64) -> Self {
+        Self::Done([buffer(text.as_bytes()), stat(czxid)].concat())
+    }
+
+    /// A transaction is carried out. Each creation has this number, and the sequential one this name.
+    pub(crate) fn carried_out(request: &Request, czxid: i64, name: &str) -> Self {
+        let results = request.operations.iter().map(|(code, path)| {
+            let mut result = header(*code, false);
+            match *code {
+                CREATE if path.ends_with('-') => {
+                    let directory = path.rsplit_once('/').unwrap().0;
+                    result.extend(buffer(format!("{directory}/{name}").as_bytes()));
+                    result.extend(stat(czxid));
+                }
+                CREATE => {
+                    result.extend(buffer(path.as_bytes()));
+                    result.extend(stat(czxid));
+                }
+                SET_DATA => result.extend(stat(czxid)),
+                _ => {}
+            }
+            result
+        });
+        Self::Done(results.chain([header(ERROR, true)]).flatten().collect())
+    }
+
+    /// A transaction is refused, as there is no node for this operation.
+    pub(crate) fn refused_at(request: &Request, failed: usize) -> Self {
+        let results = (0..request.operations.len()).map(|index| {
+            let code = match index {
+                _ if index < failed => 0,
+                _ if index == failed => NO_NODE,
+                _ => NOT_TRIED,
+            };
+            [header(ERROR, false), code.to_be_bytes().to_vec()].concat()
+        });
+        Self::Done(results.chain([header(ERROR, true)]).flatten().collect())
+    }
+
+    /// The answer where a test has none of its own: directories are there, and nothing else is.
+    fn usual(request: &Request) -> Self {
+        match request.code {
+            SYNC => Self::Done(buffer(request.path.as_bytes())),
+            PING | SET_WATCHES => Self::Done(Vec::new()),
+            CREATE | CREATE_CONTAINER => Self::Refused(NODE_EXISTS),
+            _ => Self::Refused(NO_NODE),
+        }
+    }
+}
+
+/// The server. It ends when it is dropped.
+pub(crate) struct Scripted {
+    port: u16,
+    _links: JoinSet<()>,
+}
+
+impl Scripted {
+    /// Starts a server that answers so, and as usual where there is no answer.
+    pub(crate) async fn start(
+        answer: impl Fn(&Request) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let answer = Arc::new(answer);
+        let mut links = JoinSet::new();
+        links.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = answer.clone();
+                open.spawn(async move { serve(stream, &*answer).await.ok().map(drop) });
+            }
+        });
+        Self {
+            port,
+            _links: links,
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("zookeeper://127.0.0.1:{}?session=40s&tick=500ms", self.port)
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    answer: &impl Fn(&Request) -> Option<Reply>,
+) -> io::Result<()> {
+    let asked = frame(&mut stream).await?;
+    // After the version and the last transaction that the client has seen.
+    let time_out = asked.get(12..16).unwrap_or_default();
+    let made = [
+        &0_i32.to_be_bytes()[..],
+        time_out,
+        &SESSION_ID.to_be_bytes(),
+        &buffer(&[0; 16]),
+        &[0],
+    ];
+    send(&mut stream, &made.concat()).await?;
+    loop {
+        let text = frame(&mut stream).await?;
+        let mut rest = &text[..];
+        let number = rest.read_i32().await?;
+        let request = read(rest).await?;
+        let reply = answer(&request).unwrap_or_else(|| Reply::usual(&request));
+        let (code, body) = match reply {
+            Reply::Done(body) => (0, body),
+            Reply::Refused(code) => (code, Vec::new()),
+            Reply::Cut => return Ok(()),
+        };
+        let head = [
+            &number.to_be_bytes()[..],
+            &1_i64.to_be_bytes(),
+            &code.to_be_bytes(),
+        ];
+        send(&mut stream, &[head.concat(), body].concat()).await?;
+    }
+}
+
+/// Reads a request behind its number.
+async fn read(mut rest: &[u8]) -> io::Result<Request> {
+    let code = rest.read_i32().await?;
+    let (mut path, mut operations) = (String::new(), Vec::new());
+    match code {
+        PING | SET_WATCHES => {}
+        MULTI => loop {
+            let code = rest.read_i32().await?;
+            let is_end = rest.read_u8().await? > 0;
+            rest.read_i32().await?;
+            if is_end {
+                break;
+            }
+            operations.push((code, text(&mut rest).await?));
+            if [CREATE, SET_DATA].contains(&code) {
+                text(&mut rest).await?;
+            }
+            if code == CREATE {
+                for _ in 0..rest.read_i32().await? {
+                    rest.read_i32().await?;
+                    text(&mut rest).await?;
+                    text(&mut rest).await?;
+                }
+            }
+            // The version, or the flags of a creation.
+            rest.read_i32().await?;
+        },
+        _ => path = text(&mut rest).await?,
+    }
+    Ok(Request {
+        code,
+        path,
+        operations,
+    })
+}
+
+async fn text(rest: &mut &[u8]) -> io::Result<String> {
+    let length = rest.read_i32().await?;
+    let mut text = vec![0; usize::try_from(length).unwrap_or(0)];
+    rest.read_exact(&mut text).await?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+async fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let length = stream.read_i32().await?;
+    let mut frame = vec![0; usize::try_from(length).unwrap_or(0)];
+    stream.read_exact(&mut frame).await?;
+    Ok(frame)
+}
+
+async fn send(stream: &mut TcpStream, frame: &[u8]) -> io::Result<()> {
+    stream.write_all(&buffer(frame)).await
+}
+
+/// Bytes behind their number.
+fn buffer(bytes: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(bytes.len()).unwrap();
+    [&length.to_be_bytes(), bytes].concat()
+}
+
+fn header(code: i32, is_end: bool) -> Vec<u8> {
+    let end = [u8::from(is_end)];
+    [&code.to_be_bytes()[..], &end, &(-1_i32).to_be_bytes()].concat()
+}
+
+/// The state of a node that the session owns.
+fn stat(czxid: i64) -> Vec<u8> {
+    let (czxid, zero) = (czxid.to_be_bytes(), [0; 8]);
+    let counts = [0; 12];
+    let owner = SESSION_ID.to_be_bytes();
+    [
+        &czxid[..],
+        &czxid,
+        &zero,
+        &zero,
+        &counts,
+        &owner,
+        &zero,
+        &czxid,
+    ]
+    .concat()
+}
