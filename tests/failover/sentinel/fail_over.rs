@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{FencingToken, LockError, LostCause, OnLost};
+use dlock::{FencingToken, LockError, LockManager, LostCause, OnLost};
 use dlock_testkit::{Sentinels, eventually};
 use tokio::{task::JoinSet, time::Instant};
 
@@ -30,7 +30,9 @@ async fn a_lease_that_was_replicated_is_renewed_at_the_new_master() {
 
     let killed = Instant::now();
     first.kill();
-    let free = manager_with(&all, |it| it).await;
+    // A fail-over may take longer than a connection may.
+    let free = LockManager::builder().wait(LONG).connect_lazy(&all.url());
+    let free = free.unwrap();
     let other = free.lock("order:43").acquire().await.unwrap();
     println!(
         "killed: another lock was got after {:.1?}",

@@ -32,12 +32,13 @@ async fn manager_with(
         .unwrap()
 }
 
-/// One replica and one Sentinel, which lets a replica that was cut off be for a minute.
+/// One replica and one Sentinel, which lets a replica that was cut off be for half a minute. After twice that time it
+/// tries again where a machine under load has made a fail-over fail.
 async fn small_and_patient() -> Sentinels {
     Sentinels::start_with(SentinelShape {
         replicas: 1,
         sentinels: 1,
-        failover_timeout: Duration::from_secs(60),
+        failover_timeout: Duration::from_secs(30),
         ..SentinelShape::default()
     })
     .await
