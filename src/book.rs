@@ -60,6 +60,7 @@ macro_rules! links {
          [guarantees#faults-of-zookeeper-itself]: crate::book::guarantees#faults-of-zookeeper-itself\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
          [guarantees#shared-locks-and-permits]: crate::book::guarantees#shared-locks-and-permits\n\
+         [guarantees#when-a-failover-brings-readers-back]: crate::book::guarantees#when-a-failover-brings-readers-back\n\
          [how-it-works]: crate::book::how_it_works\n\
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
