@@ -18,7 +18,9 @@
 //!   its runtime is polled again, so an idle runtime loses nothing. (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`)
 //! - A connection that is silent then is made again. If that happens a second time, and the store's own connection answers, its
 //!   tasks are stuck behind bodies that block, and it is left for good. (`a_connection_that_is_stuck_on_its_runtime_is_left`)
-//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`)
+//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`) A
+//!   pause comes before: a connection costs a login and a new base of fences, and a program may have a runtime for each call.
+//!   (`runtimes_that_end_soon_have_no_connection_each`)
 
 use std::{
     convert::Infallible,
@@ -144,18 +146,19 @@ impl Near {
             match self.serve(&home, member, doubt).await {
                 Lost::Ended => self.state().home = Home::Unknown,
                 Lost::Unfit => self.state().home = Home::Left,
-                Lost::Silent if main.try_out().await == Tried::Answers => self.was_silent(),
-                // The store's own connection is about to be replaced as well.
-                Lost::Silent | Lost::Broken => {
-                    sleep(pause).await;
-                    let has_lasted = since.elapsed() > LONGEST_PAUSE;
-                    pause = if has_lasted {
-                        PAUSE
-                    } else {
-                        (2 * pause).min(LONGEST_PAUSE)
-                    };
+                Lost::Silent if main.try_out().await == Tried::Answers => {
+                    self.was_silent();
+                    continue;
                 }
+                // The store's own connection is about to be replaced as well.
+                Lost::Silent | Lost::Broken => {}
             }
+            let has_lasted = since.elapsed() > LONGEST_PAUSE;
+            if has_lasted {
+                pause = PAUSE;
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
