@@ -49,6 +49,7 @@ impl Core {
             last = Instant::now();
             let is_kept = self.beat().await;
             self.end_silent().await;
+            self.end_restored().await;
             if !is_kept {
                 sleep(PAUSE).await;
             }
@@ -144,7 +145,8 @@ impl Core {
         let answer = conn.txn(txn).await?;
         if answer.succeeded {
             let create = answer.header().revision;
-            self.places.opened(Gate { lease, create }, since);
+            let gate = Gate { lease, create };
+            self.places.opened(gate, since, conn.number());
         }
         Ok(())
     }
@@ -172,6 +174,46 @@ impl Core {
         timeout(self.config.response_limit, join_all(ended))
             .await
             .ok();
+    }
+
+    /// Deletes the places that a restored snapshot has brought back.
+    async fn end_restored(&self) {
+        let Ok(conn) = self.session.conn().await else {
+            return;
+        };
+        let leases = self.places.to_search(conn.number());
+        let ended = async {
+            for lease in leases {
+                for name in conn.keys_of(lease).await? {
+                    self.end_if_unknown(&conn, &name, lease).await?;
+                }
+            }
+            Ok::<_, StoreError>(())
+        };
+        // Without an answer, the next beat tries again.
+        if let Ok(Ok(())) = timeout(self.config.response_limit, ended).await {
+            self.places.searched(conn.number());
+        }
+    }
+
+    /// Deletes the place with this name if it is that of no claim.
+    async fn end_if_unknown(&self, conn: &Conn, name: &[u8], lease: i64) -> Result<(), StoreError> {
+        let key = keys::key_in(&self.config.namespace, name).and_then(|key| LockKey::new(key).ok());
+        // A gate has none.
+        let (Some(key), Some(owner)) = (key, keys::owner_in(name)) else {
+            return Ok(());
+        };
+        let Some(mut claim) = self.claims.try_enter(&key, owner) else {
+            return Ok(());
+        };
+        let waits = self.follow.with(&key, |followed| followed.lease_of(owner));
+        if claim.place.is_none() && waits.flatten().is_none() {
+            recall(&mut claim, Some(lease));
+            let (names, id) = (self.names(key.as_str(), owner), (&key, owner));
+            self.end(conn, &mut claim, &names, id, End::Displaced)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn end_if_silent(&self, conn: &Conn, key: &LockKey, owner: OwnerId) {
@@ -285,6 +327,7 @@ mod tests {
                 id: 1,
                 seconds: WAITING,
                 is_shared: true,
+                conn: 0,
             });
             if owners.iter().all(|owner| claims.is_unknown(key, *owner)) {
                 return;

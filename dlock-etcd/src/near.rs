@@ -143,7 +143,7 @@ impl Near {
         let mut pause = PAUSE;
         loop {
             let (home, since) = (self.home().await, Instant::now());
-            match self.serve(&home, member, doubt).await {
+            match self.serve(&home, member, main, doubt).await {
                 Lost::Ended => self.state().home = Home::Unknown,
                 Lost::Unfit => self.state().home = Home::Left,
                 Lost::Silent if main.try_out().await == Tried::Answers => {
@@ -185,7 +185,13 @@ impl Near {
     }
 
     /// Makes a connection and offers it to requests, until it is lost.
-    async fn serve(&self, home: &Handle, member: &Member, main: &Arc<Doubt>) -> Lost {
+    async fn serve(
+        &self,
+        home: &Handle,
+        member: &Member,
+        main: &Conn,
+        of_main: &Arc<Doubt>,
+    ) -> Lost {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
@@ -211,11 +217,12 @@ impl Near {
         };
         // Dropped, it ends the requests that are under way.
         let (_give_up, ends) = watch::channel(());
-        let doubt = Arc::new(Doubt::with(main.clone()));
+        let doubt = Arc::new(Doubt::with(of_main.clone()));
         let ties = Ties {
             doubt: doubt.clone(),
             given_up: ends,
             is_full: self.is_full.clone(),
+            number: main.number(),
         };
         let opened = self.open(member, channel, ties);
         let conn = match timeout(limit, opened).await {

@@ -28,6 +28,7 @@ async fn own(config: &Arc<Config>, doubt: &Arc<Doubt>) -> (Arc<Conn>, watch::Sen
         doubt: doubt.clone(),
         given_up: ended,
         is_full: Arc::default(),
+        number: 1,
     };
     let channel = dial(&config.members[0].endpoint).await.unwrap();
     let place = config.members[0].place.clone();
