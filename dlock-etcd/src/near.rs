@@ -195,10 +195,10 @@ impl Near {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
-        let endpoint = member.endpoint.clone();
+        let dialling = dial(&member.endpoint);
         let anchor = async move {
             say.send(()).ok();
-            if channel.send(dial(&endpoint).await).is_ok() {
+            if channel.send(dialling.await).is_ok() {
                 // From now on its end is that of the runtime.
                 std::future::pending::<()>().await;
             }
