@@ -253,14 +253,24 @@ impl Conn {
 
     /// Asks for an answer that needs a majority, and waits for it as long as for that to any request.
     pub(crate) async fn try_out(&self) -> Tried {
+        self.within_limit(self.is_answered()).await
+    }
+
+    /// Asks for an answer that needs a majority. Returns `false` if the request fails.
+    pub(crate) async fn is_answered(&self) -> bool {
         let request = base::read_request(&self.config.namespace);
         let asked = self.send_logged_in::<_, RangeResponse>(RANGE, request);
-        match timeout(self.config.response_limit, asked).await {
-            Ok(Ok(_)) => {
-                self.ties.doubt.settle();
-                Tried::Answers
-            }
-            Ok(Err(_)) => Tried::Fails,
+        let is_answered = asked.await.is_ok();
+        if is_answered {
+            self.ties.doubt.settle();
+        }
+        is_answered
+    }
+
+    pub(crate) async fn within_limit(&self, answered: impl Future<Output = bool>) -> Tried {
+        match timeout(self.config.response_limit, answered).await {
+            Ok(true) => Tried::Answers,
+            Ok(false) => Tried::Fails,
             Err(_) => Tried::IsSilent,
         }
     }

@@ -15,7 +15,8 @@
 //! - A request uses it only on its own runtime, which is polled when the request is. Every other one takes the store's own
 //!   connection. (`requests_of_other_runtimes_do_not_wait_for_that_of_the_first_caller`)
 //! - When a request has got no answer, others take the store's own connection until this one has answered. It is tried when
-//!   its runtime is polled again, so an idle runtime loses nothing. (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`)
+//!   its runtime is polled again, so an idle runtime loses nothing, and neither does one that is polled for moments only.
+//!   (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`, `an_answer_that_was_not_read_is_no_silence`)
 //! - A connection that is silent then is made again. If that happens a second time, and the store's own connection answers, its
 //!   tasks are stuck behind bodies that block, and it is left for good. (`a_connection_that_is_stuck_on_its_runtime_is_left`)
 //! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`) A
@@ -24,6 +25,7 @@
 
 use std::{
     convert::Infallible,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
@@ -32,7 +34,7 @@ use dlock_runtime::store::StoreError;
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot, watch},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{Instant, sleep, timeout},
 };
 use tonic::transport::Channel;
@@ -237,13 +239,11 @@ impl Near {
                 () = doubt.raised() => {}
                 () = sleep(LOOK) => {}
             }
-            if home.spawn(async {}).await.is_err() {
-                return Lost::Ended;
-            }
-            match conn.try_out().await {
-                Tried::Answers => {}
-                Tried::Fails => return Lost::Broken,
-                Tried::IsSilent => return Lost::Silent,
+            match try_on(home, &conn).await {
+                Ok(Tried::Answers) => {}
+                Ok(Tried::Fails) => return Lost::Broken,
+                Ok(Tried::IsSilent) => return Lost::Silent,
+                Err(_) => return Lost::Ended,
             }
         }
     }
@@ -274,6 +274,18 @@ impl Drop for Offered<'_> {
         let withdrawn = self.0.state().up.take();
         drop(withdrawn);
     }
+}
+
+/// Tries a connection on this runtime, while that is polled. An error if it has ended.
+async fn try_on(home: &Handle, conn: &Conn) -> Result<Tried, JoinError> {
+    let mut answered = pin!(conn.is_answered());
+    let tried = conn.within_limit(answered.as_mut()).await;
+    if tried != Tried::IsSilent {
+        return Ok(tried);
+    }
+    // Nothing is sent or read while the runtime is not polled.
+    home.spawn(async {}).await?;
+    Ok(conn.within_limit(answered).await)
 }
 
 /// Waits until the runtime of a task has ended.

@@ -72,9 +72,15 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-near-unpolled",
         "A connection is lost because its runtime is not polled",
         NEAR,
-        "if «home.spawn(async {}).await.is_err()» {",
-        "false",
-        IN_DOUBT,
+        "«home.spawn(async {}).await?»; Ok(conn.within_limit(answered).await)",
+        "()",
+        &[
+            IN_DOUBT[0],
+            Test(
+                UNIT,
+                "near::tests::an_answer_that_was_not_read_is_no_silence",
+            ),
+        ],
     ),
     Mutant::new(
         "etcd-near-doubts-itself-alone",
