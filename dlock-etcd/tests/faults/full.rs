@@ -7,7 +7,8 @@ use dlock_etcd::EtcdStore;
 use dlock_runtime::{
     LockKey,
     store::{
-        AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, StoreError, StoreOptions,
+        AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, RenewRequest,
+        Renewal, StoreError, StoreOptions,
     },
     testing::SystemRandom,
 };
@@ -94,6 +95,25 @@ async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
 #[tokio::test]
 async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
     is_kept_and_released(EtcdMake::Old).await;
+}
+
+#[tokio::test]
+async fn a_label_that_a_full_database_refuses_costs_no_lease() {
+    let options = EtcdOptions::new().argument(QUOTA);
+    let server = EtcdServer::start_with(options).await;
+    let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+    let key = LockKey::new("order:42").unwrap();
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    let request = AcquireRequest::new(&key, owner, TTL);
+    let granted = store.acquire(request).await.unwrap();
+    server.fill().await;
+    for label in ["billing@host/1", "billing@host/2", "billing@host/3"] {
+        let renewal = RenewRequest::new(&key, owner, TTL).label(label);
+        assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
+    }
+    assert_eq!(store.acquire(request).await, Ok(granted));
+    let release = ReleaseRequest::new(&key, owner);
+    assert_eq!(store.release(release).await, Ok(Released::WasHeld));
 }
 
 /// Callers that acquire and release while others fill the database.
