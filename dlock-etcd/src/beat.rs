@@ -29,6 +29,9 @@ const PERIOD: Duration = Duration::from_millis(1500);
 /// A place is deleted when its waiter has not asked for so long. The contract has 3 s.
 const SILENT: Duration = Duration::from_secs(4);
 
+/// The time to look for places that a snapshot has brought back, after a beat: the next one must not be late.
+const SEARCH: Duration = Duration::from_millis(500);
+
 /// The pause after a beat that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -178,22 +181,18 @@ impl Core {
 
     /// Deletes the places that a restored snapshot has brought back.
     async fn end_restored(&self) {
-        let Ok(conn) = self.session.conn().await else {
-            return;
-        };
-        let leases = self.places.to_search(conn.number());
         let ended = async {
-            for lease in leases {
+            let conn = self.session.conn().await?;
+            for lease in self.places.to_search(conn.number()) {
                 for name in conn.keys_of(lease).await? {
                     self.end_if_unknown(&conn, &name, lease).await?;
                 }
             }
+            self.places.searched(conn.number());
             Ok::<_, StoreError>(())
         };
-        // Without an answer, the next beat tries again.
-        if let Ok(Ok(())) = timeout(self.config.response_limit, ended).await {
-            self.places.searched(conn.number());
-        }
+        // Without an answer, or with many of them, it goes on after the next beat.
+        timeout(SEARCH, ended).await.ok();
     }
 
     /// Deletes the place with this name if it is that of no claim.
