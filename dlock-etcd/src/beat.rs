@@ -29,6 +29,9 @@ const PERIOD: Duration = Duration::from_millis(1500);
 /// A place is deleted when its waiter has not asked for so long. The contract has 3 s.
 const SILENT: Duration = Duration::from_secs(4);
 
+/// The time to look for places that a snapshot has brought back, after a beat: the next one must not be late.
+const SEARCH: Duration = Duration::from_millis(500);
+
 /// The pause after a beat that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,6 +52,7 @@ impl Core {
             last = Instant::now();
             let is_kept = self.beat().await;
             self.end_silent().await;
+            self.end_restored().await;
             if !is_kept {
                 sleep(PAUSE).await;
             }
@@ -144,7 +148,8 @@ impl Core {
         let answer = conn.txn(txn).await?;
         if answer.succeeded {
             let create = answer.header().revision;
-            self.places.opened(Gate { lease, create }, since);
+            let gate = Gate { lease, create };
+            self.places.opened(gate, since, conn.number());
         }
         Ok(())
     }
@@ -172,6 +177,42 @@ impl Core {
         timeout(self.config.response_limit, join_all(ended))
             .await
             .ok();
+    }
+
+    /// Deletes the places that a restored snapshot has brought back.
+    async fn end_restored(&self) {
+        let ended = async {
+            let conn = self.session.conn().await?;
+            for lease in self.places.to_search(conn.number()) {
+                for name in conn.keys_of(lease).await? {
+                    self.end_if_unknown(&conn, &name, lease).await?;
+                }
+            }
+            self.places.searched(conn.number());
+            Ok::<_, StoreError>(())
+        };
+        // Without an answer, or with many of them, it goes on after the next beat.
+        timeout(SEARCH, ended).await.ok();
+    }
+
+    /// Deletes the place with this name if it is that of no claim.
+    async fn end_if_unknown(&self, conn: &Conn, name: &[u8], lease: i64) -> Result<(), StoreError> {
+        let key = keys::key_in(&self.config.namespace, name).and_then(|key| LockKey::new(key).ok());
+        // A gate has none.
+        let (Some(key), Some(owner)) = (key, keys::owner_in(name)) else {
+            return Ok(());
+        };
+        let Some(mut claim) = self.claims.try_enter(&key, owner) else {
+            return Ok(());
+        };
+        let waits = self.follow.with(&key, |followed| followed.lease_of(owner));
+        if claim.place.is_none() && waits.flatten().is_none() {
+            recall(&mut claim, Some(lease));
+            let (names, id) = (self.names(key.as_str(), owner), (&key, owner));
+            self.end(conn, &mut claim, &names, id, End::Displaced)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn end_if_silent(&self, conn: &Conn, key: &LockKey, owner: OwnerId) {
@@ -285,6 +326,7 @@ mod tests {
                 id: 1,
                 seconds: WAITING,
                 is_shared: true,
+                conn: 0,
             });
             if owners.iter().all(|owner| claims.is_unknown(key, *owner)) {
                 return;

@@ -111,9 +111,22 @@ impl Conn {
 
     /// The rest of a lease in whole seconds, as its leader counts it. It only informs.
     pub(crate) async fn rest(&self, lease: i64) -> Result<Duration, StoreError> {
-        let request = LeaseTimeToLiveRequest { id: lease };
+        let request = LeaseTimeToLiveRequest {
+            id: lease,
+            keys: false,
+        };
         let answer: LeaseTimeToLiveResponse = self.call(TIME_TO_LIVE, request).await?;
         Ok(Duration::from_secs(u64::try_from(answer.ttl).unwrap_or(0)))
+    }
+
+    /// The names of the keys that have a lease.
+    pub(crate) async fn keys_of(&self, lease: i64) -> Result<Vec<Vec<u8>>, StoreError> {
+        let request = LeaseTimeToLiveRequest {
+            id: lease,
+            keys: true,
+        };
+        let answer: LeaseTimeToLiveResponse = self.call(TIME_TO_LIVE, request).await?;
+        Ok(answer.keys)
     }
 
     /// Keeps leases alive beside a transaction, and returns whether each lease exists, with the answer of the

@@ -283,6 +283,7 @@ mod tests {
         id: 7,
         seconds: 10,
         is_shared: false,
+        conn: 1,
     };
 
     fn id() -> Id {

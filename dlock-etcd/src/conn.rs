@@ -66,6 +66,8 @@ pub(crate) struct Ties {
     pub(crate) given_up: watch::Receiver<()>,
     /// `true` from a refusal by a full database until the next write, over any connection of the store.
     pub(crate) is_full: Arc<AtomicBool>,
+    /// Counts the connections of the store, see `leases.rs`. Both that there are at a time have the same number.
+    pub(crate) number: u64,
 }
 
 /// The version and the state of a member.
@@ -251,16 +253,30 @@ impl Conn {
 
     /// Asks for an answer that needs a majority, and waits for it as long as for that to any request.
     pub(crate) async fn try_out(&self) -> Tried {
+        self.within_limit(self.is_answered()).await
+    }
+
+    /// Asks for an answer that needs a majority. Returns `false` if the request fails.
+    pub(crate) async fn is_answered(&self) -> bool {
         let request = base::read_request(&self.config.namespace);
         let asked = self.send_logged_in::<_, RangeResponse>(RANGE, request);
-        match timeout(self.config.response_limit, asked).await {
-            Ok(Ok(_)) => {
-                self.ties.doubt.settle();
-                Tried::Answers
-            }
-            Ok(Err(_)) => Tried::Fails,
+        let is_answered = asked.await.is_ok();
+        if is_answered {
+            self.ties.doubt.settle();
+        }
+        is_answered
+    }
+
+    pub(crate) async fn within_limit(&self, answered: impl Future<Output = bool>) -> Tried {
+        match timeout(self.config.response_limit, answered).await {
+            Ok(true) => Tried::Answers,
+            Ok(false) => Tried::Fails,
             Err(_) => Tried::IsSilent,
         }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.ties.number
     }
 
     /// Notes that the server has carried out a write.
@@ -281,7 +297,7 @@ pub(crate) enum Tried {
 pub(crate) struct Failure {
     /// `true` if the request named a lease that does not exist, and had no effect.
     pub(crate) is_missing_lease: bool,
-    /// `true` if the database of the server is full, and the request had no effect.
+    /// `true` if the database of the server is full. The request may have been carried out, and will not be any more.
     pub(crate) is_full: bool,
     /// `true` if the leader changed, so that nothing is known of the leases.
     pub(crate) is_new_term: bool,

@@ -4,6 +4,9 @@
 //!
 //! - **Safety.** A forked child has a copy of the socket and of the tasks that use it. It would read the answers of its parent,
 //!   so there the socket is never ready.
+//! - **Safety.** A child that runs the runtime of its parent makes no connection there. Its socket would be one in the selector
+//!   that both have, and only the child has the value that an event of it is for.
+//!   (`a_child_makes_no_connection_to_etcd_on_the_runtime_of_its_parent`)
 
 use std::{
     io,
@@ -29,8 +32,12 @@ use tonic::{
 
 use crate::errors;
 
-/// Makes one connection, whose tasks are on the current runtime. A channel of tonic would make the next one by itself.
-pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Channel, StoreError> {
+/// Makes one connection for this process, whose tasks are on the runtime of the returned future. A channel of tonic would make
+/// the next one by itself.
+pub(crate) fn dial(
+    endpoint: &Endpoint,
+) -> impl Future<Output = Result<Channel, StoreError>> + use<> {
+    let (endpoint, process) = (endpoint.clone(), process::id());
     let is_used = Arc::new(AtomicBool::new(false));
     let connector = tower::service_fn(move |uri: Uri| {
         let is_used = is_used.clone();
@@ -38,15 +45,20 @@ pub(crate) async fn dial(endpoint: &Endpoint) -> Result<Channel, StoreError> {
             if is_used.swap(true, Ordering::AcqRel) {
                 return Err(io::Error::other("the connection was closed"));
             }
+            if process != process::id() {
+                std::future::pending::<()>().await;
+            }
             let host = uri.host().unwrap_or_default();
             let host = host.trim_start_matches('[').trim_end_matches(']');
             let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
             stream.set_nodelay(true)?;
-            Ok(TokioIo::new(Own::new(stream)))
+            Ok(TokioIo::new(Own { stream, process }))
         }
     });
-    let connected = endpoint.connect_with_connector(connector).await;
-    connected.map_err(|error| errors::of_connecting(&error))
+    async move {
+        let connected = endpoint.connect_with_connector(connector).await;
+        connected.map_err(|error| errors::of_connecting(&error))
+    }
 }
 
 /// A socket of the process that has made it.
@@ -56,13 +68,6 @@ struct Own {
 }
 
 impl Own {
-    fn new(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            process: process::id(),
-        }
-    }
-
     /// The socket; pending in a forked child.
     fn stream(self: Pin<&mut Self>) -> Poll<Pin<&mut TcpStream>> {
         if self.process == process::id() {
@@ -130,7 +135,8 @@ mod tests {
     async fn a_socket_is_not_used_by_a_child() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
-        let mut own = Own::new(stream.unwrap());
+        let (stream, process) = (stream.unwrap(), process::id());
+        let mut own = Own { stream, process };
         let (mut other, _) = listener.accept().await.unwrap();
         other.write_all(b"answer").await.unwrap();
         let mut bytes = [0; 3];

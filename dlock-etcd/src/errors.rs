@@ -13,7 +13,8 @@ pub(crate) fn is_missing_lease(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().contains("lease not found")
 }
 
-/// Returns `true` if the database of the server is full. The request had no effect.
+/// Returns `true` if the database of the server is full. A request that was on its way when it became so is carried out, and
+/// gets this answer as well.
 pub(crate) fn is_full(status: &Status) -> bool {
     status.message().contains("database space exceeded")
 }
@@ -103,14 +104,14 @@ pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
         // Of the connection.
         _ => StoreError::new(StoreErrorKind::Disconnected, of_transport(status)),
     };
-    if is_refusal(status) {
+    if is_refusal(status) && !is_full(status) {
         error.without_effect()
     } else {
         error
     }
 }
 
-/// Returns `true` if the server has refused the request before it was carried out.
+/// Returns `true` if the server has refused the request. All but [`is_full`] come before it would be carried out.
 fn is_refusal(status: &Status) -> bool {
     match status.code() {
         Code::Unauthenticated
@@ -225,6 +226,15 @@ mod tests {
         ] {
             let status = Status::new(code, text);
             assert_eq!(is_refusal(&status), expected, "{code:?} {text}");
+        }
+        let config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
+        for (text, expected) in [
+            ("etcdserver: too many requests", true),
+            ("etcdserver: mvcc: database space exceeded", false),
+        ] {
+            let status = Status::resource_exhausted(text);
+            let error = of_status(&status, &config);
+            assert_eq!(error.has_no_effect(), expected, "{text}");
         }
     }
 

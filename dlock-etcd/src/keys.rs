@@ -132,7 +132,6 @@ pub(crate) fn prefix(namespace: &str, key: &str) -> Vec<u8> {
 
 /// The key of the lock to which a name in this namespace belongs; `None` if it belongs to no lock. An encoded key has no
 /// slash.
-#[cfg(feature = "admin")]
 pub(crate) fn key_in(namespace: &str, name: &[u8]) -> Option<String> {
     let rest = name.strip_prefix(&*prefix(namespace, ""))?;
     let end = rest.iter().position(|byte| *byte == b'/')?;

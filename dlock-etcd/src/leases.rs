@@ -20,6 +20,9 @@
 //! - A lease that has ended, or that a restored ensemble does not know, is refused, and the claim takes another one.
 //! - A claim is known by the name and the create revision of its key, and never by its lease. Releases, renewals and
 //!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease.
+//! - A lease is not used again when the connection over which it was made has a successor. A restored snapshot may bring back
+//!   the key of an earlier claim with it, which would last for as long as later claims keep the lease alive.
+//!   (`a_lease_of_before_a_restore_keeps_no_restored_key_alive`)
 //! - A forked child sends no requests, so it uses none of them.
 
 use std::{
@@ -54,6 +57,8 @@ pub(crate) struct Lease {
     pub(crate) seconds: i64,
     /// `true` for the lease that all waiters of a process have, see `places.rs`. It is not that of one claim.
     pub(crate) is_shared: bool,
+    /// The number of the connection over which it was made; 0 if it is not known.
+    pub(crate) conn: u64,
 }
 
 /// A lease for a request.
@@ -91,10 +96,17 @@ impl Taken {
 
 /// The idle leases of a store.
 #[derive(Default)]
-pub(crate) struct Leases(Mutex<HashMap<i64, Vec<(i64, Moment)>>>);
+pub(crate) struct Leases(Mutex<Idle>);
+
+#[derive(Default)]
+struct Idle {
+    /// The number of the connection over which all of them were made.
+    conn: u64,
+    by_seconds: HashMap<i64, Vec<(i64, Moment)>>,
+}
 
 impl Leases {
-    fn idle(&self) -> MutexGuard<'_, HashMap<i64, Vec<(i64, Moment)>>> {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
         // Every change is complete before any code can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,16 +122,25 @@ impl Leases {
             id,
             seconds,
             is_shared: false,
+            conn: conn.number(),
         };
-        Ok(match self.take_idle(seconds, asked) {
+        Ok(match self.take_idle(conn.number(), seconds, asked) {
             Some((id, since)) => Taken::idle(lease(id), since, asked),
             None => Taken::new(lease(conn.grant(seconds).await?), asked),
         })
     }
 
-    fn take_idle(&self, seconds: i64, now: Moment) -> Option<(i64, Moment)> {
+    fn take_idle(&self, conn: u64, seconds: i64, now: Moment) -> Option<(i64, Moment)> {
         let mut idle = self.idle();
-        let leases = idle.get_mut(&seconds)?;
+        if conn > idle.conn {
+            idle.conn = conn;
+            idle.by_seconds.clear();
+        }
+        if conn < idle.conn {
+            // A request over it is about to fail.
+            return None;
+        }
+        let leases = idle.by_seconds.get_mut(&seconds)?;
         // One that is about to end would have to be replaced at once.
         let half = Duration::from_millis(u64::try_from(seconds).unwrap_or(0) * 500);
         let (id, since) = leases.pop()?;
@@ -138,7 +159,10 @@ impl Leases {
             return;
         }
         let mut idle = self.idle();
-        let leases = idle.entry(lease.seconds).or_default();
+        if lease.conn != idle.conn {
+            return;
+        }
+        let leases = idle.by_seconds.entry(lease.seconds).or_default();
         if leases.len() < MOST_IDLE {
             let place = leases.partition_point(|(_, other)| other.monotonic <= since.monotonic);
             leases.insert(place, (lease.id, since));
@@ -174,6 +198,7 @@ mod tests {
                 id: 1,
                 seconds: 10,
                 is_shared: false,
+                conn: 1,
             };
             let taken = Taken::idle(lease, since, asked);
             assert_eq!(taken.is_fresh, fresh, "{millis} {asleep}");
@@ -193,11 +218,12 @@ mod tests {
     async fn a_lease_is_used_again_in_the_first_half_of_its_ttl() {
         let leases = Leases::default();
         let give = |id, seconds| {
-            let is_shared = false;
+            let (is_shared, conn) = (false, 0);
             let lease = Lease {
                 id,
                 seconds,
                 is_shared,
+                conn,
             };
             leases.give(lease, SystemClock.now());
         };
@@ -209,9 +235,10 @@ mod tests {
             id: 9,
             seconds: 10,
             is_shared: true,
+            conn: 0,
         };
         leases.give(shared, SystemClock.now());
-        let take = |seconds| leases.take_idle(seconds, SystemClock.now());
+        let take = |seconds| leases.take_idle(0, seconds, SystemClock.now());
         assert_eq!(take(30), None);
         assert_eq!(take(0), None);
         assert_eq!(take(10).map(|it| it.0), Some(2));
@@ -219,5 +246,29 @@ mod tests {
         give(4, 10);
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(take(10), None, "half of its TTL has passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_with_the_connection_over_which_it_was_made() {
+        let leases = Leases::default();
+        let now = SystemClock.now();
+        let lease = |id, conn| Lease {
+            id,
+            seconds: 10,
+            is_shared: false,
+            conn,
+        };
+        let take = |conn| leases.take_idle(conn, 10, now).map(|it| it.0);
+        assert_eq!(take(1), None);
+        for id in [1, 2] {
+            leases.give(lease(id, 1), now);
+        }
+        assert_eq!(take(1), Some(2));
+        assert_eq!(take(2), None, "the other one is forgotten");
+        leases.give(lease(2, 1), now);
+        assert_eq!(take(2), None, "its claim was there before");
+        leases.give(lease(3, 2), now);
+        assert_eq!(take(1), None, "the connection has a successor");
+        assert_eq!(take(2), Some(3));
     }
 }

@@ -15,13 +15,17 @@
 //! - A request uses it only on its own runtime, which is polled when the request is. Every other one takes the store's own
 //!   connection. (`requests_of_other_runtimes_do_not_wait_for_that_of_the_first_caller`)
 //! - When a request has got no answer, others take the store's own connection until this one has answered. It is tried when
-//!   its runtime is polled again, so an idle runtime loses nothing. (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`)
+//!   its runtime is polled again, so an idle runtime loses nothing, and neither does one that is polled for moments only.
+//!   (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`, `an_answer_that_was_not_read_is_no_silence`)
 //! - A connection that is silent then is made again. If that happens a second time, and the store's own connection answers, its
 //!   tasks are stuck behind bodies that block, and it is left for good. (`a_connection_that_is_stuck_on_its_runtime_is_left`)
-//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`)
+//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`) A
+//!   pause comes before: a connection costs a login and a new base of fences, and a program may have a runtime for each call.
+//!   (`runtimes_that_end_soon_have_no_connection_each`)
 
 use std::{
     convert::Infallible,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
@@ -30,7 +34,7 @@ use dlock_runtime::store::StoreError;
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot, watch},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{Instant, sleep, timeout},
 };
 use tonic::transport::Channel;
@@ -141,21 +145,22 @@ impl Near {
         let mut pause = PAUSE;
         loop {
             let (home, since) = (self.home().await, Instant::now());
-            match self.serve(&home, member, doubt).await {
+            match self.serve(&home, member, main, doubt).await {
                 Lost::Ended => self.state().home = Home::Unknown,
                 Lost::Unfit => self.state().home = Home::Left,
-                Lost::Silent if main.try_out().await == Tried::Answers => self.was_silent(),
-                // The store's own connection is about to be replaced as well.
-                Lost::Silent | Lost::Broken => {
-                    sleep(pause).await;
-                    let has_lasted = since.elapsed() > LONGEST_PAUSE;
-                    pause = if has_lasted {
-                        PAUSE
-                    } else {
-                        (2 * pause).min(LONGEST_PAUSE)
-                    };
+                Lost::Silent if main.try_out().await == Tried::Answers => {
+                    self.was_silent();
+                    continue;
                 }
+                // The store's own connection is about to be replaced as well.
+                Lost::Silent | Lost::Broken => {}
             }
+            let has_lasted = since.elapsed() > LONGEST_PAUSE;
+            if has_lasted {
+                pause = PAUSE;
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
@@ -182,14 +187,20 @@ impl Near {
     }
 
     /// Makes a connection and offers it to requests, until it is lost.
-    async fn serve(&self, home: &Handle, member: &Member, main: &Arc<Doubt>) -> Lost {
+    async fn serve(
+        &self,
+        home: &Handle,
+        member: &Member,
+        main: &Conn,
+        of_main: &Arc<Doubt>,
+    ) -> Lost {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
-        let endpoint = member.endpoint.clone();
+        let dialling = dial(&member.endpoint);
         let anchor = async move {
             say.send(()).ok();
-            if channel.send(dial(&endpoint).await).is_ok() {
+            if channel.send(dialling.await).is_ok() {
                 // From now on its end is that of the runtime.
                 std::future::pending::<()>().await;
             }
@@ -208,11 +219,12 @@ impl Near {
         };
         // Dropped, it ends the requests that are under way.
         let (_give_up, ends) = watch::channel(());
-        let doubt = Arc::new(Doubt::with(main.clone()));
+        let doubt = Arc::new(Doubt::with(of_main.clone()));
         let ties = Ties {
             doubt: doubt.clone(),
             given_up: ends,
             is_full: self.is_full.clone(),
+            number: main.number(),
         };
         let opened = self.open(member, channel, ties);
         let conn = match timeout(limit, opened).await {
@@ -227,13 +239,11 @@ impl Near {
                 () = doubt.raised() => {}
                 () = sleep(LOOK) => {}
             }
-            if home.spawn(async {}).await.is_err() {
-                return Lost::Ended;
-            }
-            match conn.try_out().await {
-                Tried::Answers => {}
-                Tried::Fails => return Lost::Broken,
-                Tried::IsSilent => return Lost::Silent,
+            match try_on(home, &conn).await {
+                Ok(Tried::Answers) => {}
+                Ok(Tried::Fails) => return Lost::Broken,
+                Ok(Tried::IsSilent) => return Lost::Silent,
+                Err(_) => return Lost::Ended,
             }
         }
     }
@@ -264,6 +274,18 @@ impl Drop for Offered<'_> {
         let withdrawn = self.0.state().up.take();
         drop(withdrawn);
     }
+}
+
+/// Tries a connection on this runtime, while that is polled. An error if it has ended.
+async fn try_on(home: &Handle, conn: &Conn) -> Result<Tried, JoinError> {
+    let mut answered = pin!(conn.is_answered());
+    let tried = conn.within_limit(answered.as_mut()).await;
+    if tried != Tried::IsSilent {
+        return Ok(tried);
+    }
+    // Nothing is sent or read while the runtime is not polled.
+    home.spawn(async {}).await?;
+    Ok(conn.within_limit(answered).await)
 }
 
 /// Waits until the runtime of a task has ended.

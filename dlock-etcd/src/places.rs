@@ -17,6 +17,9 @@
 //!   request therefore compares the *gate*, a key with the same lease. A release whose claim has a request without an
 //!   answer deletes the gate in its own transaction: from then on that request has no effect, and new waiters get another
 //!   lease with another gate. (`a_place_that_is_requested_late_is_not_created_although_others_wait`)
+//! - A restored snapshot may bring back places of claims that are over. The lease of other waiters would keep them in front of
+//!   their queues, so places that no claim knows are deleted once a connection has a successor.
+//!   (`waiters_of_before_a_restore_keep_no_restored_place_alive`)
 //! - A grant is trusted for what the lease is worth, and not for when its event came: a claim that holds does so until its
 //!   key is gone. So a watch that is late, was away, or listens to a member that lags behind costs time alone, and the beat
 //!   bounds it. A leader that was deposed cannot confirm a beat, see `calls.rs`.
@@ -67,6 +70,8 @@ struct State {
     leases: HashMap<i64, Moment>,
     open: Option<Gate>,
     is_wanted: bool,
+    /// The number of the connection since which no place is left that no claim knows.
+    searched: u64,
 }
 
 /// How a beat ended.
@@ -105,6 +110,7 @@ impl Places {
             id,
             seconds: if is_shared { WAITING } else { 0 },
             is_shared,
+            conn: 0,
         }
     }
 
@@ -121,6 +127,19 @@ impl Places {
         if state.open.is_some_and(|gate| gate.lease == lease) {
             state.open = None;
         }
+    }
+
+    /// Returns the leases that may have places which no claim knows, if they were not searched since this connection is there.
+    pub(crate) fn to_search(&self, conn: u64) -> Vec<i64> {
+        let state = self.state();
+        if state.searched == conn {
+            return Vec::new();
+        }
+        state.leases.keys().copied().collect()
+    }
+
+    pub(crate) fn searched(&self, conn: u64) {
+        self.state().searched = conn;
     }
 
     /// Returns `true` if the lease lasts for as long as a waiter that asked at this moment would trust a grant.
@@ -194,8 +213,12 @@ impl Places {
         used.into_iter().collect()
     }
 
-    pub(crate) fn opened(&self, gate: Gate, since: Moment) {
+    pub(crate) fn opened(&self, gate: Gate, since: Moment, conn: u64) {
         let mut state = self.state();
+        if state.leases.is_empty() {
+            // No snapshot of before has this one.
+            state.searched = conn;
+        }
         state.leases.insert(gate.lease, since);
         state.open = Some(gate);
     }
@@ -252,7 +275,7 @@ mod tests {
             lease: 7,
             create: 1,
         };
-        places.opened(gate, since);
+        places.opened(gate, since, 1);
         assert_eq!(places.gate().await, Ok(gate));
         assert!(places.lease(7).is_shared && !places.lease(8).is_shared);
         let idle = places.to_keep(HashSet::new());

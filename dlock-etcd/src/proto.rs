@@ -260,15 +260,20 @@ pub(crate) struct LeaseKeepAliveResponse {
 pub(crate) struct LeaseTimeToLiveRequest {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
+    /// Asks for the names of its keys as well.
+    #[prost(bool, tag = "2")]
+    pub(crate) keys: bool,
 }
 
 /// The TTL is −1 if the lease does not exist.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct LeaseTimeToLiveResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) header: Option<ResponseHeader>,
     #[prost(int64, tag = "3")]
     pub(crate) ttl: i64,
+    #[prost(bytes = "vec", repeated, tag = "5")]
+    pub(crate) keys: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

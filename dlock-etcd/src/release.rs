@@ -198,6 +198,7 @@ pub(crate) fn recall(claim: &mut Claim, lease: Option<i64>) {
             id,
             seconds: WAITING,
             is_shared: true,
+            conn: 0,
         });
     }
 }

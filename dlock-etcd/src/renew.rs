@@ -232,6 +232,7 @@ mod tests {
                 id: 7,
                 seconds: 10,
                 is_shared: false,
+                conn: 1,
             },
             held: Some(105),
             label: None,

@@ -68,6 +68,7 @@ impl Session {
             doubt: Arc::default(),
             is_full: is_full.clone(),
             next: 0,
+            number: 0,
         };
         let mut stopped = worker.stopped();
         worker.handle().spawn(async move {
@@ -122,6 +123,8 @@ struct Keeper {
     is_full: Arc<AtomicBool>,
     /// The member to try first: the one after the last that failed.
     next: usize,
+    /// The number of connections that were tried.
+    number: u64,
 }
 
 impl Keeper {
@@ -163,6 +166,7 @@ impl Keeper {
         for number in 0..count {
             let index = (self.next + number) % count;
             let member = &config.members[index];
+            self.number += 1;
             let connected = match timeout(limit, self.connect_to(member)).await {
                 Ok(connected) => connected,
                 Err(_) => Err(StoreError::timed_out(limit).unsent()),
@@ -187,6 +191,7 @@ impl Keeper {
             doubt: self.doubt.clone(),
             given_up: ended,
             is_full: self.is_full.clone(),
+            number: self.number,
         };
         let channel = dial(&member.endpoint).await?;
         let place = member.place.clone();

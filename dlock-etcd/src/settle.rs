@@ -8,7 +8,7 @@
 
 use dlock_runtime::{
     LockKey,
-    store::StoreError,
+    store::{StoreError, StoreErrorKind},
     testing::{Clock, Moment, SystemClock},
 };
 
@@ -86,7 +86,13 @@ impl Core {
             claim.place = None;
             claim.doubt(before.lease);
             let ran = run(conn, claim, &taken, txn).await;
-            if !ran.as_ref().is_err_and(|error| !error.has_no_effect()) {
+            let is_full = |error: &StoreError| error.kind() == StoreErrorKind::OutOfMemory;
+            if kept.is_some() && ran.as_ref().is_err_and(is_full) {
+                // Carried out or not, the key has the lease that it had.
+                claim.settled(lease);
+                claim.settled(before.lease);
+                claim.place = Some(before.clone());
+            } else if !ran.as_ref().is_err_and(|error| !error.has_no_effect()) {
                 claim.settled(before.lease);
                 claim.place = Some(before.clone());
             }

@@ -168,11 +168,13 @@ impl StoreHooks for EtcdStore {
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
         core.departing.send_modify(|count| *count += 1);
+        let work = self.worker.work();
         self.worker.handle().spawn(async move {
             let released = core.release(ReleaseRequest::new(&key, owner));
             // Without an answer, the lease ends by itself.
             timeout(core.config.response_limit, released).await.ok();
             core.departing.send_modify(|count| *count -= 1);
+            drop(work);
         });
         true
     }

@@ -43,6 +43,7 @@ impl Core {
             id: gate.lease,
             seconds: WAITING,
             is_shared: true,
+            conn: 0,
         };
         let asked = SystemClock.now();
         // Before the request: without an answer, the place is deleted when the waiter has been silent.

@@ -1,5 +1,5 @@
-//! The thread with the connections of a store. It lasts as long as the store, whichever runtimes of the user end or are
-//! blocked.
+//! The thread with the connections of a store. It lasts as long as the store and its last releases, whichever runtimes of the
+//! user end or are blocked.
 
 use std::{io, thread, time::Duration};
 
@@ -38,6 +38,11 @@ impl Worker {
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Returns a value for work that is to be done although the store is dropped: while it is there, nothing stops.
+    pub(crate) fn work(&self) -> watch::Sender<()> {
+        self.stop.clone()
     }
 
     /// Returns a value whose `changed` fails once the store is dropped.

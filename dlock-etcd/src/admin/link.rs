@@ -133,6 +133,7 @@ pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connec
         doubt: Arc::default(),
         given_up: ended,
         is_full: Arc::default(),
+        number: 0,
     };
     let channel = dial::dial(&member.endpoint).await?;
     let conn = Conn::open(config.clone(), member.place.clone(), channel, ties).await?;

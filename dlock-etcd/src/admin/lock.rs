@@ -55,7 +55,7 @@ pub(super) async fn describe(
 /// Reads the rests of leases, as their leader counts them.
 async fn rests(link: &Link, leases: Vec<i64>) -> Result<HashMap<i64, Duration>, StoreError> {
     let asked = leases.into_iter().map(|id| async move {
-        let request = LeaseTimeToLiveRequest { id };
+        let request = LeaseTimeToLiveRequest { id, keys: false };
         let answer: LeaseTimeToLiveResponse = link.ask(TIME_TO_LIVE, &request).await?;
         // One that has ended since has nothing left.
         let seconds = u64::try_from(answer.ttl).unwrap_or(0);

@@ -73,6 +73,7 @@ fn place(create: i64) -> Place {
         id: SHARED,
         seconds: 5,
         is_shared: true,
+        conn: 0,
     };
     Place {
         create,

@@ -28,6 +28,7 @@ async fn own(config: &Arc<Config>, doubt: &Arc<Doubt>) -> (Arc<Conn>, watch::Sen
         doubt: doubt.clone(),
         given_up: ended,
         is_full: Arc::default(),
+        number: 1,
     };
     let channel = dial(&config.members[0].endpoint).await.unwrap();
     let place = config.members[0].place.clone();
@@ -131,7 +132,29 @@ fn a_connection_in_doubt_waits_for_its_runtime_to_be_polled() {
     assert!(pair.doubt.is_open(), "so is the other one");
     let since = Instant::now();
     around.block_on(eventually(LONG, "no answer can come", async || {
-        since.elapsed() > 2 * LIMIT
+        since.elapsed() > 3 * LIMIT
+    }));
+    let again = first.block_on(pair.up());
+    assert!(Arc::ptr_eq(&again, &conn));
+}
+
+/// The runtime is polled for as long as the try takes to be sent, and then for its answer.
+#[test]
+fn an_answer_that_was_not_read_is_no_silence() {
+    let (first, around) = (one_thread(), one_thread());
+    let server = around.block_on(EtcdServer::start());
+    let pair = Pair::start([server.port(); 2]);
+    let conn = first.block_on(pair.up());
+    let sent = || around.block_on(server.messages()).get("Range").copied();
+    let (before, since) = (sent(), Instant::now());
+    pair.near.state().up.as_ref().unwrap().doubt.raise();
+    while sent() == before {
+        assert!(since.elapsed() < LONG, "the connection is not tried");
+        first.block_on(tokio::task::yield_now());
+    }
+    let since = Instant::now();
+    around.block_on(eventually(LONG, "no answer is read", async || {
+        since.elapsed() > 3 * LIMIT
     }));
     let again = first.block_on(pair.up());
     assert!(Arc::ptr_eq(&again, &conn));

@@ -3,7 +3,17 @@
 use std::time::Duration;
 
 use dlock::{LockError, StoreErrorKind};
+use dlock_etcd::EtcdStore;
+use dlock_runtime::{
+    LockKey,
+    store::{
+        AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, RenewRequest,
+        Renewal, StoreError, StoreOptions,
+    },
+    testing::SystemRandom,
+};
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
+use futures_util::future::join_all;
 
 use crate::world::{DEADLINE, TTL, connect, is_released, works};
 
@@ -85,4 +95,69 @@ async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
 #[tokio::test]
 async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
     is_kept_and_released(EtcdMake::Old).await;
+}
+
+#[tokio::test]
+async fn a_label_that_a_full_database_refuses_costs_no_lease() {
+    let options = EtcdOptions::new().argument(QUOTA);
+    let server = EtcdServer::start_with(options).await;
+    let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+    let key = LockKey::new("order:42").unwrap();
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    let request = AcquireRequest::new(&key, owner, TTL);
+    let granted = store.acquire(request).await.unwrap();
+    server.fill().await;
+    for label in ["billing@host/1", "billing@host/2", "billing@host/3"] {
+        let renewal = RenewRequest::new(&key, owner, TTL).label(label);
+        assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
+    }
+    assert_eq!(store.acquire(request).await, Ok(granted));
+    let release = ReleaseRequest::new(&key, owner);
+    assert_eq!(store.release(release).await, Ok(Released::WasHeld));
+}
+
+/// Callers that acquire and release while others fill the database.
+const CALLERS: usize = 16;
+
+/// etcd carries out a request that has come before its database was full, and answers that it is.
+#[tokio::test]
+async fn a_request_that_finds_the_database_full_leaves_no_key() {
+    // Each write counts at once.
+    let options = EtcdOptions::new().argument(QUOTA);
+    let options = options.argument("--backend-batch-limit=1");
+    let server = EtcdServer::start_with(options).await;
+    let mut options = StoreOptions::default();
+    options.response_timeout = DEADLINE;
+    let store = EtcdStore::open(&server.url(), &options).unwrap();
+    eventually(DEADLINE, "a refused request was carried out", async || {
+        let callers = join_all((0..CALLERS).map(|number| until_refused(&store, number)));
+        let (refused, ()) = tokio::join!(callers, server.fill());
+        let left = server.keys("dlock/order:").await;
+        for (key, owner, error) in &refused {
+            assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error}");
+            let is_there = left.iter().any(|name| name.contains(key.as_str()));
+            assert!(!is_there || !error.has_no_effect(), "{key}: {error}");
+            let release = ReleaseRequest::new(key, *owner);
+            store.release(release).await.unwrap();
+        }
+        assert_eq!(server.keys("dlock/order:").await, [""; 0]);
+        server.make_room().await;
+        !left.is_empty()
+    })
+    .await;
+}
+
+async fn until_refused(store: &EtcdStore, number: usize) -> (LockKey, OwnerId, StoreError) {
+    let key = LockKey::new(format!("order:{number}:")).unwrap();
+    let client = ClientId::new(&SystemRandom);
+    for number in 1.. {
+        let owner = OwnerId::new(client, number);
+        let request = AcquireRequest::new(&key, owner, TTL);
+        if let Err(error) = store.acquire(request).await {
+            return (key, owner, error);
+        }
+        let release = ReleaseRequest::new(&key, owner);
+        store.release(release).await.unwrap();
+    }
+    unreachable!("the database becomes full")
 }

@@ -47,6 +47,76 @@ async fn tokens_grow_although_a_snapshot_was_restored() {
     assert!(last.unwrap().fencing_token() > token);
 }
 
+/// The snapshot has a key of a claim that is over, with a lease that later claims have used.
+#[tokio::test]
+async fn a_lease_of_before_a_restore_keeps_no_restored_key_alive() {
+    const BRIEF: Duration = Duration::from_secs(16);
+    let server = EtcdServer::start().await;
+    let manager = connect(&server.url()).await;
+    let cycle = async |key: &str| match manager.lock(key).ttl(BRIEF).acquire().await {
+        Ok(guard) => guard.release().await.is_ok(),
+        Err(_) => false,
+    };
+    let guard = manager.lock("order:42").ttl(BRIEF).acquire().await.unwrap();
+    let backup = server.save();
+    server.restart().await;
+    guard.release().await.ok();
+    eventually(
+        DEADLINE,
+        "it is released, and its lease is used",
+        async || cycle("order:43").await && server.keys("dlock/order:42/").await.is_empty(),
+    )
+    .await;
+
+    server.restore(&backup);
+    server.restart().await;
+    assert_eq!(server.keys("dlock/order:42/").await.len(), 1);
+    // Requests that name another lease find out that the connection is lost.
+    works(&manager, "order:44").await;
+    eventually(DEADLINE, "the restored key has ended", async || {
+        let g = manager.lock("order:43").ttl(BRIEF).acquire().await;
+        if let Ok(g) = g {
+            g.release().await.ok();
+        }
+        server.keys("dlock/order:42/").await.is_empty()
+    })
+    .await;
+}
+
+/// The snapshot has the place of a waiter that is over, with a lease that other waiters of its process have.
+#[tokio::test]
+async fn waiters_of_before_a_restore_keep_no_restored_place_alive() {
+    const BRIEF: Duration = Duration::from_secs(10);
+    let server = EtcdServer::start().await;
+    let (holder, waiters) = (connect(&server.url()).await, connect(&server.url()).await);
+    let first = holder.lock("order:42").ttl(BRIEF).acquire().await.unwrap();
+    let other = holder.lock("order:43").ttl(TTL).acquire().await.unwrap();
+    let wait = |key: &str| tokio::spawn(waiters.lock(key).ttl(BRIEF).wait(2 * DEADLINE).acquire());
+    let (leaves, stays) = (wait("order:42"), wait("order:43"));
+    eventually(DEADLINE, "both wait", async || {
+        server.keys("dlock/order:").await.len() == 4
+    })
+    .await;
+    let backup = server.save();
+    server.restart().await;
+    first.release().await.ok();
+    leaves.await.unwrap().unwrap().release().await.ok();
+    eventually(DEADLINE, "one waits", async || {
+        let claims = async |key| server.keys(key).await.len();
+        claims("dlock/order:42/").await == 0 && claims("dlock/order:43/").await == 2
+    })
+    .await;
+
+    server.restore(&backup);
+    server.restart().await;
+    assert_eq!(server.keys("dlock/order:42/").await.len(), 2);
+    let next = connect(&server.url()).await;
+    works(&next, "order:42").await;
+    assert!(!stays.is_finished());
+    other.release().await.unwrap();
+    stays.await.unwrap().unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_key_that_is_deleted_by_hand_is_a_lost_lease() {
     let server = EtcdServer::start().await;

@@ -132,6 +132,23 @@ async fn keeps_its_lease(server: &EtcdServer) -> bool {
 }
 
 #[tokio::test]
+async fn a_release_without_a_caller_outlasts_its_store() {
+    let server = EtcdServer::start().await;
+    for number in 0..10 {
+        let store = store(&server.url());
+        let one = key(&format!("order:{number}"));
+        let owner = hold(&store, &one).await;
+        let hooks = store.properties().hooks.unwrap();
+        assert!(hooks.release_at_once(ReleaseRequest::new(&one, owner)));
+        drop(store);
+    }
+    eventually(LONG, "all are released", async || {
+        server.keys("dlock/order:").await.is_empty()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_keeps_its_lease_when_its_label_changes() {
     let server = EtcdServer::start().await;
     let store = store(&server.url());

@@ -116,6 +116,20 @@ fn a_lease_that_is_dropped_after_its_runtime_is_released() {
     });
 }
 
+/// A runtime for each call, as a tool may have.
+#[test]
+fn runtimes_that_end_soon_have_no_connection_each() {
+    let first = one_thread();
+    let (_server, proxy, manager) = made_in(&first);
+    drop(first);
+    for _ in 0..100 {
+        use_in(&one_thread(), &manager);
+    }
+    // The first two, and those after pauses that double.
+    let count = proxy.accepted_connections();
+    assert!(count < 10, "{count} connections");
+}
+
 #[test]
 fn a_body_that_blocks_its_worker_keeps_the_leases_of_its_store() {
     let mut builder = Builder::new_multi_thread();

@@ -3,13 +3,19 @@
 //! A line of output is a word and what it says, and comes from whichever process has something to say.
 
 use std::{
-    env,
+    env, fs,
+    future::poll_fn,
     io::{self, Write},
-    process, thread,
+    path::Path,
+    pin::pin,
+    process,
+    task::Poll,
+    thread,
     time::Duration,
 };
 
 use dlock::{LockError, LockManager, LockManagerBuilder};
+use dlock_etcd::Etcd;
 use dlock_postgres::Postgres;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::{
@@ -26,6 +32,7 @@ fn main() {
         [way, url] if way == "guard" => guard(url),
         [way, url] if way == "body" => body(url),
         [way, url] if way == "idle" => idle(url),
+        [way, url] if way == "early" => early(url),
         [way] if way == "memory" => memory(),
         [way] if way == "threads" => threads(),
         [way] if way == "no-threads" => no_threads(),
@@ -34,7 +41,8 @@ fn main() {
 }
 
 fn builder() -> LockManagerBuilder {
-    LockManager::builder().scheme("postgres", Postgres)
+    let builder = LockManager::builder().scheme("postgres", Postgres);
+    builder.scheme("etcd", Etcd)
 }
 
 /// Two children of a process that has made a manager, which means that it has drawn an id.
@@ -63,6 +71,12 @@ fn guard(url: &str) {
     let runtime = one_thread();
     let (manager, guard) = runtime.block_on(async {
         let manager = builder().connect(url).await.expect("the server runs");
+        // The connection on the runtime of the callers comes after that on a thread of the store.
+        let before = sockets();
+        while url.starts_with("etcd:") && sockets() == before {
+            let used = manager.lock("order:1").run(async |_| ()).await;
+            used.expect("the server answers");
+        }
         let guard = manager.lock(KEY).acquire().await.expect("it is free");
         (manager, guard)
     });
@@ -134,6 +148,40 @@ fn idle(url: &str) {
     };
     wait_for(child);
     process::exit(0);
+}
+
+/// A child that runs the runtime of its parent, on which a connection is about to be made.
+fn early(url: &str) {
+    end_after(Duration::from_secs(60));
+    let runtime = one_thread();
+    let manager = runtime.block_on(builder().connect(url)).expect("it runs");
+    let mut acquired = pin!(manager.lock(KEY).acquire());
+    // The request is sent, and tells the store of this runtime, which is not polled from then on.
+    let is_sent = runtime.block_on(poll_fn(|context| {
+        Poll::Ready(acquired.as_mut().poll(context).is_pending())
+    }));
+    assert!(is_sent, "no answer yet");
+    while runtime.metrics().num_alive_tasks() == 0 {
+        thread::yield_now();
+    }
+    let before = sockets();
+    let Some(child) = fork() else {
+        runtime.block_on(async { sleep(Duration::from_millis(200)).await });
+        assert_eq!(sockets(), before, "the child has made a connection");
+        process::exit(0);
+    };
+    wait_for(child);
+    let guard = runtime.block_on(acquired).expect("it is free");
+    runtime.block_on(guard.release()).expect("it is held");
+    say("done", manager.active_keys());
+}
+
+/// The sockets of this process.
+fn sockets() -> usize {
+    let files = fs::read_dir("/proc/self/fd").expect("the system shows them");
+    let names = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    let is_socket = |name: &Path| name.to_string_lossy().starts_with("socket:");
+    names.filter(|name| is_socket(name)).count()
 }
 
 /// Locks in memory are locks among the tasks of one process.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use dlock_postgres::Schema;
-use dlock_testkit::{PostgresServer, RedisServer, eventually};
+use dlock_testkit::{EtcdServer, PostgresServer, RedisServer, eventually};
 use page::Page;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -120,6 +120,27 @@ async fn a_child_takes_no_answer_from_the_connection_of_its_parent_to_postgresql
     ];
     assert_eq!(words(&said), expected, "{said:?}");
     assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+}
+
+#[tokio::test]
+async fn a_child_takes_no_answer_from_the_connections_of_its_parent_to_etcd() {
+    let server = EtcdServer::start().await;
+    let said = said(&["guard", &server.url()]).await;
+    let expected = [
+        "refused", "refused", "refused", "lost", "lost", "lost", "done",
+    ];
+    assert_eq!(words(&said), expected, "{said:?}");
+    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+    let left = server.keys("dlock/order:42/").await;
+    assert_eq!(left, [""; 0]);
+}
+
+/// It would be one in the selector of the parent, which has no value for it.
+#[tokio::test]
+async fn a_child_makes_no_connection_to_etcd_on_the_runtime_of_its_parent() {
+    let server = EtcdServer::start().await;
+    let said = said(&["early", &server.url()]).await;
+    assert_eq!(words(&said), ["done"], "{said:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use super::super::look::Look::{self, Test};
 use super::super::mutant::Mutant;
 use super::etcd::{FAULTS, STORE, UNIT};
 
+const BEAT: &str = "dlock-etcd/src/beat.rs";
 const CLAIMS: &str = "dlock-etcd/src/claims.rs";
 const CONN: &str = "dlock-etcd/src/conn.rs";
 const ERRORS: &str = "dlock-etcd/src/errors.rs";
@@ -14,6 +15,8 @@ const RENEW: &str = "dlock-etcd/src/renew.rs";
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const SETTLE: &str = "dlock-etcd/src/settle.rs";
 const KEEP_ALIVE: &str = "dlock-etcd/src/keep_alive.rs";
+const LEASES: &str = "dlock-etcd/src/leases.rs";
+const STORE_RS: &str = "dlock-etcd/src/store.rs";
 
 const FORGOTTEN: &[Look] = &[Test(
     UNIT,
@@ -86,6 +89,84 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A key that has a lease gets another one only after that one has its whole TTL"),
+    Mutant::new(
+        "etcd-lease-of-before",
+        "A lease is used again although a snapshot may have been restored",
+        LEASES,
+        "if «lease.conn != idle.conn» {",
+        "false",
+        &[Test(
+            UNIT,
+            "leases::tests::a_lease_ends_with_the_connection_over_which_it_was_made",
+        )],
+    ),
+    Mutant::new(
+        "etcd-idle-of-before",
+        "Idle leases are used although a snapshot may have been restored",
+        LEASES,
+        "«idle.by_seconds.clear()»;",
+        "()",
+        &[
+            Test(
+                UNIT,
+                "leases::tests::a_lease_ends_with_the_connection_over_which_it_was_made",
+            ),
+            Test(
+                FAULTS,
+                "restore::a_lease_of_before_a_restore_keeps_no_restored_key_alive",
+            ),
+        ],
+    ),
+    Mutant::new(
+        "etcd-restored-place",
+        "The place of a claim that is over comes back with a snapshot, and stays",
+        BEAT,
+        "«self.end_restored().await»;",
+        "()",
+        &[Test(
+            FAULTS,
+            "restore::waiters_of_before_a_restore_keep_no_restored_place_alive",
+        )],
+    ),
+    Mutant::new(
+        "etcd-full-without-effect",
+        "A request that a full database has carried out counts as refused",
+        ERRORS,
+        "if is_refusal(status) && «!is_full(status)» {",
+        "true",
+        &[
+            Test(
+                UNIT,
+                "errors::tests::only_a_refusal_by_etcd_itself_has_no_effect",
+            ),
+            Test(
+                FAULTS,
+                "full::a_request_that_finds_the_database_full_leaves_no_key",
+            ),
+        ],
+    ),
+    Mutant::new(
+        "etcd-full-label",
+        "A label that a full database refuses puts the lease in doubt",
+        SETTLE,
+        "if «kept.is_some() && ran.as_ref().is_err_and(is_full)» {",
+        "kept.is_some() && ran.as_ref().is_err_and(|error| is_full(error) && error.has_no_effect())",
+        &[Test(
+            FAULTS,
+            "full::a_label_that_a_full_database_refuses_costs_no_lease",
+        )],
+    ),
+    Mutant::new(
+        "etcd-last-release",
+        "A release without a caller is given up with its store",
+        STORE_RS,
+        "let work = «self.worker.work()»;",
+        "tokio::sync::watch::Sender::new(())",
+        &[Test(
+            STORE,
+            "late::a_release_without_a_caller_outlasts_its_store",
+        )],
+    ),
     Mutant::new(
         "etcd-stream-once",
         "Each keep-alive opens a stream",

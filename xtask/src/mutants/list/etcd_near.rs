@@ -1,6 +1,9 @@
 //! Mistakes in the locks of etcd about the connection on the runtime of the callers, and about leases that are fresh.
 
-use super::super::look::Look::{self, Test};
+use super::super::look::{
+    FORKS,
+    Look::{self, Test},
+};
 use super::super::mutant::Mutant;
 use super::etcd::{STORE, UNIT};
 
@@ -72,9 +75,18 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-near-unpolled",
         "A connection is lost because its runtime is not polled",
         NEAR,
-        "if «home.spawn(async {}).await.is_err()» {",
-        "false",
-        IN_DOUBT,
+        "«home.spawn(async {}).await?»; Ok(conn.within_limit(answered).await)",
+        "()",
+        &[
+            Test(
+                UNIT,
+                "near::tests::a_connection_in_doubt_waits_for_its_runtime_to_be_polled",
+            ),
+            Test(
+                UNIT,
+                "near::tests::an_answer_that_was_not_read_is_no_silence",
+            ),
+        ],
     ),
     Mutant::new(
         "etcd-near-doubts-itself-alone",
@@ -123,6 +135,29 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(UNIT, "dial::tests::a_socket_is_not_used_by_a_child")],
     )
     .breaks("there the socket is never ready"),
+    Mutant::new(
+        "etcd-near-dials-in-a-fork",
+        "A forked child makes a connection on the runtime of its parent",
+        DIAL,
+        "if «process != process::id()» {",
+        "process == 0",
+        &[Test(
+            FORKS,
+            "a_child_makes_no_connection_to_etcd_on_the_runtime_of_its_parent",
+        )],
+    )
+    .breaks("A child that runs the runtime of its parent makes no connection there"),
+    Mutant::new(
+        "etcd-near-at-once",
+        "Each of many runtimes has a connection",
+        NEAR,
+        "«sleep(pause).await»; pause = (2 * pause)",
+        "()",
+        &[Test(
+            STORE,
+            "runtimes::runtimes_that_end_soon_have_no_connection_each",
+        )],
+    ),
     Mutant::new(
         "etcd-near-old-base",
         "A place is requested with an old base time after time",
