@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    FencingToken, LockMode,
-    admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo},
+    FencingToken,
+    admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo, web::mode_of},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -105,15 +105,6 @@ impl LockView {
     /// Returns `true` if the lock is held in a shared mode, possibly by a single holder.
     pub(crate) fn is_shared(&self) -> bool {
         self.mode.as_deref() == Some("shared")
-    }
-}
-
-/// Returns the name of a mode, and its number of permits.
-pub(crate) fn mode_of(mode: LockMode) -> (&'static str, Option<u32>) {
-    match mode {
-        LockMode::Shared => ("shared", None),
-        LockMode::Permits(most) => ("permits", Some(most)),
-        _ => ("exclusive", None),
     }
 }
 
@@ -228,6 +219,8 @@ fn milliseconds(time: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use dlock::LockMode;
+
     use super::*;
 
     #[test]

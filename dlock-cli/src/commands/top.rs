@@ -13,11 +13,12 @@ use std::{
 };
 
 use clap::Args;
+use dlock::admin::web::Server;
 use serde_json::json;
 
 use self::{
     model::{Message, Model},
-    picture::{Picture, Server},
+    picture::Picture,
 };
 use crate::{
     exit::{Exit, Failure},
@@ -60,15 +61,15 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         inspector.begin();
         return screen::run(global, args.interval, inspector).await;
     }
-    let server = Server::ask(&*inspector).await;
+    let server = Server::default().after(&inspector.servers().await);
     if global.json {
         let seen = inspector.overview().await?;
         let now = server.now();
         let locks = seen.locks.iter();
         let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
         output::document(&json!({
-            "server": server.name,
-            "version": server.version,
+            "server": server.name(),
+            "version": server.version(),
             "namespace": global.namespace,
             "processes": seen.process_count,
             "locks": locks,

@@ -1,6 +1,9 @@
 //! Scans of a server with many other keys: they are slow, report their progress, and miss nothing.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use dlock::{LockManager, Wait};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
@@ -8,34 +11,142 @@ use rustix::process::Signal;
 
 use super::{LIMIT, call, clean, dlock, ended, reads::manager, run_signals::send, until_answered};
 
-/// A scan of this many keys takes 200 steps and some seconds.
-const KEYS: u32 = 200_000;
+/// The server's time for a scan of all keys. The scan takes 25 times as long: longer than the second after which commands
+/// report a slow scan, read known locks in between, and show the progress.
+const COST: Duration = Duration::from_millis(45);
 
-/// So many keys are written at a time.
+/// So many keys are written at a time: on a loaded machine, an answer about all of them would come too late.
 const PART: u32 = 5000;
 
-/// On a loaded machine each step takes longer, and the pause after it is twenty times as long.
+/// So many parts are there at least.
+const FEWEST: u32 = 4;
+
+/// The number of keys in a step of a scan.
+const STEP: u32 = 1000;
+
+/// On a loaded machine each step takes longer, and the pause after it is 25 times as long.
 const SLOWLY: Duration = Duration::from_secs(300);
 
-/// A scan of this many keys takes longer than an interval of `top`.
-const SOME_KEYS: u32 = 100_000;
+/// A server with keys of another program. It logs each request with its time.
+struct Crowded {
+    server: RedisServer,
+    parts: u32,
+}
 
-async fn server_with_keys_of_others(keys: u32) -> RedisServer {
-    let server = RedisServer::start().await;
-    let fill = "for i = ARGV[1], ARGV[2] do redis.call('SET', 'other:' .. i, 'x') end";
-    let mut connection = server.connection().await;
-    // In parts: on a loaded machine, one script for all takes longer than its answer is waited for.
-    for first in (1..=keys).step_by(PART as usize) {
-        redis::cmd("EVAL")
-            .arg(fill)
-            .arg(0)
-            .arg(first)
-            .arg(keys.min(first + PART - 1))
-            .exec_async(&mut connection)
-            .await
-            .expect("it has room");
+/// A step of a scan.
+struct Step {
+    cursor: u64,
+    pattern: String,
+    took: Duration,
+}
+
+impl Step {
+    /// Returns the part of the keys that were read before, in percent.
+    fn at(&self) -> u64 {
+        // Cursors count from the highest bit to the lowest.
+        self.cursor.reverse_bits() / (u64::MAX / 100)
     }
-    server
+}
+
+impl Crowded {
+    /// Starts a server with so many keys that a scan takes `COST` of its time, on a machine of any speed.
+    async fn start() -> Self {
+        let log = ["--slowlog-log-slower-than", "0"];
+        let limit = ["--slowlog-max-len", "1000000"];
+        let server = RedisServer::start_with(&[log, limit].concat()).await;
+        let mut it = Self { server, parts: 0 };
+        it.grow(FEWEST).await;
+        loop {
+            let cost = it.cost_of_a_scan().await;
+            if cost >= COST {
+                break;
+            }
+            // A scan of a larger table costs more for each key.
+            let wanted = u128::from(it.parts) * COST.as_nanos() / cost.as_nanos();
+            let wanted = u32::try_from(wanted).expect("a scan takes some time");
+            it.grow((wanted - it.parts).clamp(1, it.parts)).await;
+        }
+        it
+    }
+
+    /// Writes so many more parts.
+    async fn grow(&mut self, parts: u32) {
+        let mut connection = self.server.connection().await;
+        for _ in 0..parts {
+            let first = self.parts * PART;
+            let mut fill = redis::cmd("MSET");
+            for number in first..first + PART {
+                fill.arg(format!("other:{number}")).arg("x");
+            }
+            let filled = fill.exec_async(&mut connection).await;
+            filled.expect("it has room");
+            self.parts += 1;
+        }
+    }
+
+    /// Returns the time that a scan of all keys takes the server.
+    async fn cost_of_a_scan(&self) -> Duration {
+        let mut least = Duration::MAX;
+        // Other processes only prolong it.
+        for _ in 0..2 {
+            assert_eq!(self.server.keys("dlock:*").await, [""; 0]);
+            least = least.min(self.steps().await.iter().map(|it| it.took).sum());
+            self.forget_steps().await;
+        }
+        least
+    }
+
+    /// Returns the number of steps of a scan of all keys.
+    fn step_count(&self) -> usize {
+        usize::try_from(self.parts * PART / STEP).expect("they are in memory")
+    }
+
+    async fn forget_steps(&self) {
+        let () = self.server.read(redis::cmd("SLOWLOG").arg("RESET")).await;
+    }
+
+    /// Returns the steps of all scans so far.
+    async fn steps(&self) -> Vec<Step> {
+        type Entry = (u64, u64, u64, Vec<String>, String, String);
+        let mut log = redis::cmd("SLOWLOG");
+        let log: Vec<Entry> = self.server.read(log.arg("GET").arg(1_000_000)).await;
+        let steps = log.into_iter().rev().filter_map(|entry| {
+            let (_, _, micros, request, _, _) = entry;
+            let [command, cursor, _, pattern, ..] = request.as_slice() else {
+                return None;
+            };
+            (command == "SCAN").then(|| Step {
+                cursor: cursor.parse().expect("it is a number"),
+                pattern: pattern.clone(),
+                took: Duration::from_micros(micros),
+            })
+        });
+        steps.collect()
+    }
+
+    /// Waits for the first half of a scan, and returns the number of scans that have begun.
+    async fn has_most_of_a_scan_before_it(&self) -> usize {
+        let mut begun = 0;
+        eventually(SLOWLY, "a scan is in its first half", async || {
+            let steps = self.steps().await;
+            begun = scans(&steps);
+            steps.last().is_some_and(|step| step.at() < 50)
+        })
+        .await;
+        begun
+    }
+
+    /// Asserts that so many scans have begun, and that the last one is not near its end.
+    async fn still_scans(&self, begun: usize) {
+        let steps = self.steps().await;
+        let at = steps.last().map_or(100, Step::at);
+        assert_eq!(scans(&steps), begun, "another scan has begun");
+        assert!(at < 90, "after {at} % of the scan");
+    }
+}
+
+fn scans(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| step.cursor == 0).count()
 }
 
 /// Starts the program in a terminal, which waits for texts and presses keys.
@@ -54,45 +165,46 @@ fn in_terminal(server: &RedisServer, words: &[&str], steps: &[&str]) -> Worker {
     Worker::spawn(&mut command)
 }
 
-/// Returns the number of steps of scans that the server has counted.
-async fn scans(server: &RedisServer) -> u32 {
-    let mut info = redis::cmd("INFO");
-    let info = info.arg("commandstats");
-    let mut connection = server.connection().await;
-    let told: String = info.query_async(&mut connection).await.expect("it tells");
-    let told = told.split_once("cmdstat_scan:calls=");
-    let count = told.and_then(|(_, rest)| rest.split(',').next());
-    count.map_or(0, |it| it.parse().expect("it is a number"))
-}
-
 #[tokio::test]
-async fn a_slow_list_shows_its_progress_at_a_terminal() {
-    let server = server_with_keys_of_others(KEYS).await;
+async fn a_slow_list_spares_the_server_and_shows_its_progress_at_a_terminal() {
+    let crowded = Crowded::start().await;
+    let server = &crowded.server;
     let steps = [
         "see:% of the keys; slow to spare the server, use `--fast` for full speed",
         "see:no locks are held or waited for",
     ];
+    let at_terminal = in_terminal(server, &["ls"], &steps);
     // The two processes have independent paces.
-    let at_terminal = in_terminal(&server, &["ls"], &steps);
     let elsewhere = until_answered(async || {
-        let list = Worker::spawn(&mut dlock(&server, &["ls"]));
+        crowded.forget_steps().await;
+        let began = Instant::now();
+        let list = Worker::spawn(&mut dlock(server, &["ls", "--namespace", "elsewhere"]));
         list.wait(SLOWLY).await;
-        ended(&list).await
+        let took = began.elapsed();
+        let mut steps = crowded.steps().await;
+        steps.retain(|step| step.pattern.starts_with("elsewhere:"));
+        // No pause follows the last step.
+        steps.pop();
+        let used: Duration = steps.iter().map(|step| step.took).sum();
+        assert!(used * 20 <= took, "{used:?} of {took:?}");
+        let ended = ended(&list).await;
+        assert!(ended.code != Some(0) || steps.len() + 1 >= crowded.step_count());
+        ended
     });
     let (_, slow) = tokio::join!(at_terminal.wait(SLOWLY), elsewhere);
     let shown = ended(&at_terminal).await.with(0);
     assert!(shown.stdout.contains("code 0"), "{}", shown.stdout);
     let slow = slow.with(0);
-    let begun = scans(&server).await;
-    let fast = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
+    crowded.forget_steps().await;
+    let fast = call(&mut dlock(server, &["ls", "--fast"])).await.with(0);
     assert_eq!(fast.stderr, "dlock: no locks are held or waited for\n");
-    assert!(scans(&server).await - begun >= KEYS / 1000);
+    assert!(crowded.steps().await.len() >= crowded.step_count());
     assert_eq!(slow.stderr, fast.stderr, "there is no terminal");
 }
 
 #[tokio::test]
 async fn top_reports_slow_scans() {
-    let server = server_with_keys_of_others(SOME_KEYS).await;
+    let Crowded { server, .. } = Crowded::start().await;
     let billing = manager(&server, "billing").await;
     let guard = billing
         .lock("order:42")
@@ -109,38 +221,26 @@ async fn top_reports_slow_scans() {
 /// Changes of known locks, and grants, appear before the end of the scan.
 #[tokio::test]
 async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
-    let server = server_with_keys_of_others(KEYS).await;
-    let billing = manager(&server, "billing").await;
+    let mut crowded = Crowded::start().await;
+    let billing = manager(&crowded.server, "billing").await;
     let known = billing.lock("known").acquire().await.expect("it is free");
-    call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
-    let walk = scans(&server).await;
-    let watch = Worker::spawn(&mut dlock(&server, &["watch", "-i", "50ms"]));
+    let watch = Worker::spawn(&mut dlock(&crowded.server, &["watch", "-i", "50ms"]));
     watch.line("held      known", SLOWLY).await;
-    begins(&server, walk).await;
-    let begun = scans(&server).await;
+    // Known locks are read each second: the scans from now on take several.
+    crowded.grow(crowded.parts * 3).await;
+    let begun = crowded.has_most_of_a_scan_before_it().await;
     known.release().await.expect("it was held");
     watch.line("released  known", SLOWLY).await;
-    let passed = scans(&server).await - begun;
-    assert!(passed < walk / 2, "after {passed} steps of {walk}");
+    crowded.still_scans(begun).await;
 
-    let mail = manager(&server, "mail").await;
-    begins(&server, walk).await;
-    let begun = scans(&server).await;
-    handed_on(&server, &billing, &mail).await;
+    let mail = manager(&crowded.server, "mail").await;
+    let begun = crowded.has_most_of_a_scan_before_it().await;
+    handed_on(&crowded.server, &billing, &mail).await;
     watch.line("heard  mail@", SLOWLY).await;
-    let passed = scans(&server).await - begun;
-    assert!(passed < walk / 2, "after {passed} steps of {walk}");
+    crowded.still_scans(begun).await;
     send(&watch, Signal::INT);
     let said = ended(&watch).await.with(0).stderr;
     assert!(said.contains("a scan of all keys takes"), "{said}");
-}
-
-/// Waits for the start of a scan with this number of steps.
-async fn begins(server: &RedisServer, walk: u32) {
-    eventually(SLOWLY, "a walk begins", async || {
-        (1..walk / 8).contains(&(scans(server).await % walk))
-    })
-    .await;
 }
 
 /// Grants a lock that no scan has found, from one manager to another, which keeps it.

@@ -10,6 +10,8 @@ mod fresh;
 mod keys;
 mod large;
 mod late;
+#[cfg(feature = "admin")]
+mod parts;
 mod quiet;
 mod runtimes;
 mod waiting;

@@ -14,6 +14,8 @@ mod isolation;
 mod lock_in;
 mod messages;
 mod others;
+#[cfg(feature = "admin")]
+mod parts;
 mod rows;
 mod runtimes;
 mod schema;

@@ -78,8 +78,6 @@ use std::{fmt, sync::Arc, time::Duration};
 use axum::Router;
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
-#[doc(hidden)]
-pub use self::token::fault_of_token;
 use self::{
     desk::{Desk, Source},
     events::Streams,
@@ -89,6 +87,8 @@ use self::{
     room::Room,
     token::Token,
 };
+#[doc(hidden)]
+pub use self::{server::Server, token::fault_of_token, views::mode_of};
 use crate::admin::{Inspect, doctor::facts::Facts};
 #[cfg(feature = "redis")]
 use crate::{admin::Deployment, error::ConnectError, store::redis::RedisConfig};

@@ -5,10 +5,11 @@ mod tests;
 
 use std::cmp::Reverse;
 
+use dlock::admin::web::Server;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{
-    picture::{Lock, Picture, Server},
+    picture::{Lock, Picture},
     rates::Rates,
 };
 

@@ -4,22 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use dlock::{
     StoreError,
-    admin::{HolderInfo, Inspect, LockInfo, ProcessInfo, ServerReport, WaiterInfo},
+    admin::{
+        HolderInfo, Inspect, LockInfo, ProcessInfo, WaiterInfo,
+        web::{Server, mode_of},
+    },
     store::{ClientId, OwnerId},
 };
 
-use crate::view::{mode_of, wish};
-
-/// The server or servers of the locks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Server {
-    /// The address, or the number of servers.
-    pub(crate) name: String,
-    /// Product and version, if the user has the permission for `INFO`.
-    pub(crate) version: Option<String>,
-    /// The time by which the server's clock is ahead of the local one; the times of leases are by the server's clock.
-    pub(crate) ahead_us: i64,
-}
+use crate::view::wish;
 
 /// The locks, their holders and their waiters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,58 +71,6 @@ pub(crate) struct Process {
     /// In the form of RFC 3339.
     pub(crate) started: String,
     pub(crate) version: String,
-}
-
-impl Server {
-    pub(crate) async fn ask(inspector: &dyn Inspect) -> Self {
-        Self::of(&inspector.servers().await)
-    }
-
-    fn of(reports: &[ServerReport]) -> Self {
-        let name = match reports {
-            [one] => match one.server.split_once("://") {
-                Some((_, place)) => place.to_owned(),
-                None => one.server.clone(),
-            },
-            _ => format!("{} servers", reports.len()),
-        };
-        Self {
-            name,
-            version: reports.iter().find_map(version),
-            ahead_us: reports
-                .iter()
-                .find_map(|it| it.clock)
-                .map_or(0, |it| it.ahead_us),
-        }
-    }
-
-    /// Returns the time on the server's clock.
-    pub(crate) fn now(&self) -> SystemTime {
-        let (now, by) = (
-            SystemTime::now(),
-            Duration::from_micros(self.ahead_us.unsigned_abs()),
-        );
-        let shifted = if self.ahead_us < 0 {
-            now.checked_sub(by)
-        } else {
-            now.checked_add(by)
-        };
-        shifted.unwrap_or(now)
-    }
-}
-
-fn version(report: &ServerReport) -> Option<String> {
-    let told = |name| report.info.get(name);
-    let valkey = told("valkey_version").map(|it| format!("Valkey {it}"));
-    let redis = || told("redis_version").map(|it| format!("Redis {it}"));
-    let postgres = || told("server_version").map(|it| format!("PostgreSQL {it}"));
-    let etcd = || told("etcd_version").map(|it| format!("etcd {it}"));
-    let zookeeper = || told("zookeeper_version").map(|it| format!("ZooKeeper {it}"));
-    valkey
-        .or_else(redis)
-        .or_else(etcd)
-        .or_else(zookeeper)
-        .or_else(|| told("product").and_then(|_| postgres()))
 }
 
 impl Picture {
@@ -200,7 +140,7 @@ fn holder(info: HolderInfo, now: SystemTime) -> Holder {
         function: info.function,
         owner: info.owner.map(|it| it.to_string()),
         fence: info.fence,
-        // The clock may have been set back since.
+        // The server's clock may have been set back since.
         held: info
             .since
             .map(|it| now.duration_since(it).unwrap_or_default()),

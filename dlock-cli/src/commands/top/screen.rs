@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::admin::Inspect;
+use dlock::admin::{Inspect, web::Server};
 use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
@@ -22,7 +22,6 @@ use tokio::{
 
 use super::{
     model::{Message, Model, Step},
-    picture::Server,
     source::Source,
     view,
 };

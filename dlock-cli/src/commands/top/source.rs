@@ -12,16 +12,16 @@ use std::{
     time::Duration,
 };
 
-use dlock::{StoreError, StoreErrorKind, admin::Inspect};
+use dlock::{
+    StoreError, StoreErrorKind,
+    admin::{Inspect, web::Server},
+};
 use tokio::{
     sync::mpsc::Sender,
     time::{Instant, MissedTickBehavior, interval, sleep},
 };
 
-use super::{
-    model::Message,
-    picture::{Picture, Server},
-};
+use super::{model::Message, picture::Picture};
 use crate::{
     follow::{Follower, Seen},
     global::Global,
@@ -95,8 +95,9 @@ impl Source {
         let mut follower = Follower::new(inspector.clone(), None);
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut server = Server::default();
         loop {
-            let server = Server::ask(&**inspector).await;
+            server = server.after(&inspector.servers().await);
             self.tell(Message::Server(server.clone())).await;
             let asked = Instant::now();
             while asked.elapsed() < ASK {

@@ -2,10 +2,14 @@
 //! many locks have in common are stored once.
 
 mod draft;
+mod lock;
 
 use std::time::{Duration, SystemTime};
 
-pub(super) use self::draft::Draft;
+pub(super) use self::{
+    draft::Draft,
+    lock::{Holder, Lock, Waiter},
+};
 use super::moment;
 use crate::{
     admin::ProcessInfo,
@@ -118,31 +122,6 @@ pub(super) struct Share<'a> {
     pub(super) waits: usize,
 }
 
-/// A lock of a picture.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lock<'a> {
-    picture: &'a Picture,
-    row: &'a Row,
-}
-
-/// A holder in a picture.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Holder<'a> {
-    picture: &'a Picture,
-    held: &'a Held,
-    /// Its place among all holders.
-    place: u32,
-    read_ms: u64,
-    early_ms: u32,
-}
-
-/// A waiter in a picture.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiter<'a> {
-    picture: &'a Picture,
-    waits: &'a Waits,
-}
-
 impl Picture {
     pub(super) fn len(&self) -> usize {
         self.rows.len()
@@ -228,180 +207,6 @@ impl Picture {
         }
         shares
     }
-}
-
-impl<'a> Lock<'a> {
-    pub(super) fn key(self) -> &'a str {
-        let len = usize::try_from(self.row.key_len).unwrap_or_default();
-        &self.picture.keys[self.row.key_at..self.row.key_at + len]
-    }
-
-    /// Returns the latest time when it may have been read, by the clock of the store.
-    pub(super) fn read_ms(self) -> u64 {
-        self.row.read_ms
-    }
-
-    /// Returns the earliest time when it may have been read.
-    pub(super) fn read_from_ms(self) -> u64 {
-        self.row.read_ms.saturating_sub(self.row.early_ms.into())
-    }
-
-    pub(super) fn mode(self) -> Option<LockMode> {
-        self.row.mode
-    }
-
-    pub(super) fn holder_count(self) -> u32 {
-        self.row.holder_count
-    }
-
-    pub(super) fn waiter_count(self) -> u32 {
-        self.row.waiter_count
-    }
-
-    /// Returns the longest wait of all waiters that are alive.
-    pub(super) fn longest_wait_ms(self) -> Option<u64> {
-        (self.row.longest_wait_ms != NONE).then(|| self.row.longest_wait_ms.into())
-    }
-
-    pub(super) fn held_at(self) -> u16 {
-        self.row.held_at
-    }
-
-    pub(super) fn servers(self) -> u16 {
-        self.row.servers
-    }
-
-    pub(super) fn holder(self) -> Option<Holder<'a>> {
-        self.holders().next()
-    }
-
-    pub(super) fn holders(self) -> impl Iterator<Item = Holder<'a>> {
-        let (picture, row) = (self.picture, self.row);
-        let held = (self.row.holder_at..).zip(self.held());
-        held.map(move |(place, held)| Holder {
-            picture,
-            held,
-            place,
-            read_ms: row.read_ms,
-            early_ms: row.early_ms,
-        })
-    }
-
-    pub(super) fn waiters(self) -> impl Iterator<Item = Waiter<'a>> {
-        let picture = self.picture;
-        self.waits()
-            .iter()
-            .map(move |waits| Waiter { picture, waits })
-    }
-
-    fn held(self) -> &'a [Held] {
-        part(&self.picture.holders, self.row.holder_at, self.row.holders)
-    }
-
-    fn waits(self) -> &'a [Waits] {
-        part(&self.picture.waiters, self.row.waiter_at, self.row.waiters)
-    }
-}
-
-impl<'a> Holder<'a> {
-    /// Returns the owner id; `None` for a third-party client.
-    pub(super) fn owner(self) -> Option<OwnerId> {
-        self.picture.owner(self.held.client, self.held.number)
-    }
-
-    pub(super) fn fence(self) -> u64 {
-        self.held.fence
-    }
-
-    /// Returns what tells the leases of third-party clients apart; 0 if nothing does.
-    pub(super) fn mark(self) -> u64 {
-        let is_foreign = self.held.client == NONE;
-        if is_foreign { self.held.number } else { 0 }
-    }
-
-    pub(super) fn label(self) -> Option<&'a str> {
-        self.picture.text(self.held.name)
-    }
-
-    pub(super) fn function(self) -> Option<&'a str> {
-        self.picture.text(self.held.function)
-    }
-
-    /// Returns the numbers of its label and its function among the texts of the picture.
-    pub(super) fn texts(self) -> [u32; 2] {
-        [self.held.name, self.held.function]
-    }
-
-    pub(super) fn since_ms(self) -> Option<u64> {
-        (self.held.since_ms != NEVER).then_some(self.held.since_ms)
-    }
-
-    /// Returns the time for which it had held the lock when the lock was read.
-    pub(super) fn held_ms(self) -> Option<u64> {
-        Some(self.read_ms.saturating_sub(self.since_ms()?))
-    }
-
-    /// Returns the time until the lease ended when the lock was read; `None` if it never ends.
-    pub(super) fn ttl_ms(self) -> Option<u64> {
-        (self.held.ttl_ms != NONE).then(|| self.held.ttl_ms.into())
-    }
-
-    /// Returns the time by which the lock may have been read earlier, and by which all that follows from that is too late.
-    pub(super) fn early_ms(self) -> u64 {
-        self.early_ms.into()
-    }
-
-    /// Returns the latest time when the lease ends, unless it is renewed.
-    pub(super) fn expires_ms(self) -> Option<u64> {
-        Some(self.read_ms + self.ttl_ms()?)
-    }
-
-    /// Returns the longest TTL that pictures have shown of it.
-    pub(super) fn longest_ms(self) -> u64 {
-        self.held.longest_ms.into()
-    }
-
-    /// Returns the time when a picture first showed it.
-    pub(super) fn first_ms(self) -> u64 {
-        self.held.first_ms
-    }
-
-    /// Returns what the next picture has to know of it, which shows the same lease as `later`.
-    pub(super) fn carried_to(self, later: Holder<'_>) -> Carried {
-        Carried {
-            holder: later.place,
-            longest_ms: self.held.longest_ms.max(later.held.longest_ms),
-            first_ms: self.held.first_ms,
-        }
-    }
-}
-
-impl<'a> Waiter<'a> {
-    pub(super) fn owner(self) -> Option<OwnerId> {
-        self.picture.owner(self.waits.client, self.waits.number)
-    }
-
-    pub(super) fn label(self) -> Option<&'a str> {
-        self.picture.text(self.waits.name)
-    }
-
-    pub(super) fn mode(self) -> LockMode {
-        self.waits.mode
-    }
-
-    pub(super) fn entered_ms(self) -> u64 {
-        self.waits.entered_ms
-    }
-
-    pub(super) fn is_alive(self) -> bool {
-        self.waits.is_alive
-    }
-}
-
-fn part<T>(all: &[T], at: u32, len: u32) -> &[T] {
-    let at = usize::try_from(at).unwrap_or(usize::MAX);
-    let end = at.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
-    all.get(at..end).unwrap_or_default()
 }
 
 /// Returns a time in 32 bits, the longest one instead of a longer one: 49 days.

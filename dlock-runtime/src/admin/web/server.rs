@@ -1,6 +1,6 @@
 //! The name and the clock of a store, from the reports of its servers.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use crate::{
     clock::{Clock as _, Moment, SystemClock},
 };
 
-/// The server or servers of the locks.
+/// The server or servers of the locks. The command `dlock` uses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Server {
+pub struct Server {
     /// The address without a login, or the number of servers.
     name: Option<String>,
     product: Option<&'static str>,
@@ -37,7 +37,8 @@ const VERSIONS: [(&str, &str); 5] = [
 
 impl Server {
     /// Returns a server about which nothing is known yet.
-    pub(super) fn unknown(namespace: Option<String>) -> Self {
+    #[must_use]
+    pub fn unknown(namespace: Option<String>) -> Self {
         Self {
             namespace,
             ..Self::default()
@@ -45,7 +46,8 @@ impl Server {
     }
 
     /// Returns the same server after these reports. The values that they leave out stay as they were.
-    pub(super) fn after(&self, reports: &[ServerReport]) -> Self {
+    #[must_use]
+    pub fn after(&self, reports: &[ServerReport]) -> Self {
         let name = match reports {
             [] => self.name.clone(),
             [one] => Some(without_scheme(&one.server).to_owned()),
@@ -70,6 +72,25 @@ impl Server {
             namespace: self.namespace.clone(),
             clock: clock.or(self.clock),
         }
+    }
+
+    /// Returns the address without a scheme, or the number of servers; `None` if nothing was reported yet.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns product and version; `None` if they are unknown.
+    #[must_use]
+    pub fn version(&self) -> Option<String> {
+        Some(format!("{} {}", self.product?, self.version.as_ref()?))
+    }
+
+    /// Returns the time on the server's clock.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        let since = Duration::from_millis(self.now_ms());
+        UNIX_EPOCH.checked_add(since).unwrap_or(UNIX_EPOCH)
     }
 
     /// Returns the time on the server's clock, in milliseconds since 1970.
@@ -140,7 +161,10 @@ mod tests {
         ] {
             let server = Server::unknown(None).after(&[report("redis://h:1", told)]);
             assert_eq!(server.product, product);
-            assert_eq!(server.name.as_deref(), Some("h:1"));
+            assert_eq!(server.name(), Some("h:1"));
+            let version = server.version();
+            let begin = version.as_deref().and_then(|it| it.split_once(' '));
+            assert_eq!(begin.map(|it| it.0), product);
             assert_eq!(server.hides_its_version(), product.is_none());
             assert!(server.hides_its_clock());
         }

@@ -1,7 +1,7 @@
 //! The page with an inspector in memory.
 
 mod documents;
-mod fake;
+pub(super) mod fake;
 mod following;
 mod lists;
 mod off_runtime;

@@ -275,8 +275,9 @@ pub(super) fn label_of(holder: &HolderInfo) -> Option<&str> {
     holder.label.as_deref().or(published)
 }
 
-/// Returns the name of a mode, and its number of permits.
-pub(super) fn mode_of(mode: LockMode) -> (&'static str, Option<u32>) {
+/// Returns the name of a mode, and its number of permits. The command `dlock` uses it.
+#[must_use]
+pub fn mode_of(mode: LockMode) -> (&'static str, Option<u32>) {
     match mode {
         LockMode::Shared => ("shared", None),
         LockMode::Permits(most) => ("permits", Some(most)),

@@ -26,6 +26,11 @@ const PAGES: &[Look] = &[Test(
     "etcd::reads::all_pages_are_listed_and_patterns_mean_what_they_mean_in_redis",
 )];
 
+const PARTS: &[Look] = &[Test(
+    super::etcd::STORE,
+    "parts::parts_are_short_and_add_up_to_all_locks_while_others_come_and_go",
+)];
+
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "etcd-no-notice",
@@ -69,6 +74,14 @@ pub(super) const ALL: &[Mutant] = &[
         "«kvs.extend(all(link, start, &end, read_at).await?)»; next",
         "()",
         PAGES,
+    ),
+    Mutant::new(
+        "etcd-queue-twice",
+        "The claims that were read with a page are read with the next one, too",
+        PAGE,
+        "«next = Some(end);»",
+        "drop(end);",
+        PARTS,
     ),
     Mutant::new(
         "etcd-names-order",

@@ -93,7 +93,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A member that is silent is noticed on one connection after the other",
         DOUBT,
         "if let Some(also) = &self.also { «also.raise()»; }",
-        "let _ = also",
+        "{ let _ = also; }",
         IN_DOUBT,
     ),
     Mutant::new(
@@ -200,8 +200,11 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-fresh-by-use",
         "A lease that is used as it is grows younger by being used",
         CLAIMS,
-        "function: value.function.clone(), «since», }); true",
-        "since: dlock_runtime::testing::Clock::now(&dlock_runtime::testing::SystemClock)",
+        "«self.place = Some(Place { create, base: value.base, mode: value.mode, lease, held: None, \
+         label: value.label.clone(), function: value.function.clone(), since, });» true",
+        "let since = dlock_runtime::testing::Clock::now(&dlock_runtime::testing::SystemClock); \
+         self.place = Some(Place { create, base: value.base, mode: value.mode, lease, held: None, \
+         label: value.label.clone(), function: value.function.clone(), since });",
         &[Test(
             UNIT,
             "claims::tests::a_key_is_as_old_as_the_last_keep_alive_of_its_lease",

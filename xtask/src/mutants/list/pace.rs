@@ -1,7 +1,7 @@
 //! Mistakes in the time that pages and listings use: that of the store, and that of the runtime which serves a page.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::RUNTIME;
+use super::super::look::{RUNTIME, TYPED};
 use super::super::mutant::Mutant;
 
 const BUDGET: &str = "dlock-runtime/src/budget.rs";
@@ -36,6 +36,17 @@ pub(super) const ALL: &[Mutant] = &[
         "let from = «self.due.max(rested(began))»;",
         "self.due.max(began)",
         AT_ONCE,
+    ),
+    Mutant::new(
+        "pace-twice",
+        "A listing uses 8 % of the server's time",
+        BUDGET,
+        "cost.saturating_mul(«ONE_IN»)",
+        "ONE_IN / 2",
+        &[Test(
+            TYPED,
+            "budget::a_slow_list_spares_the_server_and_shows_its_progress_at_a_terminal",
+        )],
     ),
     Mutant::new(
         "pace-begins-again",

@@ -13,6 +13,7 @@ const LINE: &str = "dlock-postgres/src/line.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
+const PAGE: &str = "dlock-postgres/src/admin/page.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
@@ -74,6 +75,11 @@ const POOLER: &[Look] = &[Test(
 const VERSION: &[Look] = &[Test(
     STORE,
     "schema::a_schema_that_is_missing_or_of_another_version_is_refused_by_name",
+)];
+
+const PARTS: &[Look] = &[Test(
+    STORE,
+    "parts::parts_are_short_and_add_up_to_all_locks_while_others_come_and_go",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -588,5 +594,13 @@ pub(super) const ALL: &[Mutant] = &[
             STORE,
             "faults::behind_a_pooler_waiters_poll_and_its_restart_loses_nothing",
         )],
+    ),
+    Mutant::new(
+        "pg-one-page",
+        "A listing ends with its first page",
+        PAGE,
+        "filter(|_| «keys >= natural(Some(ROWS))»)",
+        "keys > natural(Some(ROWS))",
+        PARTS,
     ),
 ];

@@ -52,10 +52,10 @@ pub(super) fn state(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         " dlock top ".fg(Color::Black).bg(ACCENT).bold(),
         Span::raw("  "),
     ];
-    let version = model.server.version.as_deref().unwrap_or_default();
+    let version = model.server.version().unwrap_or_default();
     let texts = [
-        model.server.name.as_str(),
-        version,
+        model.server.name().unwrap_or_default(),
+        &version,
         &format!("namespace {}", model.namespace),
     ];
     for text in texts.into_iter().filter(|it| !it.is_empty()) {

@@ -6,6 +6,7 @@ mod example;
 
 use std::time::Duration;
 
+use dlock::admin::web::Server;
 use expect_test::{Expect, expect};
 use ratatui::crossterm::event::KeyCode;
 
@@ -13,7 +14,7 @@ use self::example::{model, press, send};
 use super::*;
 use crate::commands::top::{
     model::Message,
-    picture::{Holder, Picture, Server},
+    picture::{Holder, Picture},
 };
 
 fn terminal(model: &Model, width: u16, height: u16) -> Terminal<TestBackend> {

@@ -1,6 +1,6 @@
 //! A reading that panics, and one whose runtime ends.
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 
 use futures_util::FutureExt as _;
 
@@ -13,82 +13,13 @@ use super::{
         looks::Looks,
         query::Query,
         room::Room,
+        tests::fake::Fake,
     },
     *,
 };
-use crate::{
-    admin::{Inspecting, LockInfo, Overview, ServerReport, Unlocked},
-    key::LockKey,
-};
+use crate::key::LockKey;
 
-/// A store without locks, of which some readings panic.
-#[derive(Default)]
-struct Broken {
-    readings: AtomicUsize,
-    of_one: AtomicUsize,
-    /// The reading of all locks, and that of one, which panics.
-    panics: Option<[usize; 2]>,
-    servers: AtomicUsize,
-}
-
-impl Inspect for Broken {
-    fn locks<'a>(
-        &'a self,
-        _: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn locks_of<'a>(
-        &'a self,
-        _: &'a [LockKey],
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn lock<'a>(&'a self, _: &'a LockKey) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
-        Box::pin(async {
-            let number = self.of_one.fetch_add(1, SeqCst);
-            assert!(
-                self.panics.is_none_or(|it| it[1] != number),
-                "a mistake of this store"
-            );
-            Ok(None)
-        })
-    }
-
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        Box::pin(async {
-            let number = self.readings.fetch_add(1, SeqCst);
-            assert!(
-                self.panics.is_none_or(|it| it[0] != number),
-                "a mistake of this store"
-            );
-            Ok(Overview::default())
-        })
-    }
-
-    fn unlock<'a>(
-        &'a self,
-        _: &'a LockInfo,
-        _: Option<OwnerId>,
-    ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
-        Box::pin(async { Ok(Unlocked::Changed) })
-    }
-
-    fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
-        self.servers.fetch_add(1, SeqCst);
-        Box::pin(async { vec![ServerReport::new("redis://h:1")] })
-    }
-
-    fn progress(&self) -> Option<f64> {
-        None
-    }
-
-    fn lift_limit(&self) {}
-}
-
-fn room(store: Arc<Broken>) -> Arc<Room> {
+fn room(store: Arc<Fake>) -> Arc<Room> {
     let desk = Desk::new(Source::Connected(store), None, Duration::from_secs(2));
     Arc::new(Room {
         desk: Arc::new(desk),
@@ -108,10 +39,7 @@ fn state_of(document: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn a_reading_that_panics_is_shown_and_replaced() {
-    let store = Arc::new(Broken {
-        panics: Some([2, usize::MAX]),
-        ..Broken::default()
-    });
+    let store = Fake::that_panics([Some(2), None]);
     let room = room(store.clone());
     let mut list = List::new(room.clone(), Query::read("").unwrap());
     let mut states: Vec<String> = Vec::new();
@@ -127,19 +55,16 @@ async fn a_reading_that_panics_is_shown_and_replaced() {
         ["reading", "live", "away", "live"],
         "the picture stays"
     );
-    assert!(store.readings.load(SeqCst) >= 4);
+    assert!(store.looks.load(SeqCst) >= 4);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reading_of_one_lock_that_panics_is_replaced() {
-    let store = Arc::new(Broken {
-        panics: Some([usize::MAX, 3]),
-        ..Broken::default()
-    });
+    let store = Fake::that_panics([None, Some(3)]);
     let key = LockKey::new("k").unwrap();
     let mut one = One::new(room(store.clone()), key).expect("there is room");
     let mut states = Vec::new();
-    while store.of_one.load(SeqCst) < 10 {
+    while store.looks_at_one.load(SeqCst) < 10 {
         let state = state_of(&one.document().await);
         if states.last() != Some(&state) {
             states.push(state);
@@ -155,7 +80,7 @@ fn a_reading_whose_runtime_has_ended_is_shown_and_replaced() {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().build().unwrap()
     };
-    let store = Arc::new(Broken::default());
+    let store = Fake::with(Vec::new());
     let room = room(store.clone());
     let first = runtime();
     let (_looker, mut shown) = first.block_on(async {
@@ -182,16 +107,16 @@ fn a_reading_whose_runtime_has_ended_is_shown_and_replaced() {
 
 #[tokio::test(start_paused = true)]
 async fn findings_have_their_age_and_those_of_a_failure_are_not_kept() {
-    let store = Arc::new(Broken::default());
+    let store = Fake::with(Vec::new());
     let room = room(store.clone());
     let examined = async || {
-        let before = store.servers.load(SeqCst);
+        let before = store.reports.load(SeqCst);
         let shown = room.desk.shown();
         let text = room.examination.document(&room.desk, &shown);
         let told: serde_json::Value = serde_json::from_str(&text.await).unwrap();
         (
             told["age_ms"].as_u64().unwrap(),
-            store.servers.load(SeqCst) > before,
+            store.reports.load(SeqCst) > before,
         )
     };
     // There is no picture yet.

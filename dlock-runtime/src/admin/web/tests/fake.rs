@@ -23,34 +23,38 @@ use crate::{
 };
 
 #[derive(Default)]
-pub(super) struct Fake {
-    pub(super) locks: Mutex<Vec<LockInfo>>,
-    pub(super) processes: Mutex<Vec<ProcessInfo>>,
-    pub(super) is_away: AtomicBool,
-    pub(super) has_no_clock: AtomicBool,
+pub(in crate::admin::web) struct Fake {
+    pub(in crate::admin::web) locks: Mutex<Vec<LockInfo>>,
+    pub(in crate::admin::web) processes: Mutex<Vec<ProcessInfo>>,
+    pub(in crate::admin::web) is_away: AtomicBool,
+    pub(in crate::admin::web) has_no_clock: AtomicBool,
     /// The number of readings of all locks.
-    pub(super) looks: AtomicUsize,
+    pub(in crate::admin::web) looks: AtomicUsize,
     /// The number of readings of one lock.
-    pub(super) looks_at_one: AtomicUsize,
+    pub(in crate::admin::web) looks_at_one: AtomicUsize,
+    /// The number of reports on the server.
+    pub(in crate::admin::web) reports: AtomicUsize,
+    /// The reading of all locks that panics, and that of one lock.
+    panics: [Option<usize>; 2],
     /// The number of times that it was told to begin without pauses.
-    pub(super) begun: AtomicUsize,
+    pub(in crate::admin::web) begun: AtomicUsize,
     /// The leases that were ended, and the result of the next release.
-    pub(super) unlocked: Mutex<Vec<(String, Option<OwnerId>)>>,
-    pub(super) outcome: Mutex<Option<Result<Unlocked, StoreError>>>,
+    pub(in crate::admin::web) unlocked: Mutex<Vec<(String, Option<OwnerId>)>>,
+    pub(in crate::admin::web) outcome: Mutex<Option<Result<Unlocked, StoreError>>>,
     grants: Mutex<Option<mpsc::UnboundedSender<HandOff>>>,
     /// The time that a reading takes.
-    pub(super) takes: Mutex<Duration>,
+    pub(in crate::admin::web) takes: Mutex<Duration>,
 }
 
 /// Returns owner `number` of a process that each test has for itself.
-pub(super) fn owner(number: u64) -> OwnerId {
+pub(in crate::admin::web) fn owner(number: u64) -> OwnerId {
     static CLIENT: std::sync::LazyLock<ClientId> =
         std::sync::LazyLock::new(|| ClientId::new(&SystemRandom));
     OwnerId::new(*CLIENT, number)
 }
 
 /// Returns an exclusive lock with a holder.
-pub(super) fn held(key: &str, number: u64, label: &str) -> LockInfo {
+pub(in crate::admin::web) fn held(key: &str, number: u64, label: &str) -> LockInfo {
     let mut lock = LockInfo::new(key);
     lock.mode = Some(LockMode::Exclusive);
     let mut holder = HolderInfo::new(Some(owner(number)), number, SystemTime::now());
@@ -61,7 +65,7 @@ pub(super) fn held(key: &str, number: u64, label: &str) -> LockInfo {
     lock
 }
 
-pub(super) fn waiter(number: u64, waiting: Duration) -> WaiterInfo {
+pub(in crate::admin::web) fn waiter(number: u64, waiting: Duration) -> WaiterInfo {
     let mut waiter = WaiterInfo::new(owner(number), LockMode::Exclusive);
     waiter.label = Some(format!("waiter@host/{number}"));
     waiter.waiting = waiting;
@@ -69,23 +73,31 @@ pub(super) fn waiter(number: u64, waiting: Duration) -> WaiterInfo {
 }
 
 impl Fake {
-    pub(super) fn with(locks: Vec<LockInfo>) -> Arc<Self> {
+    pub(in crate::admin::web) fn with(locks: Vec<LockInfo>) -> Arc<Self> {
         let fake = Self::default();
         fake.set(locks);
         Arc::new(fake)
     }
 
-    pub(super) fn set(&self, locks: Vec<LockInfo>) {
+    /// Returns a store without locks. The reading of all locks with this number panics, and that of one lock with the other.
+    pub(in crate::admin::web) fn that_panics(panics: [Option<usize>; 2]) -> Arc<Self> {
+        Arc::new(Self {
+            panics,
+            ..Self::default()
+        })
+    }
+
+    pub(in crate::admin::web) fn set(&self, locks: Vec<LockInfo>) {
         *guard(&self.locks) = locks;
     }
 
-    pub(super) fn grant(&self, key: &str, owner: OwnerId, fence: u64) {
+    pub(in crate::admin::web) fn grant(&self, key: &str, owner: OwnerId, fence: u64) {
         let grants = guard(&self.grants);
         let grants = grants.as_ref().expect("the page listens");
         grants.send(HandOff::new(key, owner, fence)).unwrap();
     }
 
-    pub(super) fn looks(&self) -> usize {
+    pub(in crate::admin::web) fn looks(&self) -> usize {
         self.looks.load(SeqCst)
     }
 
@@ -126,14 +138,16 @@ impl Inspect for Fake {
         &'a self,
         key: &'a LockKey,
     ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
-        self.looks_at_one.fetch_add(1, SeqCst);
+        let number = self.looks_at_one.fetch_add(1, SeqCst);
+        assert_ne!(Some(number), self.panics[1], "a mistake of this store");
         let locks = guard(&self.locks);
         let lock = locks.iter().find(|lock| lock.key == key.as_str());
         self.answer(lock.cloned())
     }
 
     fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        self.looks.fetch_add(1, SeqCst);
+        let number = self.looks.fetch_add(1, SeqCst);
+        assert_ne!(Some(number), self.panics[0], "a mistake of this store");
         let processes = guard(&self.processes).clone();
         self.answer(Overview {
             locks: guard(&self.locks).clone(),
@@ -160,6 +174,7 @@ impl Inspect for Fake {
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
+        self.reports.fetch_add(1, SeqCst);
         let mut report = ServerReport::new("redis://fake:6379");
         let told = ("redis_version".to_owned(), "7.2.4".to_owned());
         report.info.extend([told]);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use dlock::admin::{ServerReport, web::Server};
 use ratatui::crossterm::event::KeyCode;
 
 use crate::commands::top::{
     model::{Message, Model, Step},
-    picture::{Holder, Lock, Picture, Process, Server, Waiter},
+    picture::{Holder, Lock, Picture, Process, Waiter},
 };
 
 fn holder(name: &str, function: Option<&str>) -> Holder {
@@ -37,11 +38,10 @@ fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
 }
 
 pub(super) fn model() -> Model {
-    let server = Server {
-        name: "127.0.0.1:6379".to_owned(),
-        version: Some("Redis 7.0.15".to_owned()),
-        ..Server::default()
-    };
+    let mut report = ServerReport::new("redis://127.0.0.1:6379");
+    let version = ("redis_version".to_owned(), "7.0.15".to_owned());
+    report.info.extend([version]);
+    let server = Server::default().after(&[report]);
     let mut model = Model::new("dlock", server);
     let mut foreign = Holder {
         name: "third-party client".to_owned(),
