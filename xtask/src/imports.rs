@@ -220,7 +220,8 @@ impl Names {
                         at += 1;
                     }
                 }
-                TokenTree::Ident(word) if *word == "use" => {
+                // `use<..>` of a type imports nothing.
+                TokenTree::Ident(word) if *word == "use" && !is_mark(tokens.get(at + 1), '<') => {
                     let ends = |token: &TokenTree| is_mark(Some(token), ';');
                     let len = tokens[at..].iter().position(ends).unwrap_or(0);
                     if !is_test {
@@ -416,6 +417,7 @@ fn a_circle_is_found_through_re_exports_and_paths() {
     for line in [
         "#[cfg(test)] mod tests { use crate::First; }",
         "#[cfg(test)] use crate::First;",
+        "fn make() -> impl Sized + use<> { use std::mem; }",
         "fn make() { $crate::First; std::mem::drop(()) }",
     ] {
         assert!(package(line).circles().is_empty(), "{line}");

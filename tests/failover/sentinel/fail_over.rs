@@ -31,7 +31,7 @@ async fn a_lease_that_was_replicated_is_renewed_at_the_new_master() {
     let killed = Instant::now();
     first.kill();
     // A fail-over may take longer than a connection may.
-    let free = LockManager::builder().wait(LONG).connect_lazy(&all.url());
+    let free = LockManager::builder().wait(LONG).connect_lazy(all.url());
     let free = free.unwrap();
     let other = free.lock("order:43").acquire().await.unwrap();
     println!(
