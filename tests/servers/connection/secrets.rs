@@ -90,13 +90,16 @@ async fn inspect(seen: &mut Seen, config: RedisConfig) {
     match soon(dlock::admin::Inspector::connect(config)).await {
         Ok(inspector) => {
             seen.debug(&inspector);
-            seen.debug(&soon(inspector.servers()).await);
+            let reports = soon(inspector.servers()).await;
+            seen.debug(&reports);
             match soon(inspector.hand_offs()).await {
                 Ok(hand_offs) => seen.debug(&hand_offs),
                 Err(error) => seen.error(&error),
             }
             #[cfg(feature = "admin-web")]
             {
+                let server = dlock::admin::web::Server::unknown(None);
+                seen.debug(&server.after(&reports));
                 let page = dlock::admin::web::Page::new(std::sync::Arc::new(inspector));
                 seen.debug(&page.allow_unlock(RIGHT[0]));
             }
@@ -383,6 +386,7 @@ const SEEN: &[&str] = &[
     "Quorum",
     "RedisConfig",
     "RedisStore",
+    "Server",
     "ServerReport",
     "ShutdownReport",
     "StoreError",
