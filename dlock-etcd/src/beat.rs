@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_millis(1500);
 /// A place is deleted when its waiter has not asked for so long. The contract has 3 s.
 const SILENT: Duration = Duration::from_secs(4);
 
-/// The time to look for places that a snapshot has brought back, after a beat: the next one must not be late.
+/// The limit for the search for restored places after a beat. A longer search would delay the next beat.
 const SEARCH: Duration = Duration::from_millis(500);
 
 /// The pause after a beat that failed.
@@ -191,7 +191,7 @@ impl Core {
             self.places.searched(conn.number());
             Ok::<_, StoreError>(())
         };
-        // Without an answer, or with many of them, it goes on after the next beat.
+        // Without an answer, or if there are many places, the search continues after the next beat.
         timeout(SEARCH, ended).await.ok();
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Ties {
     pub(crate) given_up: watch::Receiver<()>,
     /// `true` from a refusal by a full database until the next write, over any connection of the store.
     pub(crate) is_full: Arc<AtomicBool>,
-    /// Counts the connections of the store, see `leases.rs`. Both that there are at a time have the same number.
+    /// Counts the connections of the store, see `leases.rs`. The store's two connections have the same number.
     pub(crate) number: u64,
 }
 
@@ -297,7 +297,7 @@ pub(crate) enum Tried {
 pub(crate) struct Failure {
     /// `true` if the request named a lease that does not exist, and had no effect.
     pub(crate) is_missing_lease: bool,
-    /// `true` if the database of the server is full. The request may have been carried out, and will not be any more.
+    /// `true` if the database of the server is full. The request may have been carried out. It will not be carried out later.
     pub(crate) is_full: bool,
     /// `true` if the leader changed, so that nothing is known of the leases.
     pub(crate) is_new_term: bool,

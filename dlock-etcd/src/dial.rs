@@ -5,12 +5,13 @@
 //! - **Safety.** A forked child has a copy of the socket and of the tasks that use it. It would read the answers of its parent,
 //!   so there the socket is never ready.
 //! - **Safety.** A child that runs the runtime of its parent makes no connection there. Its socket would be one in the selector
-//!   that both have, and only the child has the value that an event of it is for.
+//!   that both have, and an event of it could reach the parent, with a value that only the child knows.
 //!   (`a_child_makes_no_connection_to_etcd_on_the_runtime_of_its_parent`)
 
 use std::{
+    future::poll_fn,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     process,
     sync::{
         Arc,
@@ -45,12 +46,19 @@ pub(crate) fn dial(
             if is_used.swap(true, Ordering::AcqRel) {
                 return Err(io::Error::other("the connection was closed"));
             }
-            if process != process::id() {
-                std::future::pending::<()>().await;
-            }
             let host = uri.host().unwrap_or_default();
             let host = host.trim_start_matches('[').trim_end_matches(']');
-            let stream = TcpStream::connect((host, uri.port_u16().unwrap_or_default())).await?;
+            let address = (host, uri.port_u16().unwrap_or_default());
+            let mut connecting = pin!(TcpStream::connect(address));
+            // Each time: it may go on after the lookup, or with the next address.
+            let connected = poll_fn(|context| {
+                if process == process::id() {
+                    connecting.as_mut().poll(context)
+                } else {
+                    Poll::Pending
+                }
+            });
+            let stream = connected.await?;
             stream.set_nodelay(true)?;
             Ok(TokioIo::new(Own { stream, process }))
         }

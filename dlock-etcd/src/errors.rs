@@ -13,8 +13,8 @@ pub(crate) fn is_missing_lease(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().contains("lease not found")
 }
 
-/// Returns `true` if the database of the server is full. A request that was on its way when it became so is carried out, and
-/// gets this answer as well.
+/// Returns `true` if the database of the server is full. A request that was on its way when the database became full is
+/// carried out, and gets this answer as well.
 pub(crate) fn is_full(status: &Status) -> bool {
     status.message().contains("database space exceeded")
 }
@@ -111,7 +111,7 @@ pub(crate) fn of_status(status: &Status, config: &Config) -> StoreError {
     }
 }
 
-/// Returns `true` if the server has refused the request. All but [`is_full`] come before it would be carried out.
+/// Returns `true` if the server has refused the request. All refusals except [`is_full`] come before the request is carried out.
 fn is_refusal(status: &Status) -> bool {
     match status.code() {
         Code::Unauthenticated

@@ -70,7 +70,7 @@ struct State {
     leases: HashMap<i64, Moment>,
     open: Option<Gate>,
     is_wanted: bool,
-    /// The number of the connection since which no place is left that no claim knows.
+    /// The number of the connection after which all unknown places were deleted.
     searched: u64,
 }
 

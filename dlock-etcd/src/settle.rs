@@ -88,7 +88,7 @@ impl Core {
             let ran = run(conn, claim, &taken, txn).await;
             let is_full = |error: &StoreError| error.kind() == StoreErrorKind::OutOfMemory;
             if kept.is_some() && ran.as_ref().is_err_and(is_full) {
-                // Carried out or not, the key has the lease that it had.
+                // Whether or not it was carried out, the key keeps its lease.
                 claim.settled(lease);
                 claim.settled(before.lease);
                 claim.place = Some(before.clone());

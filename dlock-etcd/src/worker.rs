@@ -40,7 +40,7 @@ impl Worker {
         &self.handle
     }
 
-    /// Returns a value for work that is to be done although the store is dropped: while it is there, nothing stops.
+    /// Returns a value for work that is to be done although the store is dropped: the thread runs until this value is dropped.
     pub(crate) fn work(&self) -> watch::Sender<()> {
         self.stop.clone()
     }

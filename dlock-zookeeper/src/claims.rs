@@ -47,8 +47,8 @@ pub(crate) async fn list(session: &Session, directory: &str) -> Result<Queue, Er
     }
 }
 
-/// Waits until the server has carried out all that the session has written before. It may be another one than then, and behind it.
-/// Nothing that the session has sent to that one is carried out later: the session has moved.
+/// Waits until the server has carried out all that the session has written before. It may differ from the one that took the write, and
+/// be behind. The earlier server carries out nothing more of this session: the session has moved.
 ///
 /// A `sync` would not do: a leader that the others have replaced answers it too, until it notices. A transaction needs a
 /// majority, also one that changes nothing or is refused.

@@ -1,9 +1,9 @@
-//! Repeats of what the leader has refused, since it has other data than the server that was read.
+//! Repeats requests that the leader refused because its data differs from the data that was read.
 //!
-//! Usually another process has just changed them: a server answers for a transaction, also for one that was refused, after it has
-//! carried out all before it, so what it says next fits. Only a server that has lost step with the others goes on to
-//! show what the leader does not have. It is asked with pauses then, and at last given up: requests of callers that are gone
-//! would pile up.
+//! Usually another process has just changed the data: a server answers for a transaction, also for one that was refused, after it
+//! has carried out all before it, so its next answer agrees with the leader. Only a server that has lost step with the others
+//! continues to show other data. Requests to it are repeated with pauses, and then end with an error: those of callers
+//! that are gone would pile up.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl Repeats {
     pub(crate) async fn again(&mut self) -> Result<(), StoreError> {
         self.0 += 1;
         if self.0 > MOST {
-            let message = "the connected server of ZooKeeper has other data than its leader: it has lost step with the others; find \
-                           it by its log, delete its data, and let it load them from the leader";
+            let message = "the leader of ZooKeeper refuses what fits the data of the connected server, which may have lost step with the \
+                           others; compare the logs of the servers, and if one has, stop it, delete its data, and start it again";
             return Err(StoreError::new(StoreErrorKind::Refused, message).with_advice());
         }
         if self.0 > AT_ONCE {

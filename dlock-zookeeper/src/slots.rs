@@ -52,7 +52,7 @@ pub(crate) struct Child {
     pub(crate) is_found: bool,
     /// A write of its fence got no answer.
     pub(crate) is_doubtful: bool,
-    /// When its timer looks at it. An earlier timer leaves it alone.
+    /// When its timer checks it. A timer with an earlier time ignores it.
     pub(crate) timer: Option<Instant>,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
     pub(crate) ends: Instant,

@@ -101,13 +101,23 @@ pub enum Promise {
     /// A store may forget its grants, but all clocks that tokens come from agree: an attempt that began after
     /// another one's section has a greater token.
     Ordered,
-    /// A store may return to an earlier state, or has two masters for a moment. The order is the same, except for a
-    /// section that shares its key: it may join holders that the store has brought back, and then has their token,
-    /// smaller than those that the store has forgotten.
-    OrderedButForJoiners,
     /// A store may forget, or a process pause while it trusts its lease: no token is given twice, and the resource
     /// refuses every late writer.
     Fenced,
+}
+
+/// A time in which a store may have returned to an earlier state, or had two masters.
+///
+/// It may have brought back sections that share a key. Others join them, and have their token. It can be smaller than
+/// that of a section which the store has forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// What began before this moment is not forgotten.
+    pub from: Duration,
+    /// What began after this moment is not forgotten.
+    pub until: Duration,
+    /// For how long a section can be joined after its end.
+    pub lasts: Duration,
 }
 
 /// A broken promise.
@@ -147,12 +157,6 @@ impl fmt::Display for Violation {
             Self::Backwards(a) => write!(f, "a section runs backwards:\n  {a:?}"),
             Self::Stray(a) => write!(f, "a write that belongs to no section:\n  {a:?}"),
         }
-    }
-}
-
-impl Promise {
-    const fn is_ordered(self) -> bool {
-        matches!(self, Self::Ordered | Self::OrderedButForJoiners)
     }
 }
 
@@ -260,37 +264,46 @@ impl History {
     /// may be at one moment. Of sections that begin at one moment, the one with the smaller token was first.
     #[must_use]
     pub fn judge(&self, promise: Promise) -> Vec<Violation> {
-        self.judge_by(|_| promise)
+        self.judge_by(|_| promise, &[])
     }
 
     /// The same in a world that could hold more at some times than at others: `promise` says what it
     /// could hold at that moment, for the sections that began then.
     #[must_use]
-    pub fn judge_by(&self, promise: impl Fn(Duration) -> Promise) -> Vec<Violation> {
+    pub fn judge_by(
+        &self,
+        promise: impl Fn(Duration) -> Promise,
+        returns: &[Return],
+    ) -> Vec<Violation> {
         let mut found = Vec::new();
         self.judge_sections(&promise, &mut found);
         self.judge_order(&promise, &mut found);
-        self.excuse_joiners(&promise, &mut found);
+        self.excuse_joiners(&promise, returns, &mut found);
         self.judge_writes(&mut found);
         found
     }
 
-    /// Removes what a return to an earlier state explains: the smaller token of a joiner beside a greater one that was
-    /// forgotten, if no other section shows the same violation.
-    fn excuse_joiners(&self, promise: &impl Fn(Duration) -> Promise, found: &mut Vec<Violation>) {
-        let returns = |at: Duration| promise(at) == Promise::OrderedButForJoiners;
-        let joins = |it: &&Section| it.mode.is_shared() && returns(it.entered);
-        let brought_back: HashSet<_> = self
-            .sections
-            .iter()
-            .filter(joins)
-            .map(|it| (it.key.as_str(), it.token))
-            .collect();
+    /// Removes the smaller token of a shared section if it may have joined an earlier one with the same token, and every
+    /// section with a greater token before it may be forgotten.
+    fn excuse_joiners(
+        &self,
+        promise: &impl Fn(Duration) -> Promise,
+        returns: &[Return],
+        found: &mut Vec<Violation>,
+    ) {
+        let joins = |section: &Section, lasts: Duration| {
+            self.sections.iter().any(|other| {
+                other.mode.is_shared()
+                    && (&other.key, other.token) == (&section.key, section.token)
+                    && other.entered < section.entered
+                    && section.entered <= other.left + lasts
+            })
+        };
         let is_excused = |before: &Section, section: &Section| {
-            let joined = (section.key.as_str(), section.token);
-            section.mode.is_shared()
-                && brought_back.contains(&joined)
-                && (returns(before.entered) || returns(before.left))
+            let is_forgotten =
+                |it: &&Return| it.from <= before.entered && before.entered <= it.until;
+            let mut returns = returns.iter().filter(is_forgotten);
+            section.mode.is_shared() && returns.any(|it| joins(section, it.lasts))
         };
         let is_before = |before: &Section, section: &Section| {
             let until = match promise(section.entered) {
@@ -353,7 +366,7 @@ impl History {
                 }
             }
             // Where sections exclude each other, their order has been looked at already.
-            if promise(section.entered).is_ordered()
+            if promise(section.entered) == Promise::Ordered
                 && let Some(before) = greatest.get(section.key.as_str())
                 && before.token > section.token
                 && !(before.mode == Mode::SharedApart && section.mode == Mode::SharedApart)

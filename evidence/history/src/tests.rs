@@ -112,17 +112,23 @@ fn a_promise_may_hold_at_some_times_only() {
         _ => Promise::Exclusive,
     };
     let [_, b, c] = sections.clone();
-    let found = of(&sections).judge_by(promise);
+    let found = of(&sections).judge_by(promise, &[]);
     assert_eq!(found, [Violation::Overlap(b, c)]);
 }
 
-/// Until 50 the store may have returned to an earlier state.
+/// The store may have returned to an earlier state between 10 and 40, and leases end by 50.
 fn after_a_return(sections: &[Section]) -> Vec<Violation> {
+    let millis = Duration::from_millis;
     let promise = |at: Duration| match at.as_millis() {
         ..10 | 51.. => Promise::Exclusive,
-        _ => Promise::OrderedButForJoiners,
+        _ => Promise::Ordered,
     };
-    of(sections).judge_by(promise)
+    let back = Return {
+        from: millis(10),
+        until: millis(40),
+        lasts: millis(30),
+    };
+    of(sections).judge_by(promise, &[back])
 }
 
 #[test]
@@ -131,39 +137,50 @@ fn who_joins_sharers_that_a_store_brought_back_has_their_token() {
         asked: Duration::from_millis(at),
         ..section
     };
-    let forgotten = section(5, 12, 15);
-    let joiner = asked(20, permit(3, 30, 40));
-    assert_eq!(after_a_return(&[forgotten.clone(), joiner.clone()]), []);
-    let later = asked(60, permit(3, 60, 70));
-    let all = [forgotten.clone(), joiner.clone(), later.clone()];
-    assert_eq!(
-        after_a_return(&all),
-        [],
-        "as long as they follow each other"
-    );
-    let begun_before = section(5, 5, 11);
-    assert_eq!(after_a_return(&[begun_before, joiner.clone()]), []);
-
     let wrong = |before: &Section, section: &Section| {
         [Violation::TokenNotGreater(before.clone(), section.clone())]
     };
-    let remembered = section(4, 2, 9);
-    let all = [remembered.clone(), forgotten.clone(), joiner.clone()];
-    assert_eq!(after_a_return(&all), wrong(&remembered, &joiner));
+    let judge = |sections: &[&Section]| {
+        let sections: Vec<_> = sections.iter().map(|it| (*it).clone()).collect();
+        after_a_return(&sections)
+    };
+    let (first, lost) = (permit(3, 4, 6), section(5, 12, 15));
+    let joiner = asked(20, permit(3, 30, 40));
+    let later = asked(45, permit(3, 60, 70));
+    assert_eq!(judge(&[&first, &lost, &joiner]), []);
+    assert_eq!(
+        judge(&[&first, &lost, &joiner, &later]),
+        [],
+        "one after another"
+    );
+
+    assert_eq!(
+        judge(&[&lost, &joiner]),
+        wrong(&lost, &joiner),
+        "nobody is there"
+    );
+    assert_eq!(
+        judge(&[&first, &lost, &later]),
+        wrong(&lost, &later),
+        "nobody is there any more"
+    );
+    let remembered = section(4, 7, 9);
+    assert_eq!(
+        judge(&[&first, &remembered, &lost, &joiner]),
+        wrong(&remembered, &joiner)
+    );
+    let new = section(5, 41, 42);
+    let late = asked(43, permit(3, 45, 50));
+    assert_eq!(
+        judge(&[&first, &joiner, &new, &late]),
+        wrong(&new, &late),
+        "granted after the return"
+    );
     let exclusive = asked(20, section(3, 30, 40));
+    let before = permit(2, 4, 11);
     assert_eq!(
-        after_a_return(&[forgotten.clone(), exclusive.clone()]),
-        wrong(&forgotten, &exclusive)
-    );
-    assert_eq!(
-        after_a_return(&[forgotten.clone(), later.clone()]),
-        wrong(&forgotten, &later),
-        "nobody was there for it to join"
-    );
-    let next = section(6, 55, 58);
-    assert_eq!(
-        after_a_return(&[joiner, next.clone(), later.clone()]),
-        wrong(&next, &later)
+        judge(&[&before, &lost, &exclusive]),
+        wrong(&lost, &exclusive)
     );
 }
 

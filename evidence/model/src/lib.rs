@@ -49,7 +49,7 @@
 //! | the first shared holder gets a new epoch | [`modes::Rule::EpochIsNew`] | 10 |
 //! | all that hold together have the same | [`modes::Rule::EpochIsShared`] | 8 |
 //! | each grant to a waiter has its own number | [`modes::Rule::GrantsAreNumbered`] | 12 |
-//! | a fence is not below the server's time, also if a replica that was behind takes over | [`modes::Rule::FenceFollowsTheClock`] | 14 |
+//! | a fence is not below the server's time, also if a replica that was behind takes over | [`modes::Rule::FenceFollowsTheClock`] | 10 |
 //! | the resource refuses smaller tokens, also of readers | [`modes::Rule::ResourceRefuses`] | 10 |
 //! | a majority grants | [`quorum::Rule::MajorityGrants`] | 4 |
 //! | within the TTL from the first question | [`quorum::Rule::CountsFromTheFirstQuestion`] | 7 |

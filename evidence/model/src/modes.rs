@@ -38,7 +38,8 @@ pub struct Bounds {
     pub renews: bool,
     /// Whether processes write to a resource, also after their lease.
     pub writes: bool,
-    /// Whether the store returns once to a state that it had: a replica that was behind takes over.
+    /// Whether the store returns once to an earlier state: a replica that was behind takes over. The old store ends in
+    /// that moment.
     pub returns: bool,
 }
 

@@ -97,7 +97,7 @@ fn report(seed: u64, world: &World) -> Report {
         Some((since, promise)) if at >= since => promise,
         _ => Promise::Exclusive,
     };
-    let mut violations = history.judge_by(promise);
+    let mut violations = history.judge_by(promise, &[]);
     violations.extend(history.judge_writers());
     let violations = violations.into_iter();
     findings.extend(violations.map(|it| Finding::History(Box::new(it))));

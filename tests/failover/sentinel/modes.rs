@@ -121,7 +121,7 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     soon(writer.release()).await.unwrap();
 }
 
-/// The replica has the reader still that has left, and has never heard of the writer that came then.
+/// The replica still has a reader that has left, and never received the writer after it.
 #[tokio::test]
 async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_key_is_free() {
     let all = small_and_patient().await;

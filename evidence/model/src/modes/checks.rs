@@ -3,8 +3,8 @@
 use super::{
     Bounds, Mode, Modes, Rule,
     properties::{
-        ALL_IN, ALLOWED, ALONE, ALONE_AFTER, DATED, FENCED, GROWS, LIMIT, NOT_FENCED, TOGETHER,
-        TURNS,
+        ALL_IN, ALLOWED, ALONE, ALONE_AFTER, DATED, EXCEEDS, FENCED, GROWS, LIMIT, NOT_FENCED,
+        TOGETHER, TURNS,
     },
 };
 use crate::check::Check;
@@ -38,15 +38,15 @@ const WRITING: Bounds = Bounds {
     ..SMALL
 };
 
-/// A reader leaves, a writer comes, and the next reader joins the one that the store has brought back.
+/// A reader leaves, a writer follows, and the next reader joins the restored lease.
 const RETURNING: Bounds = Bounds {
     grants: 3,
     returns: true,
     ..WRITING
 };
 
-/// What holds although grants and releases were forgotten.
-const OF_A_STORE_THAT_RETURNS: [&str; 2] = [ALLOWED, FENCED];
+/// The properties that survive forgotten grants and releases.
+const OF_A_STORE_THAT_RETURNS: [&str; 2] = [ALLOWED, EXCEEDS];
 
 fn protocol(bounds: &Bounds) -> String {
     let Bounds {
@@ -152,8 +152,9 @@ fn negative() -> Vec<Check> {
         without(&[EpochIsShared], NOT_FENCED, WRITING, 8),
         without(&[GrantsAreNumbered], DATED, CROWD, 12),
         without(&[ResourceRefuses], FENCED, WRITING, 10),
-        without(&[FenceFollowsTheClock], FENCED, RETURNING, 14),
-        // Who joins holders that were brought back has their token, and the writer in between is forgotten.
+        without(&[FenceFollowsTheClock], EXCEEDS, RETURNING, 10),
+        // A client that joins restored holders gets their token. The writer in between is forgotten, and can write late.
         without(&[], GROWS, RETURNING, 9),
+        without(&[], FENCED, RETURNING, 13),
     ]
 }

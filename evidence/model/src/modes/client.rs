@@ -2,7 +2,7 @@
 
 use super::{
     Modes, Rule,
-    state::{Answer, Asked, Grant, Hint, Owner, Phase, Request, State, Told, What},
+    state::{Answer, Asked, Grant, Hint, Owner, Phase, Replica, Request, State, Told, What},
 };
 use crate::list::List;
 
@@ -94,7 +94,9 @@ impl Modes {
             next.faults.valid_write_refused |= is_valid;
             return;
         }
-        next.faults.late_write_taken |= grant.era < resource.era;
+        // Restored holders and those that join them have one token, and exclude nobody of them.
+        let is_restored = next.replica == Replica::TookOver && grant.token == resource.token;
+        next.faults.late_write_taken |= grant.era < resource.era && !is_restored;
         resource.token = resource.token.max(grant.token);
         resource.era = resource.era.max(grant.era);
     }

@@ -17,6 +17,8 @@ pub(super) const FENCED: &str =
     "a write after a lease is refused once others have written that it excludes";
 pub(super) const DATED: &str = "a grant is dated by a question before it";
 pub(super) const GROWS: &str = "no grant has a smaller token than one before it";
+pub(super) const EXCEEDS: &str =
+    "a grant that joins no holder has a greater token than all before it";
 
 pub(super) const TOGETHER: &str = "two hold together by messages";
 pub(super) const ALONE_AFTER: &str = "an exclusive holder follows shared ones";
@@ -63,6 +65,7 @@ pub(super) fn all() -> Vec<Property<Modes>> {
         }),
         Property::always(FENCED, |_, state: &State| !state.faults.late_write_taken),
         Property::always(GROWS, |_, state: &State| !state.faults.smaller_token),
+        Property::always(EXCEEDS, |_, state: &State| !state.faults.old_token),
         Property::always(DATED, |_, state: &State| {
             !state.faults.dated_after_its_grant
         }),

@@ -81,7 +81,7 @@ impl Modes {
         }
     }
 
-    /// The replica knows nothing of what happened since, but the time.
+    /// The replica has lost everything since it fell behind, except for the clock.
     pub(super) fn take_over(&self, next: &mut State) {
         let Replica::Behind(replica) = next.replica else {
             return;
@@ -157,8 +157,10 @@ impl Modes {
         server.epoch = if is_exclusive { 0 } else { token };
         server.grants += 1;
         next.faults.smaller_token |= token < server.greatest;
+        next.faults.old_token |= !joins && token <= server.greatest;
+        // Who joins restored holders follows those that the store has forgotten.
+        let is_new = next.replica == Replica::TookOver && (!joins || server.era < server.eras);
         server.greatest = server.greatest.max(token);
-        let is_new = next.replica == Replica::TookOver && !joins;
         if is_exclusive || !server.was_shared || is_new {
             server.eras += 1;
             server.era = server.eras;

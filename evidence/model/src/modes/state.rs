@@ -47,12 +47,13 @@ pub(super) struct Server {
     /// The last fence of the slot.
     pub(super) last: u8,
     pub(super) queue: List<Owner, MOST>,
-    /// Counts all grants, and the times at which holders of one kind followed those of another, and the greatest token:
-    /// no rule reads them.
+    /// The number of grants. No rule reads it, or any field below.
     pub(super) grants: u8,
+    /// The number of eras: a new one begins when holders follow others that exclude them.
     pub(super) eras: u8,
+    /// The greatest token that was granted.
     pub(super) greatest: u8,
-    /// The era of its newest grant.
+    /// The era of the newest grant.
     pub(super) era: u8,
     pub(super) was_shared: bool,
 }
@@ -171,6 +172,7 @@ pub(super) struct Faults {
     pub(super) late_write_taken: bool,
     pub(super) dated_after_its_grant: bool,
     pub(super) smaller_token: bool,
+    pub(super) old_token: bool,
 }
 
 /// Something that happens.

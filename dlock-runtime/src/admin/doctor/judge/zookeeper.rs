@@ -36,10 +36,11 @@ fn version(server: &ServerFacts) -> Finding {
         if faults.is_empty() {
             return Finding::ok(Topic::Version, what);
         }
-        let what = format!("{what} can lose writes that it has confirmed, and keep others");
+        let what =
+            format!("{what} can lose confirmed writes, and keep writes that it did not confirm");
         return Finding::risk(Topic::Version, what)
             .why(format!(
-                "{faults}: if a leader changes or a server is killed at a bad moment, another client can acquire a lock \
+                "{faults}: if a leader changes or a server is killed while it writes, another client can acquire a lock \
                  that is held"
             ))
             .advice("update to 3.9.4 or later");
@@ -57,7 +58,7 @@ fn numbers(version: &str) -> [u32; 3] {
     [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
-/// The known faults of a version for which a write is not what its confirmation says, by their numbers at ZooKeeper.
+/// The known faults of a version that lose confirmed writes or keep unconfirmed ones, by their numbers at ZooKeeper.
 fn faults(version: [u32; 3]) -> Vec<&'static str> {
     let repeats_writes = ([3, 8, 0]..[3, 9, 3]).contains(&version);
     let [major, minor, patch] = version;

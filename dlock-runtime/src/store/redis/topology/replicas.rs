@@ -16,8 +16,8 @@
 //! - **[S]** A hint says nothing about replicas. It is forwarded with the fence 0, which no answer confirms, so
 //!   that the waiter sends a request. (`a_hint_without_a_fence_only_makes_the_waiter_ask`,
 //!   `a_lease_that_is_handed_on_is_confirmed_too`)
-//! - A release is not confirmed: if a failover loses it, other clients wait at most one TTL. It uses the first
-//!   connection. A renewal that arrives after it does not find the lease, and changes nothing.
+//! - A release is not confirmed: if a failover loses it, other clients wait at most one TTL, or, if they share
+//!   the lock, join the lease. It uses the first connection. A renewal that arrives after it does not find the lease, and changes nothing.
 
 #[cfg(test)]
 mod tests;
