@@ -20,8 +20,8 @@
 //! - A lease that has ended, or that a restored ensemble does not know, is refused, and the claim takes another one.
 //! - A claim is known by the name and the create revision of its key, and never by its lease. Releases, renewals and
 //!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease.
-//! - A lease is not used again when the connection over which it was made has a successor. A restored snapshot may bring back
-//!   the key of an earlier claim with it, which would last for as long as later claims keep the lease alive.
+//! - A lease is not used again when the connection over which it was made has been replaced. A restored snapshot may bring
+//!   back the lease together with the key of an earlier claim. This key would last for as long as later claims keep the lease alive.
 //!   (`a_lease_of_before_a_restore_keeps_no_restored_key_alive`)
 //! - A forked child sends no requests, so it uses none of them.
 

@@ -15,12 +15,12 @@
 //! - A request uses it only on its own runtime, which is polled when the request is. Every other one takes the store's own
 //!   connection. (`requests_of_other_runtimes_do_not_wait_for_that_of_the_first_caller`)
 //! - When a request has got no answer, others take the store's own connection until this one has answered. It is tried when
-//!   its runtime is polled again, so an idle runtime loses nothing, and neither does one that is polled for moments only.
+//!   its runtime is polled again. So an idle runtime keeps its connection, and so does one that is polled only briefly.
 //!   (`a_connection_in_doubt_waits_for_its_runtime_to_be_polled`, `an_answer_that_was_not_read_is_no_silence`)
 //! - A connection that is silent then is made again. If that happens a second time, and the store's own connection answers, its
 //!   tasks are stuck behind bodies that block, and it is left for good. (`a_connection_that_is_stuck_on_its_runtime_is_left`)
-//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`) A
-//!   pause comes before: a connection costs a login and a new base of fences, and a program may have a runtime for each call.
+//! - When its runtime has ended, the next caller's is used. (`the_runtime_of_the_next_caller_follows_one_that_has_ended`) dlock
+//!   pauses first: a connection costs a login and a new base of fences, and a program may have a runtime for each call.
 //!   (`runtimes_that_end_soon_have_no_connection_each`)
 
 use std::{

@@ -18,7 +18,7 @@
 //!   answer deletes the gate in its own transaction: from then on that request has no effect, and new waiters get another
 //!   lease with another gate. (`a_place_that_is_requested_late_is_not_created_although_others_wait`)
 //! - A restored snapshot may bring back places of claims that are over. The lease of other waiters would keep them in front of
-//!   their queues, so places that no claim knows are deleted once a connection has a successor.
+//!   their queues, so places that no claim knows are deleted once a connection has been replaced.
 //!   (`waiters_of_before_a_restore_keep_no_restored_place_alive`)
 //! - A grant is trusted for what the lease is worth, and not for when its event came: a claim that holds does so until its
 //!   key is gone. So a watch that is late, was away, or listens to a member that lags behind costs time alone, and the beat

@@ -142,7 +142,7 @@ async fn epoch(session: &Session, child: &Child, queue: &Queue) -> Result<Epoch,
     let is_own = |name: &str| name == child.name;
     let own = queue.holders().iter().find(|it| is_own(&it.name));
     if let Some(own) = own.filter(|it| child.is_doubtful && !it.mode.is_exclusive()) {
-        // Others may have taken the fence from there, and the child from which it was taken may be gone.
+        // Others may have taken the fence from this child, and the child from which it was taken may be gone.
         let path = child.path();
         catch_up(session, &path).await?;
         let seen = Seen::read(session, &child.directory, own).await?;

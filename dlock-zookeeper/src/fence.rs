@@ -34,7 +34,7 @@ pub(crate) struct Base {
     pub(crate) since: i64,
 }
 
-/// The base that a session knows. It is forgotten with each connection: the next server may have other data.
+/// The base that a session knows. It is dropped at each new connection: the next server may have other data.
 #[derive(Debug)]
 pub(crate) struct Known(Mutex<AtConnection>);
 

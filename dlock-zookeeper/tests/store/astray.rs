@@ -1,4 +1,4 @@
-//! Servers that have lost step with the others, or that answer for a leader that is none any more.
+//! Servers that have lost step with the others, or that answer for a leader that was deposed.
 
 use std::{
     sync::{
