@@ -134,7 +134,7 @@ fn a_version_with_known_faults_is_a_risk() {
         let one = facts(Layout::Ensemble, vec![server("1", &changes)]);
         let numbers = faults.iter().map(|it| format!("ZOOKEEPER-{it}"));
         let all = numbers.collect::<Vec<_>>().join(", ") + ":";
-        let what = format!("ZooKeeper {version} can lose writes");
+        let what = format!("ZooKeeper {version} can lose confirmed writes");
         for part in [&what, &all, "update to 3.9.4 or later"] {
             check(&one, Topic::Version, Risk, part);
         }
