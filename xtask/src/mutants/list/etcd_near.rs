@@ -139,8 +139,8 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-near-dials-in-a-fork",
         "A forked child makes a connection on the runtime of its parent",
         DIAL,
-        "if «process != process::id()» {",
-        "process == 0",
+        "if «process == process::id()» {",
+        "process != 0",
         &[Test(
             FORKS,
             "a_child_makes_no_connection_to_etcd_on_the_runtime_of_its_parent",
