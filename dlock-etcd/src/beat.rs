@@ -264,7 +264,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::{EtcdStore, leases::Lease};
+    use crate::{EtcdStore, places::shared};
 
     const LONG: Duration = Duration::from_secs(60);
     const TTL: Duration = Duration::from_secs(120);
@@ -322,12 +322,7 @@ mod tests {
         let client = ClientId::new(&SystemRandom);
         for number in 1.. {
             let other = OwnerId::new(client, number);
-            claims.enter(key, other).await.doubt(Lease {
-                id: 1,
-                seconds: WAITING,
-                is_shared: true,
-                conn: 0,
-            });
+            claims.enter(key, other).await.doubt(shared(1));
             if owners.iter().all(|owner| claims.is_unknown(key, *owner)) {
                 return;
             }

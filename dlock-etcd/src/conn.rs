@@ -275,6 +275,10 @@ impl Conn {
         }
     }
 
+    pub(crate) fn doubt(&self) -> &Arc<Doubt> {
+        &self.ties.doubt
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.ties.number
     }

@@ -136,16 +136,11 @@ impl Near {
     }
 
     /// Has a connection to `member` as long as `main`, the store's own one to the same member, is there.
-    pub(crate) async fn keep(
-        &self,
-        member: &Member,
-        main: &Conn,
-        doubt: &Arc<Doubt>,
-    ) -> Infallible {
+    pub(crate) async fn keep(&self, member: &Member, main: &Conn) -> Infallible {
         let mut pause = PAUSE;
         loop {
             let (home, since) = (self.home().await, Instant::now());
-            match self.serve(&home, member, main, doubt).await {
+            match self.serve(&home, member, main).await {
                 Lost::Ended => self.state().home = Home::Unknown,
                 Lost::Unfit => self.state().home = Home::Left,
                 Lost::Silent if main.try_out().await == Tried::Answers => {
@@ -187,13 +182,7 @@ impl Near {
     }
 
     /// Makes a connection and offers it to requests, until it is lost.
-    async fn serve(
-        &self,
-        home: &Handle,
-        member: &Member,
-        main: &Conn,
-        of_main: &Arc<Doubt>,
-    ) -> Lost {
+    async fn serve(&self, home: &Handle, member: &Member, main: &Conn) -> Lost {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
@@ -219,7 +208,7 @@ impl Near {
         };
         // Dropped, it ends the requests that are under way.
         let (_give_up, ends) = watch::channel(());
-        let doubt = Arc::new(Doubt::with(of_main.clone()));
+        let doubt = Arc::new(Doubt::with(main.doubt().clone()));
         let ties = Ties {
             doubt: doubt.clone(),
             given_up: ends,

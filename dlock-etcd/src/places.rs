@@ -97,6 +97,16 @@ impl Default for Places {
     }
 }
 
+/// The lease of waiters with this id.
+pub(crate) fn shared(id: i64) -> Lease {
+    Lease {
+        id,
+        seconds: WAITING,
+        is_shared: true,
+        conn: 0,
+    }
+}
+
 impl Places {
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change is complete before any code can panic.
@@ -105,11 +115,13 @@ impl Places {
 
     /// Returns the lease with this id, which a key was found to have.
     pub(crate) fn lease(&self, id: i64) -> Lease {
-        let is_shared = self.state().leases.contains_key(&id);
+        if self.state().leases.contains_key(&id) {
+            return shared(id);
+        }
         Lease {
             id,
-            seconds: if is_shared { WAITING } else { 0 },
-            is_shared,
+            seconds: 0,
+            is_shared: false,
             conn: 0,
         }
     }

@@ -18,10 +18,8 @@ use crate::{
     claims::{Claim, Place},
     conn::{Conn, Failure},
     core::{Core, Names, ROUNDS},
-    keys,
-    leases::Lease,
-    ops,
-    places::WAITING,
+    keys, ops,
+    places::shared,
     proto::{Answer, TxnRequest},
     queue::Queue,
 };
@@ -194,12 +192,7 @@ pub(crate) fn recall(claim: &mut Claim, lease: Option<i64>) {
     if claim.is_empty()
         && let Some(id) = lease
     {
-        claim.doubt(Lease {
-            id,
-            seconds: WAITING,
-            is_shared: true,
-            conn: 0,
-        });
+        claim.doubt(shared(id));
     }
 }
 

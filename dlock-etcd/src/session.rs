@@ -215,7 +215,7 @@ impl Keeper {
         let member = &self.config.members[self.next];
         tokio::select! {
             () = self.until_lost(conn) => {}
-            never = self.near.keep(member, conn, &self.doubt) => match never {},
+            never = self.near.keep(member, conn) => match never {},
         }
         tracing::warn!(
             target: "dlock::store", url = %self.config.shown, member = %conn.place, "the connection to etcd was lost"

@@ -14,9 +14,9 @@ use crate::{
     followed::View,
     holder,
     keys::{self, Stage, Value},
-    leases::{Lease, Taken},
+    leases::Taken,
     ops,
-    places::{WAITING, is_covered},
+    places::{WAITING, is_covered, shared},
     proto::TxnRequest,
     queue::Queue,
     raise,
@@ -39,12 +39,7 @@ impl Core {
         let base = raise::current(conn).await?;
         let gate = self.places.gate().await?;
         let gate_name = keys::gate(&self.config.namespace, gate.lease);
-        let lease = Lease {
-            id: gate.lease,
-            seconds: WAITING,
-            is_shared: true,
-            conn: 0,
-        };
+        let lease = shared(gate.lease);
         let asked = SystemClock.now();
         // Before the request: without an answer, the place is deleted when the waiter has been silent.
         let (id, known) = ((request.key, request.owner), (queue, revision));

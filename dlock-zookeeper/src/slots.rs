@@ -52,7 +52,7 @@ pub(crate) struct Child {
     pub(crate) is_found: bool,
     /// A write of its fence got no answer.
     pub(crate) is_doubtful: bool,
-    /// When its timer checks it. A timer with an earlier time ignores it.
+    /// When its timer checks it. A timer with another time was replaced, and ends.
     pub(crate) timer: Option<Instant>,
     /// The end of the lease, or of the place in the queue, unless a request comes before.
     pub(crate) ends: Instant,

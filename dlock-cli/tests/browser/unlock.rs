@@ -1,12 +1,20 @@
 //! The release of a lock by force.
 
 use dlock::{LockError, Wait};
+use dlock_testkit::Page;
 use serde_json::json;
 
 use super::site::{Site, UNLOCKS};
 use super::{keys, text};
 
 const RESULT: &str = "document.querySelector('dialog.unlock .result').textContent";
+
+/// Opens the dialog, and waits until a key can be typed.
+async fn open_dialog(page: &Page) {
+    page.click(".action button").await;
+    page.until("document.activeElement.id === 'unlock-key'")
+        .await;
+}
 
 #[tokio::test]
 async fn a_lock_is_released_with_its_key_and_the_token() {
@@ -19,9 +27,7 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
     page.until("document.querySelectorAll('.queue tbody tr').length === 1")
         .await;
 
-    page.click(".action button").await;
-    page.until("document.activeElement.id === 'unlock-key'")
-        .await;
+    open_dialog(&page).await;
     page.enter("order:2").await;
     page.press("Enter").await;
     page.until(&format!("{RESULT}.includes('differs')")).await;
@@ -45,9 +51,7 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
         .await;
     page.until("document.querySelector('#unlock-token').value === ''")
         .await;
-    page.click(".action button").await;
-    page.until("document.activeElement.id === 'unlock-key'")
-        .await;
+    open_dialog(&page).await;
     page.enter("order:1").await;
     page.press("Tab").await;
     page.enter(&token).await;
@@ -129,11 +133,6 @@ async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
     let page = site.open("lock?key=order%3A1").await;
     page.eval("window.fetch = (_, { headers }) => new Promise((done, failed) => { window.answer = { done, failed }; window.sent = headers; }); 1")
         .await;
-    let open = async || {
-        page.click(".action button").await;
-        page.until("document.activeElement.id === 'unlock-key'")
-            .await;
-    };
     for (answer, without_closing) in [
         (
             "answer.done({ ok: true, status: 200, json: async () => ({ outcome: 'freed', text: 'The lease was ended' }) })",
@@ -150,7 +149,7 @@ async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
     ] {
         let come = format!("{answer}; new Promise((done) => setTimeout(done))");
         for is_closed in [false, true] {
-            open().await;
+            open_dialog(&page).await;
             page.enter("order:1").await;
             page.press("Tab").await;
             page.enter("a token of this test").await;
@@ -163,7 +162,7 @@ async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
                 page.press("Escape").await;
                 page.until("document.querySelector('dialog[open]') === null")
                     .await;
-                open().await;
+                open_dialog(&page).await;
             }
             page.eval(&come).await;
             let told = if is_closed { "" } else { without_closing };
@@ -189,9 +188,7 @@ async fn a_dialog_that_is_opened_again_at_once_is_empty_and_knows_its_holder() {
     site.write([("order:1".to_owned(), "x@h/1".to_owned())])
         .await;
     let page = site.open("lock?key=order%3A1").await;
-    page.click(".action button").await;
-    page.until("document.activeElement.id === 'unlock-key'")
-        .await;
+    open_dialog(&page).await;
     page.enter("order:2").await;
     let again = "new Promise((done) => { const dialog = document.querySelector('dialog.unlock'); \
          dialog.addEventListener('close', () => setTimeout(() => done(document.querySelector('#unlock-key').value)), { once: true }); \
@@ -216,9 +213,7 @@ async fn a_key_that_cannot_be_typed_is_typed_as_it_is_shown() {
     let page = site.open("locks").await;
     keys(&page, &["a\\u{202e}b"]).await;
     page.click("td.key a").await;
-    page.click(".action button").await;
-    page.until("document.activeElement.id === 'unlock-key'")
-        .await;
+    open_dialog(&page).await;
     page.enter("a\\u{202e}b").await;
     page.press("Tab").await;
     page.enter(&token).await;

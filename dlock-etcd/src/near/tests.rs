@@ -58,9 +58,9 @@ impl Pair {
         });
         let near = Near::new(worker.handle().clone(), config.clone(), Arc::default());
         let near = Arc::new(near);
-        let (kept, own, doubted) = (near.clone(), main.clone(), doubt.clone());
+        let (kept, own) = (near.clone(), main.clone());
         worker.handle().spawn(async move {
-            let never = kept.keep(&config.members[0], &own, &doubted).await;
+            let never = kept.keep(&config.members[0], &own).await;
             match never {}
         });
         Self {
@@ -117,6 +117,16 @@ fn the_runtime_of_the_next_caller_follows_one_that_has_ended() {
     second.block_on(pair.up());
 }
 
+/// Asserts that the connection outlasts a time in which its runtime is not polled.
+fn assert_kept_while_idle(pair: &Pair, conn: &Arc<Conn>, home: &Runtime, around: &Runtime) {
+    let since = Instant::now();
+    around.block_on(eventually(LONG, "no answer is read", async || {
+        since.elapsed() > 3 * LIMIT
+    }));
+    let again = home.block_on(pair.up());
+    assert!(Arc::ptr_eq(&again, conn));
+}
+
 #[test]
 fn a_connection_in_doubt_waits_for_its_runtime_to_be_polled() {
     let (first, around) = (one_thread(), one_thread());
@@ -130,12 +140,7 @@ fn a_connection_in_doubt_waits_for_its_runtime_to_be_polled() {
         assert!(pair.near.conn().is_none(), "it is in doubt");
     }
     assert!(pair.doubt.is_open(), "so is the other one");
-    let since = Instant::now();
-    around.block_on(eventually(LONG, "no answer can come", async || {
-        since.elapsed() > 3 * LIMIT
-    }));
-    let again = first.block_on(pair.up());
-    assert!(Arc::ptr_eq(&again, &conn));
+    assert_kept_while_idle(&pair, &conn, &first, &around);
 }
 
 /// The runtime is polled for as long as the try takes to be sent, and then for its answer.
@@ -152,12 +157,7 @@ fn an_answer_that_was_not_read_is_no_silence() {
         assert!(since.elapsed() < LONG, "the connection is not tried");
         first.block_on(tokio::task::yield_now());
     }
-    let since = Instant::now();
-    around.block_on(eventually(LONG, "no answer is read", async || {
-        since.elapsed() > 3 * LIMIT
-    }));
-    let again = first.block_on(pair.up());
-    assert!(Arc::ptr_eq(&again, &conn));
+    assert_kept_while_idle(&pair, &conn, &first, &around);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ pub struct Bounds {
     pub writes: bool,
     /// Whether the store returns once to an earlier state: a replica that was behind takes over. The old store ends in
     /// that moment.
-    pub returns: bool,
+    pub rolls_back: bool,
 }
 
 /// A rule that something depends on.

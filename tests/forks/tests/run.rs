@@ -64,19 +64,24 @@ async fn two_children_of_one_process_never_share_a_lease() {
     assert_eq!(words(&said), ["got", "busy"], "{said:?}");
 }
 
+/// The child was refused, its copies were lost, and nothing is left.
+fn assert_guarded(said: &[(String, String)]) {
+    let expected = [
+        "refused", "refused", "refused", "lost", "lost", "lost", "done",
+    ];
+    assert_eq!(words(said), expected, "{said:?}");
+    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+}
+
 #[tokio::test]
 async fn a_child_is_refused_and_its_copy_of_a_guard_releases_nothing() {
     let server = RedisServer::start().await;
     let said = said(&["guard", &server.url()]).await;
-    let expected = [
-        "refused", "refused", "refused", "lost", "lost", "lost", "done",
-    ];
-    assert_eq!(words(&said), expected, "{said:?}");
+    assert_guarded(&said);
     for ((_, text), key) in said.iter().zip(["order:7", "a", "order:42"]) {
         assert!(text.contains(&format!("`{key}`")), "{text}");
     }
     assert_explained(&said);
-    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
     // The parent has taken it twice, and another manager has asked once.
     let asked = server.success_count("evalsha").await;
     assert_eq!(asked, 5, "the child has sent nothing");
@@ -115,22 +120,14 @@ async fn a_child_takes_no_answer_from_the_connection_of_its_parent_to_postgresql
     let migration = migration.expect("a migration");
     client.batch_execute(&migration).await.expect("it is new");
     let said = said(&["guard", &server.url_of("postgres", &name)]).await;
-    let expected = [
-        "refused", "refused", "refused", "lost", "lost", "lost", "done",
-    ];
-    assert_eq!(words(&said), expected, "{said:?}");
-    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+    assert_guarded(&said);
 }
 
 #[tokio::test]
 async fn a_child_takes_no_answer_from_the_connections_of_its_parent_to_etcd() {
     let server = EtcdServer::start().await;
     let said = said(&["guard", &server.url()]).await;
-    let expected = [
-        "refused", "refused", "refused", "lost", "lost", "lost", "done",
-    ];
-    assert_eq!(words(&said), expected, "{said:?}");
-    assert_eq!(said.last().expect("it is there").1, "0", "nothing is left");
+    assert_guarded(&said);
     let left = server.keys("dlock/order:42/").await;
     assert_eq!(left, [""; 0]);
 }

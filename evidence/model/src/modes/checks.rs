@@ -19,7 +19,7 @@ const SMALL: Bounds = Bounds {
     grants: 4,
     renews: false,
     writes: false,
-    returns: false,
+    rolls_back: false,
 };
 
 const PERMITS: Bounds = Bounds {
@@ -39,14 +39,14 @@ const WRITING: Bounds = Bounds {
 };
 
 /// A reader leaves, a writer follows, and the next reader joins the restored lease.
-const RETURNING: Bounds = Bounds {
+const ROLLING_BACK: Bounds = Bounds {
     grants: 3,
-    returns: true,
+    rolls_back: true,
     ..WRITING
 };
 
 /// The properties that survive forgotten grants and releases.
-const OF_A_STORE_THAT_RETURNS: [&str; 2] = [ALLOWED, EXCEEDS];
+const OF_A_STORE_THAT_ROLLS_BACK: [&str; 2] = [ALLOWED, EXCEEDS];
 
 fn protocol(bounds: &Bounds) -> String {
     let Bounds {
@@ -68,8 +68,8 @@ fn protocol(bounds: &Bounds) -> String {
     if bounds.writes {
         words += ", writes";
     }
-    if bounds.returns {
-        words += ", returns";
+    if bounds.rolls_back {
+        words += ", rolled back";
     }
     words
 }
@@ -93,8 +93,13 @@ pub fn checks(is_large: bool) -> Vec<Check> {
             without: &[],
             bounds,
         };
-        checks.push(if bounds.returns {
-            Check::keeps(protocol(&bounds), model, &OF_A_STORE_THAT_RETURNS, at_least)
+        checks.push(if bounds.rolls_back {
+            Check::keeps(
+                protocol(&bounds),
+                model,
+                &OF_A_STORE_THAT_ROLLS_BACK,
+                at_least,
+            )
         } else {
             Check::holds(protocol(&bounds), model, at_least)
         });
@@ -109,7 +114,7 @@ fn small() -> Vec<(Bounds, usize)> {
         (PERMITS, 9_000),
         (WRITING, 337_000),
         (Bounds { renews: true, ..PERMITS }, 39_000),
-        (Bounds { modes: &[E, S], ..RETURNING }, 9_000),
+        (Bounds { modes: &[E, S], ..ROLLING_BACK }, 9_000),
     ]
 }
 
@@ -119,7 +124,7 @@ fn large() -> Vec<(Bounds, usize)> {
         (Bounds { rounds: 2, ..SMALL }, 11_205_000),
         (Bounds { rounds: 2, ..PERMITS }, 1_088_000),
         (Bounds { modes: &[E, P, P, P], ..SMALL }, 15_909_000),
-        (RETURNING, 2_950_000),
+        (ROLLING_BACK, 2_950_000),
     ]
 }
 
@@ -152,9 +157,9 @@ fn negative() -> Vec<Check> {
         without(&[EpochIsShared], NOT_FENCED, WRITING, 8),
         without(&[GrantsAreNumbered], DATED, CROWD, 12),
         without(&[ResourceRefuses], FENCED, WRITING, 10),
-        without(&[FenceFollowsTheClock], EXCEEDS, RETURNING, 10),
+        without(&[FenceFollowsTheClock], EXCEEDS, ROLLING_BACK, 10),
         // A client that joins restored holders gets their token. The writer in between is forgotten, and can write late.
-        without(&[], GROWS, RETURNING, 9),
-        without(&[], FENCED, RETURNING, 13),
+        without(&[], GROWS, ROLLING_BACK, 9),
+        without(&[], FENCED, ROLLING_BACK, 13),
     ]
 }

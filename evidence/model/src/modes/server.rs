@@ -82,7 +82,7 @@ impl Modes {
     }
 
     /// The replica has lost everything since it fell behind, except for the clock.
-    pub(super) fn take_over(&self, next: &mut State) {
+    pub(super) fn roll_back(&self, next: &mut State) {
         let Replica::Behind(replica) = next.replica else {
             return;
         };

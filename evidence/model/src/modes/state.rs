@@ -197,7 +197,7 @@ pub enum Action {
     /// A write of an earlier attempt comes.
     LateWrite(usize),
     /// The replica receives nothing from now on.
-    FallBehind,
+    Copy,
     /// The replica takes the place of the store.
-    TakeOver,
+    RollBack,
 }

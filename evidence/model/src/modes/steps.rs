@@ -89,10 +89,10 @@ impl Model for Modes {
             }
         }
         match state.replica {
-            Replica::UpToDate if self.bounds.returns && !state.server.leases.is_empty() => {
-                actions.push(Action::FallBehind);
+            Replica::UpToDate if self.bounds.rolls_back && !state.server.leases.is_empty() => {
+                actions.push(Action::Copy);
             }
-            Replica::Behind(_) => actions.push(Action::TakeOver),
+            Replica::Behind(_) => actions.push(Action::RollBack),
             _ => {}
         }
     }
@@ -150,8 +150,8 @@ impl Model for Modes {
                 let grant = next.clients[at].past.take()?;
                 self.write(&mut next, grant, false);
             }
-            Action::FallBehind => next.replica = Replica::Behind(next.server),
-            Action::TakeOver => self.take_over(&mut next),
+            Action::Copy => next.replica = Replica::Behind(next.server),
+            Action::RollBack => self.roll_back(&mut next),
         }
         self.drop_idle(&mut next);
         Some(next)
