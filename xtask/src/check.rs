@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::cargo::Call;
 use crate::component::Component;
 use crate::lanes;
+use crate::linted::Lints;
 use crate::steps::{Step, test_threads};
 use crate::timed::{Times, seconds};
 use crate::words;
@@ -37,7 +38,7 @@ pub(crate) fn run() -> Result<(), String> {
             words::check()?;
         }
         if name == "test" {
-            lanes::run(&calls, &times, || ())?;
+            lanes::run(&calls, &times, &Lints::unchecked(), || ())?;
         } else if let Some(call) = calls.iter().find(|it| !it.run()) {
             return Err(format!("this failed: {}", call.line()));
         }

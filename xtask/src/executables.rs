@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cargo::{self, Call};
+use crate::linted::{self, Lints};
 
 /// The arguments of cargo that choose features; those of a package alone are chosen by the same.
 const FEATURES: [&str; 2] = ["--all-features", "--no-default-features"];
@@ -36,9 +37,10 @@ pub(crate) struct Executable {
 /// Writes down how cargo starts a test executable.
 pub(crate) fn record(program: &Path, arguments: Vec<OsString>) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", program.display());
-    let is_runner = |name: &OsString| {
+    let is_of_the_build = |name: &OsString| {
         let name = name.to_string_lossy();
-        name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER")
+        let is_runner = name.starts_with("CARGO_TARGET_") && name.ends_with("_RUNNER");
+        is_runner || linted::VARIABLES.contains(&name.as_ref())
     };
     let folder = env::current_dir().map_err(failed)?;
     let record = Record {
@@ -46,8 +48,10 @@ pub(crate) fn record(program: &Path, arguments: Vec<OsString>) -> Result<(), Str
         program: program.canonicalize().map_err(failed)?.into_os_string(),
         arguments,
         folder: folder.into_os_string(),
-        // Tests call cargo as well, and are not to call this program by it.
-        variables: env::vars_os().filter(|(it, _)| !is_runner(it)).collect(),
+        // Tests call cargo as well, and are not to call this program or clippy by it.
+        variables: env::vars_os()
+            .filter(|(it, _)| !is_of_the_build(it))
+            .collect(),
     };
     let record = serde_json::to_string(&record).map_err(|error| error.to_string())?;
     println!("{record}");
@@ -55,11 +59,13 @@ pub(crate) fn record(program: &Path, arguments: Vec<OsString>) -> Result<(), Str
 }
 
 /// Builds the test executables of a call; `None` where cargo cannot be given the runner.
-pub(crate) fn built(call: &Call) -> Result<Option<Vec<Executable>>, String> {
+pub(crate) fn built(call: &Call, lints: &Lints) -> Result<Option<Vec<Executable>>, String> {
     let Some(runner) = runner() else {
         return Ok(None);
     };
-    let records = call.output_under(&[runner])?;
+    let variables = [&[runner], lints.variables()].concat();
+    let records = call.output_under(&variables);
+    let records = records.map_err(|failure| lints.explain(failure))?;
     let records: Result<Vec<Record>, _> = records.lines().map(serde_json::from_str).collect();
     let records =
         records.map_err(|error| format!("{}: no runner wrote this: {error}", call.line()))?;

@@ -2,7 +2,7 @@
 //!
 //! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the
 //! steps that compile go on beside them, as programs of low priority; their output is shown after that of the
-//! tests.
+//! tests. The builds of the tests check the lints, too.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::cargo::Call;
 use crate::component::Component;
+use crate::linted::Lints;
 use crate::steps::Step;
 use crate::timed::{Times, seconds};
 use crate::{
@@ -65,7 +66,9 @@ pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
     let times = Times::default();
     let mut reports = Vec::new();
     for &step in &steps {
-        reports.push(shown(step, || checked(step, &times, || ())));
+        reports.push(shown(step, || {
+            checked(step, &times, &Lints::unchecked(), || ())
+        }));
         if has_failed(&reports) && !keep_going {
             break;
         }
@@ -90,7 +93,9 @@ fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
         if step == Step::Test {
             reports.extend(with_tests(times, keep_going));
         } else {
-            reports.push(shown(step, || checked(step, times, || ())));
+            reports.push(shown(step, || {
+                checked(step, times, &Lints::unchecked(), || ())
+            }));
         }
         if has_failed(&reports) && !keep_going {
             break;
@@ -105,20 +110,27 @@ fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
         // Not hidden behind the tests; the step itself reports what is missing.
         drop(component.provide());
     }
+    // Where everything is to be seen, no lint may keep the tests from it.
+    let lints = if keep_going {
+        Lints::unchecked()
+    } else {
+        Lints::checked()
+    };
     // Set at their end: whether they have succeeded.
     let tests_ended = OnceLock::new();
     let has_failed = || tests_ended.get() == Some(&false);
     // Something comes when nothing is compiled any more, and it ends with the tests.
     let (built, begin) = mpsc::sync_channel(1);
     thread::scope(|scope| {
+        let lints = &lints;
         let beside = scope.spawn(move || {
             let _ = begin.recv();
-            quietly(keep_going, has_failed)
+            quietly(lints, keep_going, has_failed)
         });
         let is_built = || {
             let _ = built.send(());
         };
-        let tests = shown(Step::Test, || checked(Step::Test, times, is_built));
+        let tests = shown(Step::Test, || checked(Step::Test, times, lints, is_built));
         tests_ended.get_or_init(|| tests.outcome.is_ok());
         drop(built);
         let beside = beside.join().expect("a failure of a step is reported");
@@ -133,7 +145,11 @@ fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
 }
 
 /// Runs the steps beside the tests, and returns what they have said.
-fn quietly(keep_going: bool, tests_failed: impl Fn() -> bool) -> Vec<(Report, String)> {
+fn quietly(
+    lints: &Lints,
+    keep_going: bool,
+    tests_failed: impl Fn() -> bool,
+) -> Vec<(Report, String)> {
     let mut reports: Vec<(Report, String)> = Vec::new();
     for step in BESIDE {
         let has_failed = tests_failed() || reports.iter().any(|(it, _)| it.outcome.is_err());
@@ -141,7 +157,7 @@ fn quietly(keep_going: bool, tests_failed: impl Fn() -> bool) -> Vec<(Report, St
             break;
         }
         let path = cargo::target().join(format!("output-of-{}", step.name()));
-        let report = reported(step, || in_background(step, &path));
+        let report = reported(step, || in_background(step, lints, &path));
         let output = fs::read_to_string(&path).unwrap_or_default();
         reports.push((report, output));
     }
@@ -149,7 +165,7 @@ fn quietly(keep_going: bool, tests_failed: impl Fn() -> bool) -> Vec<(Report, St
 }
 
 /// Runs the calls of a step with low priority; their output goes to a file.
-fn in_background(step: Step, output: &Path) -> Result<Done, String> {
+fn in_background(step: Step, lints: &Lints, output: &Path) -> Result<Done, String> {
     step.component().map_or(Ok(()), Component::provide)?;
     let failed = |error| format!("{}: {error}", output.display());
     let output = File::create(output).map_err(failed)?;
@@ -158,8 +174,17 @@ fn in_background(step: Step, output: &Path) -> Result<Done, String> {
             call.run_in_background(&output, variables)
         }));
     }
-    for call in step.calls() {
-        if !call.run_in_background(&output, &[]) {
+    let calls = match step {
+        Step::Lint if lints.are_checked() => Step::lints_of_parts(),
+        _ => step.calls(),
+    };
+    let variables = match step {
+        // It needs the libraries of the tests.
+        Step::DocTest => lints.variables(),
+        _ => &[],
+    };
+    for call in calls {
+        if !call.run_in_background(&output, variables) {
             return Err(format!("this failed: {}", call.line()));
         }
     }
@@ -180,8 +205,8 @@ fn compared(outcome: Result<Option<String>, String>) -> Result<Done, String> {
     Ok(outcome?.map_or(Done::Checked, Done::LeftOut))
 }
 
-/// Runs a step where it can be seen; of the tests, `built` says that they begin.
-fn checked(step: Step, times: &Times, built: impl FnOnce()) -> Result<Done, String> {
+/// Runs a step where it can be seen; the tests are built with `lints`, and `built` says that they begin.
+fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Result<Done, String> {
     match step.component().map_or(Ok(()), Component::provide) {
         // No part of what is checked depends on it, and not every toolchain comes with one.
         Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
@@ -206,11 +231,13 @@ fn checked(step: Step, times: &Times, built: impl FnOnce()) -> Result<Done, Stri
         Step::Editor => editor::check()?,
         _ => {}
     }
-    if let Some(call) = step.calls().iter().find(|it| !it.run()) {
-        return Err(format!("this failed: {}", call.line()));
+    let calls = step.calls();
+    let failed = calls.iter().find(|it| !it.run_under(lints.variables()));
+    if let Some(call) = failed {
+        return Err(lints.explain(format!("this failed: {}", call.line())));
     }
     if step == Step::Test {
-        lanes::run(&Step::tests(), times, built)?;
+        lanes::run(&Step::tests(), times, lints, built)?;
     }
     links_of(step)?;
     Ok(Done::Checked)

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::cargo::{self, Call};
 use crate::executables::{self, Executable};
+use crate::linted::Lints;
 use crate::timed::{self, Times, seconds};
 
 /// The number of executables that run at a time.
@@ -36,14 +37,19 @@ const KNOWN: [(&str, u64); 14] = [
     ("store", 25),
 ];
 
-/// Builds the tests of all calls, says so by `built`, and runs them; an error has each failure.
-pub(crate) fn run(calls: &[Call], times: &Times, built: impl FnOnce()) -> Result<(), String> {
+/// Builds the tests of all calls with `lints`, says so by `built`, and runs them; an error has each failure.
+pub(crate) fn run(
+    calls: &[Call],
+    times: &Times,
+    lints: &Lints,
+    built: impl FnOnce(),
+) -> Result<(), String> {
     let mut all = Vec::new();
     let mut failed = Vec::new();
     for call in calls {
-        match executables::built(call)? {
+        match executables::built(call, lints)? {
             Some(executables) => all.extend(executables),
-            None if call.run() => {}
+            None if call.run_under(lints.variables()) => {}
             None => failed.push(format!("this failed: {}", call.line())),
         }
     }

@@ -20,6 +20,7 @@ mod gate;
 mod imports;
 mod lanes;
 mod links;
+mod linted;
 mod machine;
 mod memcached;
 mod msrv;

@@ -1,6 +1,6 @@
 //! The steps of `cargo xtask test`: what each of them calls and needs.
 
-use std::{env, thread};
+use std::{env, iter, thread};
 
 use clap::ValueEnum;
 
@@ -73,6 +73,26 @@ impl Step {
         Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
     }
 
+    /// The same without some of the features, which no build of all of them shows.
+    pub(crate) fn lints_of_parts() -> Vec<Call> {
+        vec![
+            Call::new(
+                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                 --lib --locked -- -D warnings",
+            ),
+            // Without TLS: its stand-in.
+            Call::new(
+                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                 --features redis --lib --locked -- -D warnings",
+            ),
+            // The parts that are only there for a server.
+            Call::new(
+                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                 --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
+            ),
+        ]
+    }
+
     /// The calls whose test executables run side by side, once all of them are built.
     pub(crate) fn tests() -> Vec<Call> {
         vec![
@@ -110,23 +130,9 @@ impl Step {
                 Call::new("fmt --manifest-path fuzz/Cargo.toml --check"),
                 Call::new("fmt --manifest-path benches/peers/lease/Cargo.toml --check"),
             ],
-            Self::Lint => vec![
-                Self::clippy(),
-                Call::new(
-                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                     --lib --locked -- -D warnings",
-                ),
-                // Without TLS: its stand-in.
-                Call::new(
-                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                     --features redis --lib --locked -- -D warnings",
-                ),
-                // The parts that are only there for a server.
-                Call::new(
-                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                     --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
-                ),
-            ],
+            Self::Lint => iter::once(Self::clippy())
+                .chain(Self::lints_of_parts())
+                .collect(),
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo
                 // does not build them by itself any more.
