@@ -15,7 +15,7 @@ pub(crate) const TTL: Duration = Duration::from_secs(120);
 pub(crate) fn builder() -> LockManagerBuilder {
     LockManager::builder()
         .scheme("etcd", Etcd)
-        .connect_timeout(Duration::from_secs(5))
+        .connect_timeout(DEADLINE / 3)
 }
 
 /// A manager, which stands for a process.
