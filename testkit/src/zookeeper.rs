@@ -3,6 +3,7 @@
 mod between;
 mod counted;
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +20,7 @@ use between::Between;
 pub use counted::CountedRequests;
 
 use crate::child::OwnedChild;
+use crate::pool::{Pool, Pooled};
 use crate::{port, program, reaper};
 use dlock_waiting::within;
 
@@ -79,6 +81,33 @@ impl ZooKeepers {
     pub async fn shared() -> &'static Self {
         static ENSEMBLE: OnceCell<ZooKeepers> = OnceCell::const_new();
         ENSEMBLE.get_or_init(Self::start).await
+    }
+
+    /// An ensemble that this test alone uses and may break. Another test gets it afterwards with its data, unless this one fails:
+    /// each has a directory of its own.
+    pub async fn lent() -> Pooled<Self> {
+        static IDLE: Pool<ZooKeepers> = Pool::new();
+        let servers = match IDLE.take().await {
+            Some(servers) => {
+                servers.mend().await;
+                servers
+            }
+            None => Self::start().await,
+        };
+        Pooled::new(servers, |it| IDLE.put(it))
+    }
+
+    /// Has all servers run again.
+    async fn mend(&self) {
+        for server in &self.servers {
+            let mut process = server.process();
+            if process.exited().is_none() {
+                process.resume();
+            }
+        }
+        for server in 0..SERVERS {
+            self.restart(server).await;
+        }
     }
 
     fn launch(is_apart: bool) -> Self {
@@ -311,9 +340,21 @@ impl ZooKeepers {
         self.between.rejoin();
     }
 
-    /// The number of watches that a server keeps for its clients; `None` if it does not answer.
-    pub async fn watches(&self, server: usize) -> Option<usize> {
-        self.counter(server, "zk_watch_count").await
+    /// The paths that each session watches at a server; `None` if it does not answer.
+    pub async fn watches(&self, server: usize) -> Option<BTreeMap<String, Vec<String>>> {
+        let said = timeout(ANSWER_LIMIT, ask(self.port(server), "wchc")).await;
+        let said = said.ok()?.ok()?;
+        let (mut sessions, mut session) = (BTreeMap::<_, Vec<_>>::new(), String::new());
+        for line in said.lines().filter(|line| !line.is_empty()) {
+            match line.strip_prefix('\t') {
+                Some(path) => sessions
+                    .entry(session.clone())
+                    .or_default()
+                    .push(path.to_owned()),
+                None => line.clone_into(&mut session),
+            }
+        }
+        Some(sessions)
     }
 
     /// The number of sessions that the leader knows; `None` if it does not answer.
