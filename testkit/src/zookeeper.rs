@@ -3,7 +3,6 @@
 mod between;
 mod counted;
 
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -340,21 +339,9 @@ impl ZooKeepers {
         self.between.rejoin();
     }
 
-    /// The paths that each session watches at a server; `None` if it does not answer.
-    pub async fn watches(&self, server: usize) -> Option<BTreeMap<String, Vec<String>>> {
-        let said = timeout(ANSWER_LIMIT, ask(self.port(server), "wchc")).await;
-        let said = said.ok()?.ok()?;
-        let (mut sessions, mut session) = (BTreeMap::<_, Vec<_>>::new(), String::new());
-        for line in said.lines().filter(|line| !line.is_empty()) {
-            match line.strip_prefix('\t') {
-                Some(path) => sessions
-                    .entry(session.clone())
-                    .or_default()
-                    .push(path.to_owned()),
-                None => line.clone_into(&mut session),
-            }
-        }
-        Some(sessions)
+    /// The number of watches that a server keeps for its clients; `None` if it does not answer.
+    pub async fn watches(&self, server: usize) -> Option<usize> {
+        self.counter(server, "zk_watch_count").await
     }
 
     /// The number of sessions that the leader knows; `None` if it does not answer.

@@ -15,7 +15,7 @@ use dlock_runtime::{
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::future::join_all;
 
-use crate::world::{DEADLINE, TTL, connect, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, is_released, works};
 
 /// Long enough for the test to see renewals of it, and short enough to end without them.
 const BRIEF: Duration = Duration::from_secs(9);
@@ -28,6 +28,11 @@ async fn is_kept_and_released(make: EtcdMake) {
     let server = EtcdServer::start_with(options).await;
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    // Places are kept by beats that are late, and not given up with a connection.
+    let connect = async |url: &str| {
+        let patient = builder().response_timeout(DEADLINE / 2);
+        patient.connect(url).await.unwrap()
+    };
     let (one, other) = (connect(&url).await, connect(&server.url()).await);
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
