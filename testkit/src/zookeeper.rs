@@ -243,7 +243,9 @@ impl ZooKeepers {
                 if self.servers[server].process().exited().is_some() {
                     *self.servers[server].process() = spawn(&self.servers[server].configuration);
                 }
-                if self.mode(server).await.is_some() {
+                let answers = self.mode(server).await.is_some();
+                // What answers in the place of one that has ended is another server.
+                if answers && self.servers[server].process().exited().is_none() {
                     return;
                 }
                 sleep(PAUSE).await;

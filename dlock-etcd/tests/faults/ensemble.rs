@@ -125,12 +125,13 @@ async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
     ensemble.kill();
     ensemble.restart().await;
     finds_held(&other, "order:42", async || {
-        let mut words = format!("{:?}", guard.ensure_held());
+        let mut words = vec![format!("{:?}", guard.ensure_held())];
         for member in ensemble.members() {
             let claims = member.keys("dlock/order:42/").await;
-            words += &format!(", {claims:?} at revision {}", member.revision().await);
+            let revision = member.revision().await;
+            words.push(format!("{claims:?} at revision {revision}"));
         }
-        words
+        words.join(", ")
     })
     .await;
     works(&one, "order:43").await;
