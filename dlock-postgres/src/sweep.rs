@@ -65,7 +65,9 @@ mod tests {
         client.batch_execute(fill).await.unwrap();
 
         let url = server.url_of("postgres", &name);
-        let config = Arc::new(Config::parse(&url, &StoreOptions::default()).unwrap());
+        let mut options = StoreOptions::default();
+        options.response_timeout = Duration::from_secs(30);
+        let config = Arc::new(Config::parse(&url, &options).unwrap());
         let worker = Worker::start().unwrap();
         let route = config.requests.clone();
         let session = Session::start(&worker, config.clone(), route, Home::of_store(), None);

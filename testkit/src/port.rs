@@ -1,9 +1,9 @@
 //! Ports that stay free while a server is down.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::net::TcpSocket;
 
@@ -17,21 +17,71 @@ const COUNT: u16 = 12_000;
 /// cluster has a second port ten thousand above, where the system gives outgoing connections many in a row.
 const STRIDE: u64 = 7_919;
 
+/// Ports that belong to one process while it lives. Otherwise another process, which starts a server of its own, could be given
+/// the port of one that is down for a moment, and its server would answer in the place of that one.
+const BLOCK: u16 = 100;
+
+/// The ports of a process.
+struct Ports {
+    /// A block belongs to the process that listens on its first port.
+    marks: Vec<TcpListener>,
+    block: u16,
+    used: u16,
+}
+
+impl Ports {
+    const fn new() -> Self {
+        Self {
+            marks: Vec::new(),
+            block: 0,
+            used: BLOCK,
+        }
+    }
+
+    fn next(&mut self) -> u16 {
+        if self.used == BLOCK {
+            self.claim();
+        }
+        let port = at(self.block * BLOCK + self.used);
+        self.used += 1;
+        port
+    }
+
+    fn claim(&mut self) {
+        const BLOCKS: u16 = COUNT / BLOCK;
+        let from = if self.marks.is_empty() {
+            let random = RandomState::new().hash_one(std::process::id()) % u64::from(BLOCKS);
+            u16::try_from(random).expect("the remainder is a u16")
+        } else {
+            self.block + 1
+        };
+        let blocks = (0..BLOCKS).map(|it| (from + it) % BLOCKS);
+        let mut marked = blocks.filter_map(|block| Some((block, bind(at(block * BLOCK)).ok()?)));
+        let found = marked.next();
+        // If all are taken, they are shared.
+        self.block = found.as_ref().map_or(from % BLOCKS, |(block, _)| *block);
+        self.used = 1;
+        self.marks.extend(found.map(|(_, mark)| mark));
+    }
+}
+
+fn at(place: u16) -> u16 {
+    let step = u64::from(place) * STRIDE % u64::from(COUNT);
+    FIRST + u16::try_from(step).expect("the remainder is a u16")
+}
+
+fn bind(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+}
+
 /// Listens on a free port of the loopback interface.
 ///
 /// A port that this process has used before comes last: its server may be down, and be expected to be.
 pub(crate) fn listen() -> TcpListener {
-    static START: OnceLock<u64> = OnceLock::new();
-    static USED: AtomicU64 = AtomicU64::new(0);
-    let start =
-        *START.get_or_init(|| RandomState::new().hash_one(std::process::id()) % u64::from(COUNT));
+    static PORTS: Mutex<Ports> = Mutex::new(Ports::new());
+    let mut ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
     (0..COUNT)
-        .map(|_| {
-            let used = USED.fetch_add(1, Ordering::Relaxed);
-            let place = start.wrapping_add(used.wrapping_mul(STRIDE));
-            FIRST + u16::try_from(place % u64::from(COUNT)).expect("the remainder is a u16")
-        })
-        .find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok())
+        .find_map(|_| bind(ports.next()).ok())
         .expect("one of twelve thousand ports is free")
 }
 
@@ -83,9 +133,9 @@ mod tests {
         let held = hold(port).expect("it was free a moment ago");
         let address = (Ipv4Addr::LOCALHOST, port);
         let refused = std::net::TcpStream::connect(address).unwrap_err();
-        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         let taken = TcpListener::bind(address).unwrap_err();
-        assert_eq!(taken.kind(), std::io::ErrorKind::AddrInUse);
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
         drop(held);
         drop(TcpListener::bind(address).unwrap());
     }
@@ -104,6 +154,13 @@ mod tests {
         let (second, _) = tokio::join!(tokio::net::TcpStream::connect(address), listener.accept());
         second.unwrap();
         drop((client, accepted, copy));
+    }
+
+    #[test]
+    fn two_processes_have_no_port_in_common() {
+        let (mut one, mut other) = (Ports::new(), Ports::new());
+        let ports: HashSet<_> = (0..250).flat_map(|_| [one.next(), other.next()]).collect();
+        assert_eq!(ports.len(), 500);
     }
 
     #[test]

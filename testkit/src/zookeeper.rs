@@ -19,6 +19,7 @@ use between::Between;
 pub use counted::CountedRequests;
 
 use crate::child::OwnedChild;
+use crate::pool::{Pool, Pooled};
 use crate::{port, program, reaper};
 use dlock_waiting::within;
 
@@ -79,6 +80,33 @@ impl ZooKeepers {
     pub async fn shared() -> &'static Self {
         static ENSEMBLE: OnceCell<ZooKeepers> = OnceCell::const_new();
         ENSEMBLE.get_or_init(Self::start).await
+    }
+
+    /// An ensemble that this test alone uses and may break. Another test gets it afterwards with its data, unless this one fails:
+    /// each has a directory of its own.
+    pub async fn lent() -> Pooled<Self> {
+        static IDLE: Pool<ZooKeepers> = Pool::new();
+        let servers = match IDLE.take().await {
+            Some(servers) => {
+                servers.mend().await;
+                servers
+            }
+            None => Self::start().await,
+        };
+        Pooled::new(servers, |it| IDLE.put(it))
+    }
+
+    /// Has all servers run again.
+    async fn mend(&self) {
+        for server in &self.servers {
+            let mut process = server.process();
+            if process.exited().is_none() {
+                process.resume();
+            }
+        }
+        for server in 0..SERVERS {
+            self.restart(server).await;
+        }
     }
 
     fn launch(is_apart: bool) -> Self {
@@ -215,7 +243,9 @@ impl ZooKeepers {
                 if self.servers[server].process().exited().is_some() {
                     *self.servers[server].process() = spawn(&self.servers[server].configuration);
                 }
-                if self.mode(server).await.is_some() {
+                let answers = self.mode(server).await.is_some();
+                // What answers in the place of one that has ended is another server.
+                if answers && self.servers[server].process().exited().is_none() {
                     return;
                 }
                 sleep(PAUSE).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock::LockError;
 use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, eventually};
 
-use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, connect, finds_held, is_held, is_released, works};
 
 #[tokio::test]
 async fn a_leader_that_is_killed_loses_no_lease() {
@@ -124,7 +124,16 @@ async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     ensemble.kill();
     ensemble.restart().await;
-    is_held(&other, "order:42").await;
+    finds_held(&other, "order:42", async || {
+        let mut words = vec![format!("{:?}", guard.ensure_held())];
+        for member in ensemble.members() {
+            let claims = member.keys("dlock/order:42/").await;
+            let revision = member.revision().await;
+            words.push(format!("{claims:?} at revision {revision}"));
+        }
+        words.join(", ")
+    })
+    .await;
     works(&one, "order:43").await;
     eventually(DEADLINE, "the release is answered", async || {
         one.lock("order:44").acquire().await.is_ok()

@@ -15,10 +15,10 @@ use dlock_runtime::{
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::future::join_all;
 
-use crate::world::{DEADLINE, TTL, connect, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, is_released, works};
 
 /// Long enough for the test to see renewals of it, and short enough to end without them.
-const BRIEF: Duration = Duration::from_secs(6);
+const BRIEF: Duration = Duration::from_secs(9);
 
 /// The smallest quota that the members start with: some pages are in use from the start.
 const QUOTA: &str = "--quota-backend-bytes=1048576";
@@ -28,6 +28,11 @@ async fn is_kept_and_released(make: EtcdMake) {
     let server = EtcdServer::start_with(options).await;
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
+    // Places are kept by beats that are late, and not given up with a connection.
+    let connect = async |url: &str| {
+        let patient = builder().response_timeout(DEADLINE / 2);
+        patient.connect(url).await.unwrap()
+    };
     let (one, other) = (connect(&url).await, connect(&server.url()).await);
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
@@ -39,20 +44,19 @@ async fn is_kept_and_released(make: EtcdMake) {
     // A new connection cannot raise the base of fences, and renews all the same.
     proxy.cut();
 
-    let error = other
-        .lock("order:44")
-        .wait(Duration::from_millis(500))
-        .acquire()
-        .await
-        .unwrap_err();
-    let LockError::Unavailable { reason, .. } = &error else {
-        panic!("{error}");
-    };
-    assert_eq!(reason.kind(), StoreErrorKind::OutOfMemory, "{error}");
-    assert!(
-        error.to_string().contains("etcdctl alarm disarm"),
-        "{error}"
-    );
+    eventually(DEADLINE, "the reason is named", async || {
+        let lock = other.lock("order:44").wait(Duration::from_millis(500));
+        let error = lock.acquire().await.unwrap_err();
+        let LockError::Unavailable { reason, .. } = &error else {
+            panic!("{error}");
+        };
+        // Its answer may have been late.
+        let is_named = reason.kind() == StoreErrorKind::OutOfMemory;
+        let text = error.to_string();
+        assert!(!is_named || text.contains("etcdctl alarm disarm"), "{text}");
+        is_named
+    })
+    .await;
 
     // Only renewals keep the brief lease for so long, and only beats the place.
     eventually(DEADLINE, "two TTLs have passed", async || {
@@ -101,7 +105,7 @@ async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
 async fn a_label_that_a_full_database_refuses_costs_no_lease() {
     let options = EtcdOptions::new().argument(QUOTA);
     let server = EtcdServer::start_with(options).await;
-    let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+    let store = open(&server);
     let key = LockKey::new("order:42").unwrap();
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     let request = AcquireRequest::new(&key, owner, TTL);
@@ -126,9 +130,7 @@ async fn a_request_that_finds_the_database_full_leaves_no_key() {
     let options = EtcdOptions::new().argument(QUOTA);
     let options = options.argument("--backend-batch-limit=1");
     let server = EtcdServer::start_with(options).await;
-    let mut options = StoreOptions::default();
-    options.response_timeout = DEADLINE;
-    let store = EtcdStore::open(&server.url(), &options).unwrap();
+    let store = open(&server);
     eventually(DEADLINE, "a refused request was carried out", async || {
         let callers = join_all((0..CALLERS).map(|number| until_refused(&store, number)));
         let (refused, ()) = tokio::join!(callers, server.fill());
@@ -145,6 +147,12 @@ async fn a_request_that_finds_the_database_full_leaves_no_key() {
         !left.is_empty()
     })
     .await;
+}
+
+fn open(server: &EtcdServer) -> EtcdStore {
+    let mut options = StoreOptions::default();
+    options.response_timeout = DEADLINE;
+    EtcdStore::open(&server.url(), &options).unwrap()
 }
 
 async fn until_refused(store: &EtcdStore, number: usize) -> (LockKey, OwnerId, StoreError) {

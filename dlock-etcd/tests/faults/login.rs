@@ -86,7 +86,10 @@ async fn a_user_with_the_prefix_locks_and_others_are_told_what_they_lack() {
 async fn a_token_that_has_become_invalid_is_replaced() {
     let server = server().await;
     let proxy = Proxy::start(server.port());
-    let manager = connect(&format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port())).await;
+    let url = format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port());
+    // A connection that is slow is not replaced.
+    let patient = builder().response_timeout(DEADLINE);
+    let manager = patient.connect(&url).await.unwrap();
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
     has_both(&proxy).await;
     end_tokens(&server).await;

@@ -13,7 +13,7 @@ use crate::world::{DEADLINE, connect};
 const ROLE: &str = "DLOCK_TEST_ROLE";
 
 /// Long enough not to run out before the test has broken the process.
-const TTL: Duration = Duration::from_secs(5);
+const TTL: Duration = Duration::from_secs(8);
 
 const CLAIMS: &str = "dlock/stock:7/";
 

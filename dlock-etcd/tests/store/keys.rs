@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{LockManager, LockManagerBuilder};
 use dlock_etcd::Etcd;
-use dlock_testkit::{EtcdMake, EtcdServer, Proxy, eventually};
+use dlock_testkit::{EtcdMake, EtcdServer, Proxy, after_a_while, eventually};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -48,7 +48,7 @@ async fn a_lease_that_is_not_renewed_ends_by_itself() {
         .ttl(Duration::from_secs(2))
         .renew(false);
     let guard = lock.acquire().await.unwrap();
-    eventually(LONG, "the key has ended with its lease", async || {
+    after_a_while(LONG, "the key has ended with its lease", async || {
         server.keys("unrenewed/order:42/").await.is_empty()
     })
     .await;
@@ -63,7 +63,7 @@ async fn a_min_hold_outlasts_the_release_and_no_longer() {
     let lock = manager.lock("order:42").min_hold(Duration::from_secs(4));
     let begun = std::time::Instant::now();
     lock.run(async |_lease| ()).await.unwrap();
-    eventually(LONG, "the other acquires the key", async || {
+    after_a_while(LONG, "the other acquires the key", async || {
         let found = other.lock("order:42").try_acquire().await.unwrap();
         if let Some(guard) = &found {
             assert!(
@@ -88,7 +88,7 @@ async fn a_manager_has_two_connections_whatever_it_holds() {
     for number in 0..150 {
         let lock = manager
             .lock(format!("order:{number}"))
-            .ttl(Duration::from_secs(6));
+            .ttl(Duration::from_secs(12));
         guards.push(lock.acquire().await.unwrap());
     }
     eventually(LONG, "there are two connections", async || {
@@ -137,7 +137,7 @@ async fn a_base_that_another_process_has_raised_is_used() {
     let first = server.get("base//fence").await.unwrap();
     // A base that is younger than a second is kept.
     let mut other = None;
-    eventually(LONG, "another process has raised the base", async || {
+    after_a_while(LONG, "another process has raised the base", async || {
         other = Some(builder("base").connect(&server.url()).await.unwrap());
         server.get("base//fence").await.unwrap() > first
     })

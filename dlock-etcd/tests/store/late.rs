@@ -6,7 +6,7 @@ use dlock_runtime::store::{
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 
-use crate::quiet::{CLAIMS, LONG, TTL, ask, hold, key, owner, store};
+use crate::quiet::{CLAIMS, LONG, TTL, ask, hasty_store, hold, key, owner, store};
 
 /// Has etcd carry out all that has arrived.
 async fn settles(server: &EtcdServer) {
@@ -30,13 +30,17 @@ async fn comes_back(server: &EtcdServer) -> bool {
     let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
     let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
     let url = format!("etcd://127.0.0.1:{first},127.0.0.1:{second}");
-    let (holder, waiters) = (store(&server.url()), store(&url));
+    let (holder, waiters) = (store(&server.url()), hasty_store(&url));
     let one = key(&format!("order:{}", owner()));
     let (waiter, rival) = (owner(), owner());
     let held = hold(&holder, &one).await;
-    assert!(ask(&waiters, &one, waiter).await.is_some());
+    if ask(&waiters, &one, waiter).await.is_none() {
+        return false;
+    }
     let prefix = format!("{CLAIMS}{one}/");
-    let name = server.keys(&prefix).await.remove(1);
+    let Some(name) = server.keys(&prefix).await.get(1).cloned() else {
+        return false;
+    };
 
     proxies[0].freeze_before_request(&waiter.to_string());
     eventually(LONG, "its place is to be deleted", async || {
@@ -65,12 +69,15 @@ async fn comes_back(server: &EtcdServer) -> bool {
     settles(server).await;
     let keys = server.keys(&prefix).await;
     assert!(keys.contains(&name), "it holds, and its key is gone");
-    assert_eq!(waiters.renew_one(renewal).await, Ok(Renewal::Renewed));
+    let renewed = waiters.renew_one(renewal).await;
+    assert!(
+        matches!(renewed, Ok(Renewal::Renewed) | Err(_)),
+        "{renewed:?}"
+    );
     for (store, owner) in [(&holder, rival), (&waiters, waiter)] {
-        let release = ReleaseRequest::new(&one, owner);
-        store.release(release).await.unwrap();
+        store.release(ReleaseRequest::new(&one, owner)).await.ok();
     }
-    true
+    renewed.is_ok()
 }
 
 /// A key with a lease that has been idle for some time would end before its waiter believes.
@@ -102,7 +109,10 @@ async fn keeps_its_lease(server: &EtcdServer) -> bool {
     waiters.release(release).await.unwrap();
     let (held, waiter) = (hold(&holder, &one).await, owner());
     assert!(ask(&waiters, &one, waiter).await.is_some());
-    let name = server.keys(&format!("{CLAIMS}{one}/")).await.remove(1);
+    let places = server.keys(&format!("{CLAIMS}{one}/")).await;
+    let Some(name) = places.get(1).cloned() else {
+        return false;
+    };
     let lease = server.lease_of(&name).await;
     let release = ReleaseRequest::new(&one, held);
     holder.release(release).await.unwrap();

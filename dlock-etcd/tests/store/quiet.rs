@@ -12,7 +12,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+use dlock_testkit::{EtcdServer, Proxy, after_a_while, eventually, within};
 use serde_json::json;
 use tokio::{
     task::JoinSet,
@@ -29,13 +29,22 @@ const GATES: &str = "dlock//gate/";
 
 async fn manager(url: &str) -> LockManager {
     let builder = LockManager::builder().scheme("etcd", Etcd);
-    builder.connect(url).await.unwrap()
+    let patient = builder.response_timeout(LONG).connect_timeout(LONG);
+    patient.connect(url).await.unwrap()
 }
 
 pub(super) fn store(url: &str) -> EtcdStore {
+    open(url, LONG)
+}
+
+/// A store that replaces a silent connection before leases of waiters end. On a slow machine, its requests may have no answer.
+pub(super) fn hasty_store(url: &str) -> EtcdStore {
+    open(url, Duration::from_millis(1500))
+}
+
+fn open(url: &str, response_timeout: Duration) -> EtcdStore {
     let mut options = StoreOptions::default();
-    // A silent connection is replaced before leases of waiters end.
-    options.response_timeout = Duration::from_millis(1500);
+    options.response_timeout = response_timeout;
     EtcdStore::open(url, &options).unwrap()
 }
 
@@ -97,31 +106,22 @@ async fn a_hundred_waiters_send_no_requests_of_their_own() {
     }
     let mut waiting = JoinSet::new();
     for number in 0..WAITERS {
-        let lock = waiters.lock(format!("order:{number}")).ttl(TTL).wait(LONG);
+        let lock = waiters.lock(format!("order:{number}")).ttl(TTL);
+        let lock = lock.wait(4 * LONG);
         waiting.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
     }
-    eventually(LONG, "all wait", async || {
-        // Each has asked once for how long the holder's lease still lasts.
-        let asked = server.messages().await.get("LeaseTimeToLive").copied();
-        server.keys("dlock/order:").await.len() == 2 * WAITERS && asked == Some(100)
-    })
-    .await;
-    // A waiter asks at least each 1.25 s, and a beat keeps one lease alive each 1.5 s.
-    let beats = |messages: &BTreeMap<String, u64>| messages.get("LeaseKeepAlive").copied();
-    let before = server.messages().await;
-    let mut after = before.clone();
-    eventually(LONG, "four beats", async || {
-        after = server.messages().await;
-        beats(&after) >= beats(&before).map_or(Some(4), |count| Some(count + 4))
-    })
-    .await;
-    // Both managers look from time to time whether their connection is alive.
-    let (count, more) = grown(&before, &after, &["Range"]);
-    let kept = more["LeaseKeepAlive"];
-    assert!(
-        (2 * kept - 1..=2 * kept + 1).contains(&count),
-        "a beat is a keep-alive and a read, for all waiters together: {more:?}"
-    );
+    let mut seen = Vec::new();
+    loop {
+        let (count, more) = four_beats(&server).await;
+        let kept = more["LeaseKeepAlive"];
+        // A beat is a keep-alive and a read, for all waiters together.
+        if (2 * kept - 1..=2 * kept + 1).contains(&count) {
+            break;
+        }
+        // On a slow machine, a waiter may have lost its place, and has begun again.
+        seen.push(more);
+        assert!(seen.len() < 6, "each time there are more: {seen:?}");
+    }
     for guard in held {
         guard.release().await.unwrap();
     }
@@ -133,6 +133,27 @@ async fn a_hundred_waiters_send_no_requests_of_their_own() {
     assert!(all.await.is_some(), "not all were granted");
 }
 
+/// Waits until all wait, and then for four beats. Returns the requests meanwhile.
+async fn four_beats(server: &EtcdServer) -> (u64, BTreeMap<String, u64>) {
+    after_a_while(LONG, "all wait", async || {
+        // Each has asked for how long the holder's lease still lasts.
+        let asked = server.messages().await.get("LeaseTimeToLive").copied();
+        server.keys("dlock/order:").await.len() == 2 * WAITERS && asked >= Some(100)
+    })
+    .await;
+    // A waiter asks at least each 1.25 s, and a beat keeps one lease alive each 1.5 s.
+    let beats = |messages: &BTreeMap<String, u64>| messages.get("LeaseKeepAlive").copied();
+    let before = server.messages().await;
+    let mut after = before.clone();
+    after_a_while(LONG, "four beats", async || {
+        after = server.messages().await;
+        beats(&after) >= beats(&before).map_or(Some(4), |count| Some(count + 4))
+    })
+    .await;
+    // Both managers look from time to time whether their connection is alive.
+    grown(&before, &after, &["Range"])
+}
+
 #[tokio::test]
 async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
     let server = EtcdServer::start().await;
@@ -140,25 +161,25 @@ async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
     let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
     let (holder, waiters) = (
         store(&server.url()),
-        store(&format!("etcd://127.0.0.1:{first},127.0.0.1:{second}")),
+        hasty_store(&format!("etcd://127.0.0.1:{first},127.0.0.1:{second}")),
     );
     let [one, other] = ["order:1", "order:2"].map(key);
     for key in [&one, &other] {
         hold(&holder, key).await;
     }
     let (leaving, staying) = (owner(), owner());
-    for (key, owner) in [(&one, leaving), (&other, staying)] {
-        assert!(ask(&waiters, key, owner).await.is_some());
-    }
-    eventually(LONG, "each key is watched", async || {
+    after_a_while(LONG, "each key is watched", async || {
+        ask(&waiters, &one, leaving).await;
+        ask(&waiters, &other, staying).await;
         server.watches().await == 2
     })
     .await;
-    waiters
-        .release(ReleaseRequest::new(&one, leaving))
-        .await
-        .unwrap();
-    eventually(LONG, "a watch has ended", async || {
+    let release = ReleaseRequest::new(&one, leaving);
+    eventually(LONG, "the release is answered", async || {
+        waiters.release(release).await.is_ok()
+    })
+    .await;
+    after_a_while(LONG, "a watch has ended", async || {
         server.watches().await == 1
     })
     .await;
@@ -181,8 +202,16 @@ async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
 #[tokio::test]
 async fn a_waiter_that_is_silent_loses_its_place_although_others_wait() {
     let server = EtcdServer::start().await;
+    eventually(LONG, "the other is never silent", async || {
+        loses_its_place(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that the other one was silent, too.
+async fn loses_its_place(server: &EtcdServer) -> bool {
     let (holder, waiters) = (store(&server.url()), store(&server.url()));
-    let [one, other] = ["order:1", "order:2"].map(key);
+    let [one, other] = ["order:1", "order:2"].map(|name| key(&format!("{name}:{}", owner())));
     for key in [&one, &other] {
         hold(&holder, key).await;
     }
@@ -194,19 +223,27 @@ async fn a_waiter_that_is_silent_loses_its_place_although_others_wait() {
         matches!(answer, Some(AcquireOutcome::Busy(_))),
         "{answer:?}"
     );
-    eventually(LONG, "its place is gone", async || {
+    let (mut last, mut is_silent) = (asked, false);
+    after_a_while(LONG, "its place is gone", async || {
         ask(&waiters, &other, living).await;
-        claims(&server, "order:1").await == 1
+        is_silent |= last.elapsed() > ALIVE / 2;
+        last = Instant::now();
+        claims(server, one.as_str()).await == 1
     })
     .await;
     assert!(asked.elapsed() >= ALIVE, "{:?}", asked.elapsed());
-    assert_eq!(claims(&server, "order:2").await, 2, "the other still waits");
+    let left = claims(server, other.as_str()).await;
+    if is_silent || last.elapsed() > ALIVE / 2 {
+        return false;
+    }
+    assert_eq!(left, 2, "the other still waits");
     // It comes back, behind those that have come meanwhile.
     let answer = ask(&waiters, &one, silent).await;
     assert!(
         matches!(answer, Some(AcquireOutcome::Busy(_))),
         "{answer:?}"
     );
+    true
 }
 
 /// The connection is away for longer than a waiter may be silent. One that asks all the while is not silent.
@@ -225,15 +262,20 @@ async fn is_kept(server: &EtcdServer) -> bool {
     const SILENT: Duration = Duration::from_secs(4);
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
-    let (holder, waiters) = (store(&server.url()), store(&url));
+    let (holder, waiters) = (store(&server.url()), hasty_store(&url));
     let one = key(&format!("order:{}", owner()));
     hold(&holder, &one).await;
     let [silent, living, rival] = [owner(), owner(), owner()];
     for (store, owner) in [(&waiters, silent), (&waiters, living), (&holder, rival)] {
-        assert!(ask(store, &one, owner).await.is_some());
+        if ask(store, &one, owner).await.is_none() {
+            return false;
+        }
     }
     let prefix = format!("{CLAIMS}{one}/");
     let before = server.keys(&prefix).await;
+    if before.len() != 4 {
+        return false;
+    }
     let Some(lease) = server.lease_of(&before[1]).await else {
         return false;
     };
@@ -245,7 +287,7 @@ async fn is_kept(server: &EtcdServer) -> bool {
     proxy.refuse();
     proxy.cut();
     let since = Instant::now();
-    eventually(LONG, "some time has passed", async || {
+    after_a_while(LONG, "some time has passed", async || {
         goes_on().await;
         ask(&waiters, &one, living).await;
         since.elapsed() > AWAY
@@ -253,7 +295,7 @@ async fn is_kept(server: &EtcdServer) -> bool {
     .await;
     let asked = Instant::now();
     proxy.accept();
-    eventually(LONG, "the silent place is deleted", async || {
+    after_a_while(LONG, "the silent place is deleted", async || {
         goes_on().await;
         server.keys(&prefix).await.len() < 4
     })
@@ -324,19 +366,30 @@ async fn is_stopped_by_the_gate(server: &EtcdServer) -> bool {
         .collect::<Vec<_>>();
     let (holder, waiters) = (
         store(&server.url()),
-        store(&format!("etcd://{}", hosts.join(","))),
+        hasty_store(&format!("etcd://{}", hosts.join(","))),
     );
     let [one, other] = ["order:1", "order:2"].map(|name| key(&format!("{name}:{}", owner())));
     let held = [hold(&holder, &one).await, hold(&holder, &other).await];
     let living = owner();
-    assert!(ask(&waiters, &other, living).await.is_some());
-    let name = server.keys(&format!("{CLAIMS}{other}/")).await.remove(1);
-    let lease = server.lease_of(&name).await.unwrap();
+    if ask(&waiters, &other, living).await.is_none() {
+        return false;
+    }
+    let places = server.keys(&format!("{CLAIMS}{other}/")).await;
+    let Some(name) = places.get(1) else {
+        return false;
+    };
+    let Some(lease) = server.lease_of(name).await else {
+        return false;
+    };
 
     proxies[0].freeze_before_request(GATES);
     let late = owner();
-    let asked = timeout(Duration::from_millis(300), ask(&waiters, &one, late)).await;
-    assert!(asked.is_err() && !proxies[0].is_trap_set(), "{asked:?}");
+    let is_held_back = eventually(LONG, "it is held back", async || !proxies[0].is_trap_set());
+    tokio::select! {
+        // The machine was too slow for the first connection.
+        _ = ask(&waiters, &one, late) => return false,
+        () = is_held_back => {}
+    }
     let mut released = None;
     eventually(LONG, "the release is answered", async || {
         ask(&waiters, &other, living).await;
@@ -365,12 +418,14 @@ async fn is_stopped_by_the_gate(server: &EtcdServer) -> bool {
         "the late request has left no key"
     );
     // New waiters have another lease with another gate.
-    assert!(ask(&waiters, &one, owner()).await.is_some());
-    let name = server.keys(&format!("{CLAIMS}{one}/")).await.remove(1);
-    assert_ne!(server.lease_of(&name).await, Some(lease));
+    let is_answered = ask(&waiters, &one, owner()).await.is_some();
+    let places = server.keys(&format!("{CLAIMS}{one}/")).await;
+    if is_answered && let Some(name) = places.get(1) {
+        assert_ne!(server.lease_of(name).await, Some(lease));
+    }
     for (key, owner) in [&one, &other].into_iter().zip(held) {
         let request = ReleaseRequest::new(key, owner);
         holder.release(request).await.unwrap();
     }
-    is_alive
+    is_alive && is_answered && places.len() == 2
 }

@@ -30,7 +30,7 @@ impl HintReceiver for Heard {
     }
 }
 
-/// A process that waits.
+/// A process that waits once: a message to it may be late.
 struct Waiter {
     store: EtcdStore,
     owner: OwnerId,
@@ -84,7 +84,7 @@ async fn hold(store: &EtcdStore, key: &LockKey) -> OwnerId {
 
 /// Has a waiter wait for a holder, breaks something, releases, and returns whether the waiter was told by a watch. It
 /// sends no request meanwhile.
-async fn is_told(waiter: &mut Waiter, holder: &EtcdStore, breaks: impl AsyncFn()) -> bool {
+async fn is_told(mut waiter: Waiter, holder: &EtcdStore, breaks: impl AsyncFn()) -> bool {
     let key = key("waiting");
     let owner = hold(holder, &key).await;
     let answer = waiter.ask(&key, LockMode::Exclusive).await;
@@ -124,9 +124,9 @@ async fn is_told(waiter: &mut Waiter, holder: &EtcdStore, breaks: impl AsyncFn()
 #[tokio::test]
 async fn a_release_wakes_the_waiter_of_another_process_by_a_watch() {
     let server = EtcdServer::shared(EtcdMake::Usual).await;
-    let (holder, mut waiter) = (open(&server.url()), Waiter::new(&server.url()));
+    let holder = open(&server.url());
     eventually(LONG, "a waiter is told of its grant", async || {
-        is_told(&mut waiter, &holder, async || ()).await
+        is_told(Waiter::new(&server.url()), &holder, async || ()).await
     })
     .await;
 }
@@ -136,9 +136,9 @@ async fn a_watch_whose_connection_was_cut_begins_again() {
     let server = EtcdServer::shared(EtcdMake::Usual).await;
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
-    let (holder, mut waiter) = (open(&server.url()), Waiter::new(&url));
+    let holder = open(&server.url());
     eventually(LONG, "a waiter is told of its grant", async || {
-        is_told(&mut waiter, &holder, async || proxy.cut()).await
+        is_told(Waiter::new(&url), &holder, async || proxy.cut()).await
     })
     .await;
 }
@@ -148,7 +148,7 @@ async fn a_watch_that_falls_behind_a_compaction_begins_again() {
     let server = EtcdServer::start().await;
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
-    let (holder, mut waiter) = (open(&server.url()), Waiter::new(&url));
+    let holder = open(&server.url());
     eventually(LONG, "a waiter is told of its grant", async || {
         let breaks = async || {
             // While the connection is away, etcd forgets the revision at which the watch has to go on.
@@ -159,7 +159,7 @@ async fn a_watch_that_falls_behind_a_compaction_begins_again() {
             server.compact().await;
             proxy.accept();
         };
-        is_told(&mut waiter, &holder, breaks).await
+        is_told(Waiter::new(&url), &holder, breaks).await
     })
     .await;
 }
@@ -168,8 +168,8 @@ async fn a_watch_that_falls_behind_a_compaction_begins_again() {
 async fn readers_behind_a_writer_are_all_told_when_it_leaves() {
     let server = EtcdServer::shared(EtcdMake::Usual).await;
     let holder = open(&server.url());
-    let mut readers = [Waiter::new(&server.url()), Waiter::new(&server.url())];
     eventually(LONG, "both readers are told", async || {
+        let mut readers = [Waiter::new(&server.url()), Waiter::new(&server.url())];
         let key = key("readers");
         let owner = hold(&holder, &key).await;
         for reader in &readers {

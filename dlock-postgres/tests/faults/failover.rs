@@ -200,7 +200,7 @@ async fn a_limit_for_the_role_bounds_the_connections_while_a_standby_is_away() {
         let row = others.query_one(connections, &[]).await;
         row.unwrap().get::<_, i64>(0)
     };
-    assert_eq!(connections().await, 2);
+    eventually(DEADLINE, "it has two", async || connections().await == 2).await;
     standby.pause();
     let mut key = 0;
     eventually(

@@ -3,7 +3,7 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use dlock_runtime::{LockError, StoreErrorKind};
-use dlock_testkit::{PostgresOptions, Proxy, eventually};
+use dlock_testkit::{PostgresOptions, Proxy, after_a_while, eventually};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::world::{DEADLINE, World, connect};
@@ -52,7 +52,7 @@ async fn a_server_that_is_paused_for_longer_than_the_ttl_loses_the_lease_in_time
     let world = World::new(PostgresOptions::new()).await;
     let (one, other) = (world.manager().await, world.manager().await);
     let entered = Arc::new(Notify::new());
-    let lock = one.lock("order:42").ttl(Duration::from_secs(2));
+    let lock = one.lock("order:42").ttl(Duration::from_secs(5));
     let call = tokio::spawn({
         let entered = entered.clone();
         lock.run(async move |lease| {
@@ -89,13 +89,13 @@ async fn a_server_that_is_killed_with_requests_under_way_keeps_no_lease_without_
         let wait = if is_patient {
             3 * DEADLINE
         } else {
-            Duration::from_secs(2)
+            Duration::from_secs(8)
         };
         let lock = manager.lock(format!("order:{number}")).ttl(4 * DEADLINE);
         let acquired = lock.wait(wait).acquire();
         calls.spawn(async move { (is_patient, acquired.await) });
     }
-    eventually(DEADLINE, "all leases are written", async || {
+    after_a_while(DEADLINE, "all leases are written", async || {
         world.holders().await == CALLS
     })
     .await;

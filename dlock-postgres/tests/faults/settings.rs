@@ -14,7 +14,7 @@ use dlock_runtime::{LockError, LockManager, StoreErrorKind};
 use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 use tokio::task::JoinSet;
 
-use crate::world::{CONNECTIONS, DEADLINE, World, connect};
+use crate::world::{CONNECTIONS, DEADLINE, World, connect, is_held};
 
 /// Settings of the database for connections that begin from now on.
 async fn set(world: &World<&'static PostgresServer>, settings: &[(&str, &str)]) {
@@ -94,7 +94,8 @@ async fn behind_a_pooler_another_isolation_level_is_refused_with_the_statement_t
         let pooler = PgBouncer::start(world.server).await;
         let url = pooler.url_of("postgres", &world.database);
         let builder = LockManager::builder().scheme("postgres", Postgres);
-        let refused = builder.connect_timeout(DEADLINE).connect(&url).await;
+        let patient = builder.response_timeout(DEADLINE).connect_timeout(DEADLINE);
+        let refused = patient.connect(&url).await;
         let text = refused.unwrap_err().to_string();
         let advice = "ALTER ROLE \"postgres\" SET default_transaction_isolation = 'read committed'";
         assert!(text.contains(level) && text.contains(advice), "{text}");
@@ -157,14 +158,14 @@ async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() 
     let (one, other) = (world.manager().await, world.manager().await);
     let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
     let mut client = world.client().await;
-    let limit = "SET idle_in_transaction_session_timeout = '100ms'";
-    client.batch_execute(limit).await.unwrap();
     let watch = world.client().await;
     let tx = client.transaction().await.unwrap();
     guard.fence(&tx).await.unwrap();
     let written = tx.execute("UPDATE account SET cents = 0 WHERE id = 7", &[]);
-    // A busy machine may have ended it already.
-    written.await.ok();
+    written.await.unwrap();
+    // From now on: on a slow machine, the transaction is idle before each of its statements.
+    let limit = "SET idle_in_transaction_session_timeout = '100ms'";
+    tx.batch_execute(limit).await.unwrap();
     eventually(DEADLINE, "the server ends the transaction", async || {
         tx.client().is_closed()
     })
@@ -176,8 +177,7 @@ async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() 
     let row = watch.query_one("SELECT cents FROM account WHERE id = 7", &[]);
     assert_eq!(row.await.unwrap().get::<_, i64>(0), 100);
     guard.ensure_held().unwrap();
-    let busy = other.lock("account:7").try_acquire().await.unwrap();
-    assert!(busy.is_none());
+    is_held(&other, "account:7").await;
     guard.release().await.unwrap();
     other.lock("account:7").run(async |_| ()).await.unwrap();
     world.nothing_is_left().await;

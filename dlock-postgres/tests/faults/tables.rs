@@ -38,7 +38,7 @@ async fn a_permission_that_is_revoked_is_named_with_the_statement_that_grants_it
 
     let finished = manager
         .lock("order:42")
-        .ttl(Duration::from_secs(3))
+        .ttl(Duration::from_secs(10))
         .run(async |_| {
             let revoke = format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock FROM {role}");
             world.execute(&revoke).await;

@@ -4,7 +4,7 @@ use std::{borrow::Borrow, time::Duration};
 
 use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::{LockManager, LockManagerBuilder};
-use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
+use dlock_testkit::{PostgresOptions, PostgresServer, after_a_while, eventually};
 use tokio_postgres::{Client, NoTls};
 
 /// Longer than anything takes here, also on a busy machine.
@@ -94,7 +94,7 @@ impl<S: Borrow<PostgresServer>> World<S> {
 
     /// Waits until no lease and no place in a queue is left.
     pub(crate) async fn nothing_is_left(&self) {
-        eventually(DEADLINE, "no lease is left, and no waiter", async || {
+        after_a_while(DEADLINE, "no lease is left, and no waiter", async || {
             self.holders().await + self.waiters().await == 0
         })
         .await;
@@ -114,6 +114,16 @@ pub(crate) fn builder() -> LockManagerBuilder {
         .response_timeout(Duration::from_millis(1400))
         .connect_timeout(DEADLINE)
         .wait(DEADLINE)
+}
+
+/// Finds the key held, also if an answer is late.
+pub(crate) async fn is_held(other: &LockManager, key: &str) {
+    eventually(DEADLINE, "an answer about the key", async || {
+        let found = other.lock(key).try_acquire().await;
+        assert!(!matches!(found, Ok(Some(_))), "two hold `{key}`");
+        found.is_ok()
+    })
+    .await;
 }
 
 pub(crate) async fn connect(url: &str) -> LockManager {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_postgres::FenceError;
 use dlock_runtime::LockManager;
-use dlock_testkit::eventually;
+use dlock_testkit::{after_a_while, eventually};
 
 use super::{DEADLINE, Driver, Level, Transaction, begin, is_free};
 
@@ -19,7 +19,7 @@ pub(crate) async fn a_commit_ends_the_lock_at_once<D: Driver>() {
         // Longer than its lease: the transaction holds it.
         let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
         let is_over = async || database.number(over).await == 1;
-        eventually(DEADLINE, "the lease ends", is_over).await;
+        after_a_while(DEADLINE, "the lease ends", is_over).await;
         assert!(!is_free(&other, "account:7").await, "{level:?}");
         tx.commit().await;
         assert!(is_free(&other, "account:7").await, "{level:?}");

@@ -9,10 +9,8 @@ use crate::database::{DEADLINE, Database};
 #[tokio::test]
 async fn the_store_keeps_the_contract() {
     let database = Database::new().await;
-    Suite::new(Level::Grants)
-        .run(&database.store())
-        .await
-        .assert();
+    let suite = Suite::new(Level::Grants).limit(2 * DEADLINE);
+    suite.run(&database.store()).await.assert();
 }
 
 #[tokio::test]

@@ -50,7 +50,11 @@ impl Database {
     }
 
     pub(crate) fn store(&self) -> PostgresStore {
-        PostgresStore::open(&self.url(), &StoreOptions::default()).unwrap()
+        let mut options = StoreOptions::default();
+        // The machine of the tests is slow at times.
+        options.response_timeout = Duration::from_secs(10);
+        options.connect_timeout = DEADLINE;
+        PostgresStore::open(&self.url(), &options).unwrap()
     }
 
     /// A manager, which stands for a process.
@@ -61,7 +65,7 @@ impl Database {
     pub(crate) async fn manager_by(&self, builder: LockManagerBuilder) -> LockManager {
         let builder = builder.scheme("postgres", Postgres);
         let patient = builder
-            .response_timeout(Duration::from_millis(1400))
+            .response_timeout(Duration::from_secs(10))
             .connect_timeout(DEADLINE);
         patient.connect(self.url()).await.unwrap()
     }

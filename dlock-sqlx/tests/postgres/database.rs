@@ -75,7 +75,7 @@ pub(crate) async fn pool(url: &str) -> PgPool {
 pub(crate) async fn manager(url: &str) -> LockManager {
     let builder = LockManager::builder().scheme("postgres", Postgres);
     let patient = builder
-        .response_timeout(Duration::from_millis(1400))
+        .response_timeout(Duration::from_secs(10))
         .connect_timeout(DEADLINE);
     patient.connect(url).await.unwrap()
 }

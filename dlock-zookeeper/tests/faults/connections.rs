@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use dlock::{LockError, LockManager};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
-use dlock_zookeeper::ZooKeeper;
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acls, CreateMode};
 
-use crate::world::{LIMIT, SESSION, TTL, manager};
+use crate::world::{LIMIT, SESSION, TTL, builder, client, manager};
 
 /// A manager that reaches each server by a proxy of its own.
 async fn behind_proxies(
@@ -44,23 +43,26 @@ async fn a_session_that_moves_to_another_server_keeps_its_leases() {
         })
         .await;
     };
+    let used = async || {
+        let mut used = None;
+        eventually(LIMIT, "a connection", async || {
+            used = proxies.iter().position(|it| it.open_connections() > 0);
+            used.is_some()
+        })
+        .await;
+        used.unwrap()
+    };
     for _ in 0..2 {
         // First the connection breaks, then the next server falls silent.
-        let used = proxies
-            .iter()
-            .position(|it| it.open_connections() > 0)
-            .unwrap();
-        proxies[used].refuse();
-        proxies[used].cut();
-        moved_from(used, "another server").await;
-        proxies[used].accept();
-        let used = proxies
-            .iter()
-            .position(|it| it.open_connections() > 0)
-            .unwrap();
-        proxies[used].freeze();
-        moved_from(used, "a server that answers").await;
-        proxies[used].thaw();
+        let broken = used().await;
+        proxies[broken].refuse();
+        proxies[broken].cut();
+        moved_from(broken, "another server").await;
+        proxies[broken].accept();
+        let silent = used().await;
+        proxies[silent].freeze();
+        moved_from(silent, "a server that answers").await;
+        proxies[silent].thaw();
     }
     assert!(!held.is_lost());
     held.release().await.unwrap();
@@ -97,7 +99,7 @@ async fn a_connection_that_is_refused_leaves_no_session() {
     // Of its own, since all sessions are counted.
     let servers = ZooKeepers::start().await;
     let host = format!("127.0.0.1:{}", servers.port(0));
-    let keeper = Client::connect(&host).await.unwrap();
+    let keeper = client(&servers).await;
     let all_read = CreateMode::Persistent.with_acls(Acls::anyone_read());
     keeper.create("/closed", b"", &all_read).await.unwrap();
     drop(keeper);
@@ -113,8 +115,7 @@ async fn a_connection_that_is_refused_leaves_no_session() {
             "not authorized",
         ),
     ] {
-        let refused = LockManager::builder().scheme("zookeeper", ZooKeeper);
-        let error = refused.connect(&url).await.unwrap_err().to_string();
+        let error = builder().connect(&url).await.unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
     eventually(LIMIT / 2, "no session is left", async || {

@@ -49,13 +49,14 @@ async fn work(manager: LockManager, seen: Seen, number: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sections_never_overlap_while_connections_break_and_a_leader_is_killed() {
-    let servers = ZooKeepers::start().await;
+    let servers = ZooKeepers::lent().await;
     let proxies = [0, 1, 2].map(|server| Proxy::start(servers.port(server)));
     let hosts: Vec<_> = proxies
         .iter()
         .map(|it| format!("127.0.0.1:{}", it.port()))
         .collect();
-    let url = ZooKeepers::url_of(&hosts.join(","), SESSION);
+    let hosts = format!("{}/contended", hosts.join(","));
+    let url = ZooKeepers::url_of(&hosts, SESSION);
     let seen = Seen::default();
     let mut tasks = JoinSet::new();
     let managers = [manager(&url, TTL).await, manager(&url, TTL).await];

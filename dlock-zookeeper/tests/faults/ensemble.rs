@@ -5,12 +5,12 @@ use std::time::Duration;
 use dlock::LockError;
 use dlock_testkit::{ZooKeepers, eventually};
 
-use crate::world::{LIMIT, SESSION, TTL, acquires, is_held, manager};
+use crate::world::{LIMIT, SESSION, TTL, acquires, is_held, manager, url};
 
 #[tokio::test]
 async fn a_killed_leader_loses_no_lock() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
+    let servers = ZooKeepers::lent().await;
+    let url = url(&servers, SESSION, "killed");
     let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
     let first = one.lock("order:42").acquire().await.unwrap();
     let leader = servers.leader().await;
@@ -33,13 +33,14 @@ async fn a_killed_leader_loses_no_lock() {
 
 #[tokio::test]
 async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on() {
-    let servers = ZooKeepers::start().await;
+    let servers = ZooKeepers::lent().await;
     let leader = servers.leader().await;
     // The leader is the first server of the URL.
     let hosts: Vec<_> = (0..3)
         .map(|it| format!("127.0.0.1:{}", servers.port((leader + it) % 3)))
         .collect();
-    let url = ZooKeepers::url_of(&hosts.join(","), SESSION);
+    let hosts = format!("{}/paused", hosts.join(","));
+    let url = ZooKeepers::url_of(&hosts, SESSION);
     let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
     let first = one.lock("order:42").acquire().await.unwrap();
     servers.pause(leader);
@@ -58,9 +59,9 @@ async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on(
 
 #[tokio::test]
 async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_after_the_restart() {
-    let servers = ZooKeepers::start().await;
+    let servers = ZooKeepers::lent().await;
     let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));
-    let url = servers.url(session);
+    let url = url(&servers, session, "majority");
     let (one, other) = tokio::join!(manager(&url, ttl), manager(&url, ttl));
     let first = one.lock("order:42").acquire().await.unwrap();
     let token = first.fencing_token();
@@ -86,8 +87,8 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_afte
 
 #[tokio::test]
 async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
+    let servers = ZooKeepers::lent().await;
+    let url = url(&servers, SESSION, "restarted");
     let (one, other) = tokio::join!(manager(&url, TTL), manager(&url, TTL));
     let first = one.lock("order:42").acquire().await.unwrap();
     let token = first.fencing_token();

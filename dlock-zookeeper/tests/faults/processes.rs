@@ -8,7 +8,7 @@ use dlock_zookeeper::Check;
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 use zookeeper_client::{Acls, Client, CreateMode, Error};
 
-use crate::world::{LIMIT, SESSION, TTL, manager};
+use crate::world::{LIMIT, SESSION, TTL, client, manager};
 
 /// Set for a process that is not to test: the URL, the key and the address of a gate.
 const ROLE: &str = "DLOCK_TEST_ROLE";
@@ -65,12 +65,7 @@ impl Child {
     }
 }
 
-/// A client beside dlock's own, and the number of children of a key.
-async fn client(servers: &ZooKeepers) -> Client {
-    let host = format!("127.0.0.1:{}", servers.port(0));
-    Client::connect(&host).await.unwrap()
-}
-
+/// The number of children of a key.
 async fn children(client: &Client, key: &str) -> usize {
     client.sync("/").await.unwrap();
     let directory = format!("/dlock/lock:{key}");

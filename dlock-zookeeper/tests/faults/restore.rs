@@ -5,16 +5,11 @@ use std::time::Duration;
 use dlock_testkit::{ZooKeepers, eventually, within};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::world::{LIMIT, acquires, manager};
+use crate::world::{LIMIT, acquires, client, manager, url};
 
 /// The sessions end soon: a client does not use servers that know less than it has seen.
-const SESSION: Duration = Duration::from_secs(20);
-const TTL: Duration = Duration::from_secs(15);
-
-async fn client(servers: &ZooKeepers) -> Client {
-    let host = format!("127.0.0.1:{}", servers.port(0));
-    Client::connect(&host).await.unwrap()
-}
+const SESSION: Duration = Duration::from_secs(14);
+const TTL: Duration = Duration::from_secs(10);
 
 /// Transactions that a backup does not know.
 async fn writes(servers: &ZooKeepers, count: usize) {
@@ -32,8 +27,8 @@ async fn writes(servers: &ZooKeepers, count: usize) {
 
 #[tokio::test]
 async fn tokens_grow_although_a_backup_was_restored() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
+    let servers = ZooKeepers::lent().await;
+    let url = url(&servers, SESSION, "restored");
     let one = manager(&url, TTL).await;
     acquires(&one, "order:42").await.release().await.unwrap();
     let backup = servers.save();
@@ -66,8 +61,8 @@ async fn tokens_grow_although_a_backup_was_restored() {
 
 #[tokio::test]
 async fn an_ensemble_that_has_lost_its_data_gives_greater_tokens() {
-    let servers = ZooKeepers::start().await;
-    let one = manager(&servers.url(SESSION), TTL).await;
+    let servers = ZooKeepers::lent().await;
+    let one = manager(&url(&servers, SESSION, "forgotten"), TTL).await;
     let first = acquires(&one, "order:42").await;
     let token = first.fencing_token();
     servers.forget();
@@ -84,31 +79,31 @@ async fn an_ensemble_that_has_lost_its_data_gives_greater_tokens() {
 
 #[tokio::test]
 async fn a_node_of_another_program_beside_the_base_is_named() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
+    let servers = ZooKeepers::shared().await;
+    let url = url(servers, SESSION, "beside");
     let one = manager(&url, TTL).await;
     acquires(&one, "order:42").await.release().await.unwrap();
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    let client = client(&servers).await;
+    let client = client(servers).await;
     client
-        .create("/dlock/fence/mine", b"", &options)
+        .create("/beside/fence/mine", b"", &options)
         .await
         .unwrap();
     let other = manager(&url, TTL).await;
     let error = other.lock("order:42").acquire().await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains("leave the numbers"), "{text}");
-    client.delete("/dlock/fence/mine", None).await.unwrap();
+    client.delete("/beside/fence/mine", None).await.unwrap();
     acquires(&other, "order:42").await.release().await.unwrap();
 
-    for base in client.list_children("/dlock/fence").await.unwrap() {
-        let path = format!("/dlock/fence/{base}");
+    for base in client.list_children("/beside/fence").await.unwrap() {
+        let path = format!("/beside/fence/{base}");
         client.delete(&path, None).await.unwrap();
     }
     let another = manager(&url, TTL).await;
     let error = another.lock("order:42").acquire().await.unwrap_err();
     assert!(error.to_string().contains("is empty"), "{error}");
-    client.delete("/dlock/fence", None).await.unwrap();
+    client.delete("/beside/fence", None).await.unwrap();
     acquires(&another, "order:42")
         .await
         .release()
@@ -118,24 +113,24 @@ async fn a_node_of_another_program_beside_the_base_is_named() {
 
 #[tokio::test]
 async fn a_base_that_comes_back_stops_no_lock() {
-    let servers = ZooKeepers::start().await;
-    let url = servers.url(SESSION);
+    let servers = ZooKeepers::shared().await;
+    let url = url(servers, SESSION, "again");
     let one = manager(&url, TTL).await;
     let before = acquires(&one, "order:42").await;
     let last = before.fencing_token();
     before.release().await.unwrap();
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    let client = client(&servers).await;
+    let client = client(servers).await;
     client
-        .create("/dlock/fence/7", b"", &options)
+        .create("/again/fence/7", b"", &options)
         .await
         .unwrap();
     let other = manager(&url, TTL).await;
     let after = acquires(&other, "order:42").await;
     assert!(after.fencing_token() > last);
     after.release().await.unwrap();
-    client.sync("/dlock").await.unwrap();
-    let bases = client.list_children("/dlock/fence").await.unwrap();
+    client.sync("/again").await.unwrap();
+    let bases = client.list_children("/again/fence").await.unwrap();
     assert_eq!(bases.len(), 1, "no child is created with an old one");
 }
 
@@ -157,7 +152,7 @@ async fn delete_all(client: &Client, root: &str) {
 #[tokio::test]
 async fn the_directory_of_the_locks_is_made_again() {
     let servers = ZooKeepers::shared().await;
-    let url = servers.url(SESSION).replace('?', "/deleted/locks?");
+    let url = url(servers, SESSION, "deleted/locks");
     let one = manager(&url, TTL).await;
     let first = acquires(&one, "order:42").await;
     let token = first.fencing_token();

@@ -6,18 +6,17 @@ use dlock::{LockError, LockKey, LockMode};
 use dlock_runtime::{
     StoreErrorKind,
     store::{
-        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
         Released, RenewRequest, Renewal,
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{Proxy, ZooKeepers, eventually};
+use dlock_testkit::{Proxy, ZooKeepers, after_a_while, eventually};
 use dlock_zookeeper::ZooKeeperStore;
-use tokio::time::sleep;
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::world::{
-    LIMIT, SESSION, TTL, children, client, hold, key, manager, owner, release, store,
+    LIMIT, SESSION, TTL, children, client, hold, key, manager, owner, release, store, wait,
 };
 
 #[tokio::test]
@@ -27,7 +26,7 @@ async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
     let (one, other) = tokio::join!(manager(&url), manager(&url));
     let first = one.lock("two-stores").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("two-stores").wait(LIMIT).acquire().await });
-    eventually(LIMIT, "the waiter has a child", async || {
+    after_a_while(LIMIT, "the waiter has a child", async || {
         children(servers, "dlock", "two-stores").await.len() == 2
     })
     .await;
@@ -61,13 +60,18 @@ async fn a_child_that_an_operator_deletes_ends_the_lease() {
 async fn a_lease_that_is_renewed_for_a_shorter_time_ends_then() {
     let servers = ZooKeepers::shared().await;
     let store = store(&servers.url(SESSION)).await;
-    let (key, owner) = (key("shortened"), owner());
+    let (key, [owner, later]) = (key("shortened"), [owner(), owner()]);
     hold(&store, &key, owner, LockMode::Exclusive).await;
-    // The timer has looked at the new lease, and looks again at its end.
-    sleep(ALIVE + Duration::from_secs(1)).await;
+    // When the later child is deleted, as its waiter is silent, the timer has looked at the lease, too, and looks again at its
+    // end.
+    wait(&store, &key, later, LockMode::Exclusive).await;
+    after_a_while(LIMIT, "the timer has looked at both", async || {
+        children(servers, "dlock", key.as_str()).await.len() == 1
+    })
+    .await;
     let renewal = RenewRequest::new(&key, owner, Duration::from_secs(2));
     assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
-    eventually(TTL / 2, "the child is deleted", async || {
+    after_a_while(TTL / 2, "the child is deleted", async || {
         children(servers, "dlock", key.as_str()).await.is_empty()
     })
     .await;
@@ -161,7 +165,7 @@ async fn a_creation_without_an_answer_is_found_again_and_released() {
     proxy.cut_before_reply_to(&format!("lock:nothing-after/{owner}"));
     store.acquire(ask()).await.unwrap_err();
     assert_eq!(children(servers, "dlock", "nothing-after").await.len(), 1);
-    eventually(LIMIT, "the child is deleted", async || {
+    after_a_while(LIMIT, "the child is deleted", async || {
         children(servers, "dlock", "nothing-after").await.is_empty()
     })
     .await;
@@ -257,7 +261,7 @@ async fn a_release_that_fails_leaves_no_child() {
         answer.is_err() && !proxy.is_trap_set()
     })
     .await;
-    eventually(LIMIT, "the child is deleted", async || {
+    after_a_while(LIMIT, "the child is deleted", async || {
         children(servers, "dlock", key.as_str()).await.is_empty()
     })
     .await;

@@ -13,7 +13,7 @@ use dlock_runtime::{
 use dlock_testkit::{ZooKeepers, eventually};
 use dlock_zookeeper::{ZooKeeper, ZooKeeperStore};
 use tokio::sync::mpsc;
-use zookeeper_client::Client;
+use zookeeper_client::{Client, Connector};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
@@ -26,6 +26,7 @@ fn options() -> StoreOptions {
     let mut options = StoreOptions::default();
     // The machine of the tests is slow at times.
     options.response_timeout = Duration::from_secs(10);
+    options.connect_timeout = LIMIT;
     options
 }
 
@@ -45,13 +46,25 @@ pub(crate) async fn store(url: &str) -> ZooKeeperStore {
 
 pub(crate) async fn manager(url: &str) -> LockManager {
     let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
-    builder.connect(url).await.expect("the servers answer")
+    let options = options();
+    let patient = builder
+        .response_timeout(options.response_timeout)
+        .connect_timeout(options.connect_timeout);
+    patient.connect(url).await.expect("the servers answer")
 }
 
 /// A client beside dlock's own.
 pub(crate) async fn client(servers: &ZooKeepers) -> Client {
+    client_of(servers, Client::connector()).await
+}
+
+/// The same with the options of a connector. Its session outlasts the test.
+pub(crate) async fn client_of(servers: &ZooKeepers, connector: Connector) -> Client {
+    let connector = connector
+        .with_session_timeout(SESSION)
+        .with_connection_timeout(SESSION / 2);
     let host = format!("127.0.0.1:{}", servers.port(0));
-    Client::connect(&host).await.expect("the server answers")
+    connector.connect(&host).await.expect("the server answers")
 }
 
 /// The paths of the children of a key.

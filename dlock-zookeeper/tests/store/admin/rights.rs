@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 
 use super::{Place, SOON, key, seen, staying};
+use crate::world::client_of;
 
 /// Lets every client read the nodes, which only their user may write.
 async fn let_all_read(place: &Place, key: &str) {
@@ -116,8 +117,7 @@ async fn client(place: &Place, login: &str) -> Client {
     if let Some(login) = login.strip_suffix('@') {
         connector = connector.with_auth("digest", login.as_bytes());
     }
-    let host = format!("127.0.0.1:{}", place.servers.port(0));
-    connector.connect(&host).await.unwrap()
+    client_of(place.servers, connector).await
 }
 
 /// Tries to change each kind of node.
