@@ -131,7 +131,7 @@ impl Crowded {
         after_a_while(SLOWLY, "a scan has begun", async || {
             let steps = self.steps().await;
             begun = scans(&steps);
-            steps.last().is_some_and(|step| step.at() < 20)
+            steps.last().is_some_and(|step| step.at() < 10)
         })
         .await;
         begun
