@@ -118,6 +118,7 @@ fn is_late(text: &str) -> bool {
     let late = [
         "did not answer within",
         "no answer within",
+        "after it stopped answering",
         // `doctor` on a server that needs more than a second for a PING, or for a session of a second.
         "locks are sometimes `Unavailable`",
         "a short session could not be made",
