@@ -165,8 +165,11 @@ mod tests {
 
     use super::*;
 
+    /// Longer than a busy machine needs for a reading.
+    const LIMIT: Duration = Duration::from_secs(30);
+
     async fn follower(server: &RedisServer, pattern: Option<&str>) -> Follower {
-        let config = RedisConfig::new(server.url());
+        let config = RedisConfig::new(server.url()).response_timeout(LIMIT);
         let inspector = Inspector::connect(config).await.expect("it runs");
         Follower::new(Arc::new(inspector), pattern.map(str::to_owned))
     }
@@ -198,7 +201,7 @@ mod tests {
         let mut follower = follower(&server, None).await;
         follower.hear_of("n:1");
         for left in [1, 0] {
-            let look = follower.look(Duration::ZERO, pending());
+            let look = follower.look(LIMIT, pending());
             look.await.expect("the server answers");
             assert_eq!(follower.known.len(), left);
         }
@@ -210,7 +213,7 @@ mod tests {
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
         let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
         let mut follower = follower(&server, Some("a:*")).await;
-        let look = follower.look(Duration::ZERO, pending());
+        let look = follower.look(LIMIT, pending());
         assert_eq!(keys(&look.await.expect("the server answers")), ["a:1"]);
         follower.hear_of("b:1");
         let again = follower.look_again().await.expect("the server answers");

@@ -104,10 +104,8 @@ impl Cluster {
             let epoch = (index + 1).to_string();
             node.order::<()>(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch])
                 .await;
-            for other in &cluster.nodes[..index] {
-                node.meet(other).await;
-            }
         }
+        cluster.meet().await;
         for (index, node) in cluster.nodes[..masters].iter().enumerate() {
             let slots = index * SLOTS / masters..(index + 1) * SLOTS / masters;
             let mut order = redis::cmd("CLUSTER");
@@ -353,10 +351,28 @@ impl Cluster {
             .collect()
     }
 
+    /// Has every node meet every other.
+    async fn meet(&self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            for other in &self.nodes[..index] {
+                node.meet(other).await;
+            }
+        }
+    }
+
     /// Every node knows every other.
     async fn until_acquainted(&self) {
+        /// Many seconds, in which nodes have met unless the machine has paused.
+        const PATIENCE: u32 = 100;
+
         let count = self.nodes.len();
+        let mut asked = 0_u32;
         after_a_while(DEADLINE, "the nodes know each other", async || {
+            asked += 1;
+            // A node forgets one that it was to meet and that was silent for its time-out.
+            if asked.is_multiple_of(PATIENCE) {
+                self.meet().await;
+            }
             self.all_see(|view| view.knows(count)).await
         })
         .await;

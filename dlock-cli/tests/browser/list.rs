@@ -1,11 +1,11 @@
 //! The list of locks: what it shows, in which order, and as its address says.
 
 use dlock::Wait;
-use dlock_testkit::Browser;
+use dlock_testkit::{Browser, Page, after_a_while};
 use serde_json::json;
 
 use super::site::Site;
-use super::{KEYS, keys, state, text};
+use super::{KEYS, LIMIT, keys, state, text};
 
 /// Ten thousand locks of three applications.
 async fn many(site: &Site) {
@@ -168,17 +168,20 @@ async fn two_pages_share_one_reading_of_the_store() {
     let before = clients().await;
     let third = site.open("lock?key=a").await;
     assert_eq!(clients().await, before);
-    // Each page gets the pictures of the same instants.
-    let taken = "new Promise((done) => { const all = []; const source = new EventSource('api/picture/events'); \
-                 source.addEventListener('picture', ({ data }) => { all.push(JSON.parse(data).picture.taken); \
-                 if (all.length === 6) { source.close(); done(all); } }); })";
-    let (first, second) = tokio::join!(one.eval(taken), other.eval(taken));
-    let texts = |all: serde_json::Value| {
+    // Each page gets the pictures of the same instants. One may begin late, and miss some.
+    let listen = "window.taken = []; new EventSource('api/picture/events').addEventListener('picture', \
+                  ({ data }) => window.taken.push(JSON.parse(data).picture.taken)); 1";
+    one.eval(listen).await;
+    other.eval(listen).await;
+    let taken = async |page: &Page| {
+        let all = page.eval("window.taken").await;
         serde_json::from_value::<Vec<String>>(all).expect("they are texts")
     };
-    let (first, second) = (texts(first), texts(second));
-    let shared = first.iter().filter(|it| second.contains(it)).count();
-    assert!(shared >= 3, "{first:?} {second:?}");
+    after_a_while(LIMIT, "three pictures are the same", async || {
+        let (first, second) = (taken(&one).await, taken(&other).await);
+        first.iter().filter(|it| second.contains(it)).count() >= 3
+    })
+    .await;
     for page in [&one, &other, &third] {
         site.assert_clean(page);
     }

@@ -89,7 +89,7 @@ async fn the_time_line_draws_holders_waits_renewals_and_losses() {
     let short = async |application: &str| {
         let builder = LockManager::builder()
             .application(application)
-            .ttl(Duration::from_secs(2));
+            .ttl(Duration::from_secs(6));
         builder
             .connect(&site.server.url())
             .await

@@ -71,7 +71,11 @@ impl Site {
 
     /// A manager of an application, whose leases outlive the test.
     pub(super) async fn manager(&self, application: &str) -> LockManager {
-        let builder = LockManager::builder().application(application).ttl(LIMIT);
+        let builder = LockManager::builder()
+            .application(application)
+            .ttl(LIMIT)
+            .response_timeout(LIMIT / 6)
+            .connect_timeout(LIMIT);
         let connected = builder.connect(&self.server.url()).await;
         connected.expect("the server runs")
     }

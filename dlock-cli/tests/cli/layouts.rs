@@ -5,7 +5,7 @@ use std::process::Command;
 use dlock_testkit::{Authority, Cluster, RedisServer, Sentinels, Worker, eventually};
 use serde_json::Value;
 
-use super::{Ended, LIMIT, call, clean, ended, quorum};
+use super::{Ended, LIMIT, call, clean, ended, quorum, until_answered};
 
 fn at(url: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
@@ -72,8 +72,9 @@ async fn assert_usable(url: &str, servers: u64) {
 
     let bench = ["bench", "--seconds", "0.1", "--tasks", "2", "--json"];
     call(&mut at(url, &bench)).await.with(0);
-    let examined = call(&mut at(url, &["doctor", "--json"])).await.with(1);
-    let examined = json(&examined);
+    let doctor = ["doctor", "--json"];
+    let examined = until_answered(async || call(&mut at(url, &doctor)).await);
+    let examined = json(&examined.await.with(1));
     let findings = examined["findings"].as_array().expect("it is a list");
     let broken = findings.iter().find(|it| it["severity"] == "broken");
     assert_eq!(broken, None);

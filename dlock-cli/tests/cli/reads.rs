@@ -9,8 +9,11 @@ use serde_json::Value;
 use super::{Ended, LIMIT, call, dlock, locks};
 
 pub(super) async fn manager(server: &RedisServer, application: &str) -> LockManager {
-    let builder = LockManager::builder().application(application);
-    let builder = builder.ttl(Duration::from_secs(60));
+    let builder = LockManager::builder()
+        .application(application)
+        .ttl(Duration::from_secs(60))
+        .response_timeout(Duration::from_secs(10))
+        .connect_timeout(LIMIT);
     let connected = builder.connect(&server.url()).await;
     connected.expect("the server runs")
 }

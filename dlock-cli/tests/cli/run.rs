@@ -124,7 +124,8 @@ async fn nothing_runs_while_the_lock_is_busy() {
     holder.line("in", LIMIT).await;
     for (options, code) in [
         (&["--no-wait"][..], 75),
-        (&["--wait", "1s"], 75),
+        // Long enough for a late answer, which has the name of the holder.
+        (&["--wait", "3s"], 75),
         (&["--wait", "never", "--conflict-exit-code", "0"], 0),
         (&["-n", "-E", "42"], 42),
     ] {

@@ -1,6 +1,8 @@
 //! `dlock run` with faults: the command ends with its lock, and no lock remains.
 
-use dlock_testkit::{RedisServer, Worker, eventually};
+use std::time::{Duration, SystemTime};
+
+use dlock_testkit::{RedisServer, Worker, after_a_while, eventually};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{
@@ -8,10 +10,12 @@ use super::{
 };
 
 /// Ends on `SIGTERM`, with a message.
-const POLITE: &str = "trap 'echo asked; exit 0' TERM; echo in; while :; do sleep 0.02; done";
+const POLITE: &str = "trap 'echo asked; exit 0' TERM; sleep 600 & echo in; wait";
 /// Ignores `SIGTERM`, like its child.
-const DEAF: &str =
-    "trap '' TERM; (while :; do sleep 0.02; done) & echo in; while :; do sleep 0.02; done";
+const DEAF: &str = "trap '' TERM; sleep 600 & echo in; wait";
+/// Time for a shell to start: `SIGTERM` would end one that has not set its trap yet.
+const MAX_HOLD: [&str; 2] = ["--max-hold", "3s"];
+const HELD: &str = "`--max-hold 3s` has passed";
 
 /// Starts a command under the lock `job`.
 async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker {
@@ -21,18 +25,32 @@ async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker
     worker
 }
 
+/// Starts a command whose `dlock` has lost its watchdog: nobody else ends the command, also when the machine lets
+/// `dlock` go on only after the time at which the watchdog acts.
+async fn running_unwatched(server: &RedisServer, options: &[&str], script: &str) -> Worker {
+    let worker = running(server, options, script).await;
+    // Elsewhere the watchdog is not found, and has the time that the TTL leaves.
+    #[cfg(target_os = "linux")]
+    kill_process(watchdog_of(&worker), Signal::KILL).expect("it runs");
+    worker
+}
+
+/// Returns the time at which the server ends the lease, unless it is renewed.
+async fn end_of_lease(server: &RedisServer) -> Duration {
+    let mut asked = redis::pipe();
+    let asked = asked.atomic().cmd("TIME").cmd("PTTL").arg("dlock:{job}");
+    let mut connection = server.connection().await;
+    let answer = asked.query_async::<((u64, u64), i64)>(&mut connection);
+    let ((seconds, micros), left) = answer.await.expect("the server answers");
+    let left = u64::try_from(left).expect("the lease is held");
+    Duration::from_secs(seconds) + Duration::from_micros(micros) + Duration::from_millis(left)
+}
+
 /// Waits until the lease was renewed. The watchdog knows the command by then.
 async fn renewed(server: &RedisServer) {
-    let mut connection = server.connection().await;
-    let mut left = async || {
-        let mut asked = redis::cmd("PTTL");
-        let asked = asked.arg("dlock:{job}").query_async::<i64>(&mut connection);
-        asked.await.expect("the server answers")
-    };
-    let mut before = left().await;
-    eventually(LIMIT, "the lease is renewed", async || {
-        let now = left().await;
-        std::mem::replace(&mut before, now) < now
+    let before = end_of_lease(server).await;
+    after_a_while(LIMIT, "the lease is renewed", async || {
+        end_of_lease(server).await > before + Duration::from_millis(100)
     })
     .await;
 }
@@ -46,7 +64,8 @@ async fn run(server: &RedisServer, command: &mut redis::Cmd) {
 #[tokio::test]
 async fn a_lease_that_was_taken_away_ends_the_command() {
     let server = RedisServer::start().await;
-    let worker = running(&server, &["--ttl", "3s"], POLITE).await;
+    let options = ["--ttl", "6s", "--kill-after", "20s"];
+    let worker = running(&server, &options, POLITE).await;
     run(&server, redis::cmd("SET").arg("dlock:{job}").arg("stolen")).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("asked"));
@@ -70,20 +89,14 @@ async fn a_lease_that_was_taken_away_ends_the_command() {
 #[tokio::test]
 async fn a_command_that_ignores_signals_is_killed_with_its_children() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "1s", "--kill-after", "200ms"];
-    let worker = running(&server, &options, DEAF).await;
+    let options = ["--ttl", "6s", "--kill-after", "200ms"];
+    let worker = running_unwatched(&server, &options, DEAF).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
-    let killed = ended(&worker).await.with(76);
-    // `dlock` itself ended it in time.
-    assert!(
-        !killed.stderr.contains("does not respond"),
-        "{}",
-        killed.stderr
-    );
+    ended(&worker).await.with(76);
     eventually_nothing_is_left(&server).await;
 
-    let options = ["--max-hold", "200ms", "--kill-after", "200ms"];
-    let worker = running(&server, &options, DEAF).await;
+    let options = [&MAX_HOLD[..], &["--kill-after", "200ms"]].concat();
+    let worker = running_unwatched(&server, &options, DEAF).await;
     ended(&worker).await.with(76);
     eventually_nothing_is_left(&server).await;
 }
@@ -92,7 +105,7 @@ async fn a_command_that_ignores_signals_is_killed_with_its_children() {
 async fn a_paused_server_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
     // With this TTL the last renewal can still be carried out when the command stops waiting for the release.
-    let worker = running(&server, &["--ttl", "9s"], POLITE).await;
+    let worker = running_unwatched(&server, &["--ttl", "9s"], POLITE).await;
     server.pause();
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("asked"));
@@ -112,7 +125,7 @@ async fn a_paused_server_ends_the_command_before_its_lease() {
 #[tokio::test]
 async fn a_server_that_dies_ends_the_command_before_its_lease() {
     let server = RedisServer::start().await;
-    let worker = running(&server, &["--ttl", "6s", "--json"], DEAF).await;
+    let worker = running_unwatched(&server, &["--ttl", "6s", "--json"], DEAF).await;
     server.kill();
     let ended = ended(&worker).await.with(76);
     let last = ended
@@ -130,14 +143,10 @@ async fn a_server_that_dies_ends_the_command_before_its_lease() {
 #[tokio::test]
 async fn a_command_that_takes_too_long_is_ended_under_its_lock() {
     let server = RedisServer::start().await;
-    let worker = running(&server, &["--max-hold", "300ms"], POLITE).await;
+    let worker = running(&server, &MAX_HOLD, POLITE).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("asked"));
-    assert!(
-        ended.stderr.contains("`--max-hold 300ms` has passed"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains(HELD), "{}", ended.stderr);
     assert!(
         locks(&server).await.is_empty(),
         "it was held, and is given back"
@@ -147,30 +156,24 @@ async fn a_command_that_takes_too_long_is_ended_under_its_lock() {
 #[tokio::test]
 async fn a_command_that_takes_too_long_to_end_is_killed_with_its_lease() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "1s", "--max-hold", "200ms", "--kill-after", "1h"];
-    let worker = running(&server, &options, DEAF).await;
+    let options = [&MAX_HOLD[..], &["--ttl", "6s", "--kill-after", "1h"]].concat();
+    let worker = running_unwatched(&server, &options, DEAF).await;
     eventually(LIMIT, "the command is told", async || {
-        worker.stderr().contains("`--max-hold 200ms` has passed")
+        worker.stderr().contains(HELD)
     })
     .await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
-    let killed = ended(&worker).await.with(76);
-    // `dlock` itself ended it in time.
-    assert!(
-        !killed.stderr.contains("does not respond"),
-        "{}",
-        killed.stderr
-    );
+    ended(&worker).await.with(76);
     eventually_nothing_is_left(&server).await;
 }
 
 #[tokio::test]
 async fn a_dlock_that_is_stopped_while_its_command_ends_leaves_it_no_longer_than_the_lease() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "2s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let options = [&MAX_HOLD[..], &["--ttl", "6s", "--kill-after", "1h"]].concat();
     let worker = running(&server, &options, DEAF).await;
     eventually(LIMIT, "the command is told", async || {
-        worker.stderr().contains("`--max-hold 200ms` has passed")
+        worker.stderr().contains(HELD)
     })
     .await;
     worker.pause();
@@ -191,7 +194,7 @@ async fn a_killed_dlock_leaves_no_command_behind() {
 
 #[tokio::test]
 async fn a_command_that_ignores_signals_does_not_survive_a_killed_dlock() {
-    leaves_nothing_behind_when_killed(DEAF, ["--ttl", "3s", "--kill-after", "200ms"]).await;
+    leaves_nothing_behind_when_killed(DEAF, ["--ttl", "9s", "--kill-after", "200ms"]).await;
 }
 
 async fn leaves_nothing_behind_when_killed(script: &str, options: [&str; 4]) {
@@ -212,9 +215,8 @@ async fn leaves_nothing_behind_when_killed(script: &str, options: [&str; 4]) {
 
 /// Starts a command that the watchdog knows, and that runs `on_term` on `SIGTERM`.
 async fn watched(server: &RedisServer, options: &[&str], on_term: &str) -> Worker {
-    let script = format!(
-        "trap '{on_term}' TERM; trap 'echo heard' USR1; echo in; while :; do sleep 0.02; done"
-    );
+    let script =
+        format!("trap '{on_term}' TERM; trap 'echo heard' USR1; sleep 600 & echo in; wait; wait");
     let worker = running(server, options, &script).await;
     // `dlock` passes signals on only after its first message to the watchdog.
     send(&worker, Signal::USR1);
@@ -297,12 +299,23 @@ fn watchdog_of(worker: &Worker) -> Pid {
 #[tokio::test]
 async fn a_stopped_dlock_loses_its_command_before_its_lease() {
     let server = RedisServer::start().await;
-    let worker = running(&server, &["--ttl", "6s"], POLITE).await;
+    let folder = tempfile::tempdir().unwrap();
+    let asked = folder.path().join("asked");
+    let script = format!(
+        "trap ': > {}; exit 0' TERM; sleep 600 & echo in; wait",
+        asked.display()
+    );
+    let worker = running(&server, &["--ttl", "9s"], &script).await;
     renewed(&server).await;
     worker.pause();
-    worker.line("asked", LIMIT).await;
-    assert_eq!(locks(&server).await, ["dlock:{job}"], "it was still ours");
-    // The two streams are read concurrently.
+    let end = end_of_lease(&server).await;
+    let written = || std::fs::metadata(&asked).and_then(|it| it.modified());
+    let is_asked = async || written().is_ok();
+    after_a_while(LIMIT, "the command is asked to end", is_asked).await;
+    let at = written().unwrap().duration_since(SystemTime::UNIX_EPOCH);
+    let at = at.unwrap();
+    let time_to_end = Duration::from_secs(1);
+    assert!(at + time_to_end < end, "{at:?}, until {end:?}");
     eventually(LIMIT, "it prints the reason", async || {
         worker.stderr().contains("`dlock run` does not respond")
     })
@@ -316,9 +329,8 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
 #[tokio::test]
 async fn a_stopped_command_is_ended_all_the_same() {
     let server = RedisServer::start().await;
-    let script =
-        "trap 'echo asked; exit 0' TERM; echo in; kill -STOP $$; while :; do sleep 0.02; done";
-    let worker = running(&server, &["--max-hold", "1s"], script).await;
+    let script = "trap 'echo asked; exit 0' TERM; sleep 600 & echo in; kill -STOP $$; wait";
+    let worker = running(&server, &MAX_HOLD, script).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("asked"), "{}", ended.stdout);
     eventually_nothing_is_left(&server).await;
@@ -330,12 +342,13 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
     let folder = tempfile::tempdir().unwrap();
     let go = folder.path().join("go");
     let script = format!(
-        "echo in; while ! [ -e {} ]; do sleep 0.02; done; echo out",
+        "echo in; while ! [ -e {} ]; do sleep 0.2; done; echo out",
         go.display()
     );
-    let worker = running(&server, &["--ttl", "4s"], &script).await;
-    // Renewals come after a third of the TTL each, so together they take longer than the TTL.
-    for _ in 0..4 {
+    let worker = running(&server, &["--ttl", "6s"], &script).await;
+    // Renewals come after a third of the TTL each, so together they take as long as the TTL. A watchdog that was not
+    // told of them acts before.
+    for _ in 0..3 {
         renewed(&server).await;
     }
     std::fs::write(&go, "").unwrap();
@@ -347,17 +360,16 @@ async fn a_long_command_keeps_its_lock_and_its_watchdog_quiet() {
     assert!(locks(&server).await.is_empty());
 }
 
-/// Takes longer to end than the rest of its lease.
-const SLOW: &str =
-    "trap 'sleep 4; echo ended by itself; exit 0' TERM; echo in; while :; do sleep 0.02; done";
+/// Takes longer to end than the rest of a lease of six seconds, of which a third or more is over.
+const SLOW: &str = "trap 'sleep 5; echo ended by itself; exit 0' TERM; sleep 600 & echo in; wait";
 
 /// Ends on `SIGTERM`, but its child does not.
-const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; while :; do sleep 0.02; done' & wait";
+const DEAF_CHILD: &str = "sh -c 'trap \"\" TERM; echo in; exec sleep 600' & wait";
 
 #[tokio::test]
 async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "3s", "--kill-after", "1h"];
+    let options = ["--ttl", "6s", "--kill-after", "1h"];
     let worker = running(&server, &options, SLOW).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     let ended = ended(&worker).await.with(76);
@@ -372,7 +384,7 @@ async fn the_watchdog_leaves_a_command_the_time_that_dlock_gives_it_to_end() {
 #[tokio::test]
 async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "3s", "--max-hold", "200ms", "--kill-after", "1h"];
+    let options = [&MAX_HOLD[..], &["--ttl", "6s", "--kill-after", "1h"]].concat();
     let worker = running(&server, &options, SLOW).await;
     let ended = ended(&worker).await.with(76);
     assert!(ended.stdout.contains("ended by itself"), "{}", ended.stdout);
@@ -386,8 +398,8 @@ async fn the_watchdog_hears_of_a_lease_that_is_renewed_while_its_command_ends() 
 #[tokio::test]
 async fn a_command_whose_lease_cannot_be_renewed_has_no_longer_than_the_lease() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "2s", "--kill-after", "1h"];
-    let worker = running(&server, &options, DEAF).await;
+    let options = ["--ttl", "6s", "--kill-after", "1h"];
+    let worker = running_unwatched(&server, &options, DEAF).await;
     server.kill();
     let ended = ended(&worker).await.with(76);
     let says = "the lease cannot be renewed: ending the command, SIGKILL follows in";
@@ -397,7 +409,7 @@ async fn a_command_whose_lease_cannot_be_renewed_has_no_longer_than_the_lease() 
 #[tokio::test]
 async fn a_command_of_a_killed_dlock_ends_with_the_lease() {
     let server = RedisServer::start().await;
-    let options = ["--ttl", "3s", "--kill-after", "1h"];
+    let options = ["--ttl", "9s", "--kill-after", "1h"];
     let worker = running(&server, &options, DEAF).await;
     renewed(&server).await;
     worker.kill();
@@ -411,13 +423,13 @@ async fn a_command_of_a_killed_dlock_ends_with_the_lease() {
 #[tokio::test]
 async fn children_of_a_command_are_killed_after_it_ended_in_time() {
     let server = RedisServer::start().await;
-    let options = ["--max-hold", "300ms", "--kill-after", "500ms"];
+    let options = [&MAX_HOLD[..], &["--kill-after", "500ms"]].concat();
     let worker = running(&server, &options, DEAF_CHILD).await;
     // The output is complete when its last writer has ended.
     ended(&worker).await.with(76);
     assert!(locks(&server).await.is_empty());
 
-    let options = ["--ttl", "1s", "--kill-after", "300ms"];
+    let options = ["--ttl", "6s", "--kill-after", "300ms"];
     let worker = running(&server, &options, DEAF_CHILD).await;
     run(&server, redis::cmd("DEL").arg("dlock:{job}")).await;
     ended(&worker).await.with(76);

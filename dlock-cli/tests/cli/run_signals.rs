@@ -1,13 +1,12 @@
 //! `dlock run` and signals, with a terminal and without.
 
-use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, Worker, eventually, patient, python};
 use futures_util::{StreamExt as _, stream};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::{
     Ended, LIMIT, call, clean, dlock, dlock_without_terminal, ended, eventually_nothing_is_left,
-    locks,
+    locks, reads::manager,
 };
 
 pub(super) fn send(worker: &Worker, signal: Signal) {
@@ -27,7 +26,8 @@ async fn signals_are_passed_on_and_the_commands_answer_counts() {
         (Signal::USR2, "USR2"),
     ] {
         let script =
-            format!("trap 'echo got; exit 5' {name}; echo in; while :; do sleep 0.02; done");
+            // A shell has its children in the background ignore some signals.
+            format!("trap 'echo got; kill $!; exit 5' {name}; sleep 600 & echo in; wait");
         let words = ["run", "job", "sh", "-c", &script];
         let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
         worker.line("in", LIMIT).await;
@@ -53,7 +53,7 @@ async fn a_command_that_a_signal_ends_gives_the_usual_code() {
 async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
     let server = RedisServer::start().await;
     // The shell ends at once. Its child ignores `SIGTERM` and gets `SIGKILL`.
-    let script = "(trap '' TERM; echo in; while :; do sleep 0.02; done) & wait";
+    let script = "(trap '' TERM; echo in; exec sleep 600) & wait";
     let words = ["run", "job", "--kill-after", "300ms", "sh", "-c", script];
     let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
     worker.line("in", LIMIT).await;
@@ -66,8 +66,7 @@ async fn the_lock_is_kept_until_all_that_the_command_has_started_has_ended() {
 #[tokio::test]
 async fn children_of_the_command_get_the_signal_too() {
     let server = RedisServer::start().await;
-    let script =
-        "(trap 'echo child asked; exit 0' TERM; echo in; while :; do sleep 0.02; done) & wait";
+    let script = "(trap 'echo child asked; exit 0' TERM; sleep 600 & echo in; wait) & wait";
     let words = ["run", "job", "sh", "-c", script];
     let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
     worker.line("in", LIMIT).await;
@@ -101,8 +100,8 @@ async fn processes_in_the_background_keep_running() {
 #[tokio::test]
 async fn the_rest_of_a_group_is_killed_with_the_lease() {
     let server = RedisServer::start().await;
-    let script = "(trap '' TERM; echo $$; while :; do sleep 0.02; done) & wait";
-    let options = ["run", "job", "--ttl", "1s", "--kill-after", "1h"];
+    let script = "(trap '' TERM; echo $$; exec sleep 600) & wait";
+    let options = ["run", "job", "--ttl", "6s", "--kill-after", "1h"];
     let words = [&options[..], &["sh", "-c", script]].concat();
     let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
     let shell = worker.line("", LIMIT).await;
@@ -145,8 +144,7 @@ async fn a_signal_during_the_wait_leaves_the_queue_and_runs_nothing() {
 async fn signalled_with_the_grant(signal: Signal, options: &[&str]) -> (RedisServer, Ended) {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let manager = LockManager::connect(&server.url()).await;
-    let manager = manager.expect("the server runs");
+    let manager = manager(&server, "billing").await;
     let held = manager.lock("job").acquire().await.expect("it is free");
     let words = ["run", "--wait", "forever"];
     let words = [&words[..], options, &["job", "echo", "ran"]].concat();

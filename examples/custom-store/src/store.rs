@@ -61,8 +61,9 @@ fn get(name: &str) -> String {
 /// Stores an entry if `condition` is true.
 fn set(name: &str, condition: &str, ttl: Duration, entry: (&str, u64, &str)) -> String {
     let value = format!("{} {} {}", entry.0, entry.1, entry.2);
-    // The server counts in ticks of a second, of which the first one may be almost over.
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0) + 1;
+    // The server counts in ticks of a second, of which the first one may be almost over. One more is for a server that goes
+    // on after a pause: a thread that stores can be ahead of the one that counts. A longer pause at that moment is not covered.
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0) + 2;
     format!(
         "ms {name} {} {condition} T{seconds}\r\n{value}\r\n",
         value.len()

@@ -8,7 +8,7 @@ use crate::stock::{Stock, StockError};
 
 pub(crate) const ITEM: &str = "apple";
 // A service uses the default, 30 s. Pauses of that length are rare but occur.
-pub(crate) const TTL: Duration = Duration::from_secs(1);
+pub(crate) const TTL: Duration = Duration::from_secs(3);
 
 /// The output of a seller that the coordinator waits for.
 pub(crate) const STALLS: &str = "is about to write";

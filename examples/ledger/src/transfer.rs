@@ -7,7 +7,7 @@ use dlock_postgres::{Fence, FenceError};
 use tokio_postgres::{Client, Error, Transaction};
 
 // A service uses the default, 30 s. Pauses of that length are rare but occur.
-pub(crate) const TTL: Duration = Duration::from_secs(1);
+pub(crate) const TTL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TransferError {

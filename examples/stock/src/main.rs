@@ -12,12 +12,12 @@
 
 mod stock;
 
-use std::{error::Error, process::ExitCode, time::Duration};
+use std::{error::Error, process::ExitCode};
 
 use clap::Parser;
 use dlock::{LockError, LockManager, distributed_lock};
 use dlock_etcd::{Compare, CompareError, Etcd};
-use tokio::time::sleep;
+use tokio::sync::oneshot;
 
 use crate::stock::{Stock, StockError};
 
@@ -44,6 +44,20 @@ enum SaleError {
     Refused,
 }
 
+/// The sleep of a process.
+struct Nap {
+    begins: oneshot::Sender<()>,
+    ends: oneshot::Receiver<()>,
+}
+
+impl Nap {
+    async fn sleep(self) {
+        drop(self.begins);
+        // The end of the other one is that of the nap, whatever it says.
+        drop(self.ends.await);
+    }
+}
+
 /// One process that sells.
 struct Seller {
     locks: LockManager,
@@ -57,15 +71,17 @@ impl Seller {
     /// `on_lost = finish`: the transaction decides whether the lease was held. `renew = false` stands for a process that is
     /// paused: its lease ends while it sleeps.
     #[distributed_lock(
-        key = "stock:<item>", ttl = "2s", wait = "30s", renew = false, lease = lease, on_lost = finish, manager = self.locks
+        key = "stock:<item>", ttl = "4s", wait = "1m", renew = false, lease = lease, on_lost = finish, manager = self.locks
     )]
-    async fn sell(&self, item: &str, nap: Duration) -> Result<bool, SaleError> {
+    async fn sell(&self, item: &str, nap: Option<Nap>) -> Result<bool, SaleError> {
         let held = lease.compare()?;
         let left = self.stock.left(item).await?;
         if left == 0 {
             return Ok(false);
         }
-        sleep(nap).await;
+        if let Some(nap) = nap {
+            nap.sleep().await;
+        }
         let conditions = if self.compares { &held[..] } else { &[] };
         if self.stock.set(item, left - 1, conditions).await? {
             Ok(true)
@@ -90,11 +106,15 @@ async fn run(cli: &Cli) -> Result<ExitCode, Box<dyn Error>> {
     let item = format!("lamp-{}", std::process::id());
     stock.set(&item, 1, &[]).await?;
     println!("1 item is left");
-    let sleeping = late.sell(&item, Duration::from_secs(6));
+    let (begins, begun) = oneshot::channel();
+    let (end, ends) = oneshot::channel();
+    let sleeping = late.sell(&item, Some(Nap { begins, ends }));
     let awake = async {
-        // The sleeper is the first. The other one waits for the end of its lease.
-        sleep(Duration::from_millis(500)).await;
-        prompt.sell(&item, Duration::ZERO).await
+        // The sleeper is the first. The other one waits for the end of its lease, and the sleeper for the sale.
+        drop(begun.await);
+        let sale = prompt.sell(&item, None).await;
+        drop(end);
+        sale
     };
     let (sleeping, awake) = tokio::join!(sleeping, awake);
     let mut sold = 0;

@@ -66,9 +66,7 @@ impl Watchdog {
 
     /// Reports that the lease is valid for `left`, and that the command must get `SIGTERM` `early` before its end.
     pub(super) fn tell(&self, left: Duration, early: Duration) {
-        // A little later than `dlock` itself, which has newer information.
-        let silence = left.saturating_sub(early * 9 / 10);
-        let (silence, left) = (milliseconds(silence), milliseconds(left));
+        let (silence, left) = (milliseconds(silence(left, early)), milliseconds(left));
         self.write(&format!("left {silence} {left}\n"));
     }
 
@@ -84,6 +82,12 @@ impl Watchdog {
     fn write(&self, line: &str) {
         drop((&self.pipe).write(line.as_bytes()));
     }
+}
+
+/// Returns the time without news after which the watchdog acts: a little later than `dlock` itself, which has newer
+/// information.
+fn silence(left: Duration, early: Duration) -> Duration {
+    left.saturating_sub(early * 9 / 10)
 }
 
 fn milliseconds(time: Duration) -> String {
@@ -175,6 +179,14 @@ pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_acts_after_dlock_and_before_the_end_of_the_lease() {
+        let seconds = Duration::from_secs;
+        let (left, early) = (seconds(30), seconds(10));
+        let silence = silence(left, early);
+        assert!(left < silence + early && silence < left, "{silence:?}");
+    }
 
     #[test]
     fn lines_are_read_as_they_are_written() {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use dlock_testkit::Worker;
+use dlock_testkit::{Worker, eventually};
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -66,11 +66,18 @@ impl Site {
         self.ask(&format!("GET /{path}"), &host, "").await
     }
 
-    /// Returns the document at a path.
+    /// Returns the document at a path. A request does not wait long for the first picture: one that came too early is
+    /// repeated.
     pub(in super::super) async fn json(&self, path: &str) -> Value {
-        let answer = self.get(path).await;
-        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
-        answer.json()
+        let mut told = Value::Null;
+        eventually(LIMIT, "there is a picture", async || {
+            let answer = self.get(path).await;
+            assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+            told = answer.json();
+            told["picture"]["state"] != "reading"
+        })
+        .await;
+        told
     }
 
     pub(in super::super) async fn events(&self, path: &str) -> Events {

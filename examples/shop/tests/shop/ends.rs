@@ -13,7 +13,7 @@ async fn another_copy_pays_after_the_ttl_of_one_that_was_killed() {
     let server = RedisServer::start().await;
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("shop.db");
-    let killed = ["--ttl", "2s", "--provider-delay", "10m"];
+    let killed = ["--ttl", "4s", "--provider-delay", "10m"];
     let killed = Arc::new(Shop::start(Some(&server), &database, &killed).await);
     let other = ["--ttl", "10m", "--provider-delay", "10ms"];
     let other = Shop::start(Some(&server), &database, &other).await;

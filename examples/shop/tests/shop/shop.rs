@@ -128,6 +128,11 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap()
     }
 
+    /// Returns `true` if the server of the locks has not answered in time: nothing was paid.
+    pub(crate) fn has_no_lock(&self) -> bool {
+        self.status == 503 && self.json()["code"] == "unavailable"
+    }
+
     /// `paid`, `already-paid`, or `busy` if the order was being paid. Other responses fail the test.
     #[track_caller]
     pub(crate) fn outcome(&self) -> String {

@@ -386,7 +386,7 @@ pub(super) const ALL: &[Mutant] = &[
         "watchdog-waits-for-the-end",
         "The watchdog waits for the end of the lease before it tells the command",
         WATCHDOG,
-        "let silence = «left.saturating_sub(early * 9 / 10)»;",
+        "«left.saturating_sub(early * 9 / 10)»",
         "{ let _ = early; left }",
         RUNS,
     ),
