@@ -13,8 +13,9 @@ use clap::ValueEnum;
 use dlock::{LockError, LockManager, distributed_lock};
 use tokio::time::sleep;
 
-// A service uses the default, 30 s. After a crash there is no leader for up to one TTL.
-pub(crate) const TTL: Duration = Duration::from_secs(2);
+// A service uses the default, 30 s. After a crash there is no leader for up to one TTL. With one or two seconds, a busy
+// machine loses leases.
+pub(crate) const TTL: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(50);
 
 /// The commands to a candidate, one per line.

@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep};
 use crate::{input::Order, ledger::Ledger, message::Message};
 
 /// The time for which an order stays locked after a crash. A service uses the default, 30 s. The lease is
-/// renewed while the body runs, so the TTL may be shorter than the work.
-pub(crate) const TTL: Duration = Duration::from_secs(2);
+/// renewed while the body runs, so the TTL may be shorter than the work. With one or two seconds, a busy machine loses
+/// leases.
+pub(crate) const TTL: Duration = Duration::from_secs(5);
 
 const WORK: Duration = Duration::from_millis(10);
 
@@ -42,7 +43,7 @@ pub(crate) struct Section {
     pub(crate) settled: bool,
 }
 
-#[distributed_lock(key = "order:<order.id>", ttl = TTL, wait = "10s", lease = lease)]
+#[distributed_lock(key = "order:<order.id>", ttl = TTL, wait = "30s", lease = lease)]
 pub(crate) async fn settle(
     order: &Order,
     desk: &Desk,

@@ -83,14 +83,22 @@ impl Sentinels {
         .await
     }
 
-    /// One replica and one Sentinel that ran for another test before, or new ones.
+    /// One replica and one Sentinel that ran for another test before, or new ones. No server of theirs counts as down before
+    /// a minute has passed: a test that lets the master fail has Sentinels of its own.
     pub async fn pooled() -> Pooled<Self> {
         while let Some(idle) = POOL.take().await {
             if idle.is_reset().await {
                 return Pooled::new(idle, give_back);
             }
         }
-        let new = Self::start_small().await;
+        let new = Self::start_with(SentinelShape {
+            replicas: 1,
+            sentinels: 1,
+            // A process that stands still for a second is no reason for a fail-over.
+            down_after: Duration::from_secs(60),
+            ..SentinelShape::default()
+        })
+        .await;
         for server in &new.servers {
             server.remember().await;
         }

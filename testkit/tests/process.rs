@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use dlock_testkit::{Worker, eventually};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 
 fn shell(script: &str) -> Worker {
     Worker::spawn(Command::new("sh").args(["-c", script]))

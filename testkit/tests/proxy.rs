@@ -7,7 +7,7 @@ use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use tokio::time::timeout;
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 const A_MOMENT: Duration = Duration::from_millis(50);
 
 async fn connect(proxy: &Proxy) -> redis::RedisResult<MultiplexedConnection> {

@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::{LockError, LockManager};
+use dlock::{LockError, LockManager, LockManagerBuilder};
 use dlock_waiting::within;
 use futures_util::FutureExt;
 
@@ -141,6 +141,19 @@ pub(crate) use cases;
 /// What a user may see of an error.
 pub(crate) fn shown(error: &impl std::error::Error) -> String {
     format!("{error} {error:?}")
+}
+
+/// A builder of managers whose server may take as long as [`ANSWER`]: the default limit passes on a machine that stands
+/// still for a second, and a caller that asks once is refused then.
+#[cfg(feature = "redis")]
+pub(crate) fn builder() -> LockManagerBuilder {
+    LockManager::builder().response_timeout(ANSWER)
+}
+
+/// A manager of [`builder`] that is connected.
+#[cfg(feature = "redis")]
+pub(crate) async fn connect(url: &str) -> LockManager {
+    soon(builder().connect(url)).await.unwrap()
 }
 
 /// Whether somebody has the lock; who has not keeps it no longer than to see that.

@@ -60,12 +60,12 @@ fn check_quickstart(output: &str) {
     };
     assert_eq!(rows(unlocked).len(), 6, "{output}");
     assert_eq!(rows(locked).len(), 6, "{output}");
-    // On a loaded machine one begins a little later than the others.
+    // On a machine that stands still one begins later than the others, in the column in which the first of them ends.
     let begins = |row: &String| row.matches('·').count();
     let ends = |row: &String| begins(row) + row.matches('█').count();
     let last_begin = rows(unlocked).iter().map(begins).max();
     let first_end = rows(unlocked).iter().map(ends).min();
-    assert!(last_begin < first_end, "all overlap:\n{output}");
+    assert!(last_begin <= first_end, "all overlap:\n{output}");
     let waiting = rows(locked).iter().filter(|row| row.contains('·')).count();
     // The first waits as well when its server is slow to answer.
     assert!(waiting >= 5, "all but the first wait:\n{output}");

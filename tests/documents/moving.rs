@@ -3,15 +3,15 @@
 use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{RedisServer, eventually};
 
-use crate::common::{LIMIT, is_busy, soon};
+use crate::common::{LIMIT, builder, connect, is_busy, soon};
 
 const KEY: &str = "order:42";
 
 /// One with the plain locks of the old program, and one with those of dlock.
 async fn managers(server: &RedisServer) -> (LockManager, LockManager) {
-    let plain = LockManager::builder().raw_keys(true);
+    let plain = builder().raw_keys(true);
     let plain = soon(plain.connect(&server.url())).await.unwrap();
-    let own = soon(LockManager::connect(&server.url())).await.unwrap();
+    let own = connect(&server.url()).await;
     (plain, own)
 }
 

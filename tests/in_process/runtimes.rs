@@ -28,8 +28,8 @@ use tokio::{
 /// Long enough for a loaded machine, and only waited for when a test fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Long enough for a machine that stands still for a moment, short enough to wait for its end.
-const TTL: Duration = Duration::from_millis(1500);
+/// Long enough for a machine that stands still for a second, short enough to wait for its end.
+const TTL: Duration = Duration::from_secs(3);
 
 fn runtime(threads: usize) -> Runtime {
     let mut builder = Builder::new_multi_thread();
@@ -55,7 +55,7 @@ fn manager(home: &Runtime, store: impl LockStore) -> LockManager {
 
 /// A body can go on for several TTLs, since its lease is renewed.
 async fn assert_kept(guard: LockGuard) {
-    let body = guard.run_while_held(tokio::time::sleep(3 * TTL));
+    let body = guard.run_while_held(tokio::time::sleep(2 * TTL));
     let outcome = timeout(DEADLINE, body).await.unwrap();
     outcome.expect("it was renewed");
     guard.release().await.unwrap();
@@ -188,7 +188,7 @@ fn a_lease_is_kept_although_the_managers_runtime_has_no_timers() {
     let here = runtime(2);
     let manager = manager(&home, MemoryStore::new());
     // The panic prints its text before the renewal, and that may take long.
-    let ttl = 3 * TTL;
+    let ttl = 2 * TTL;
     here.block_on(async {
         let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
         let outcome = guard.run_while_held(tokio::time::sleep(ttl + TTL)).await;
@@ -216,13 +216,17 @@ fn a_body_that_hogs_its_thread_at_once_does_not_hold_up_a_renewal_that_is_due() 
 
 #[test]
 fn a_release_does_not_wait_for_a_runtime_that_nobody_runs() {
+    const LEASE: Duration = Duration::from_secs(60);
+
     let (home, here) = (runtime(1), idle_runtime());
     let store = MemoryStore::new();
     let manager = manager(&home, store.clone());
-    let guard = here.block_on(manager.lock("k").acquire()).unwrap();
+    let lock = manager.lock("k").ttl(LEASE);
+    let guard = here.block_on(lock.acquire()).unwrap();
     drop(guard);
     home.block_on(async {
-        eventually(TTL / 2, "the release to be done", async || {
+        // Long before the lease has ended by itself.
+        eventually(LEASE / 3, "the release to be done", async || {
             manager.active_keys() == 0
         })
         .await;
@@ -233,7 +237,7 @@ fn a_release_does_not_wait_for_a_runtime_that_nobody_runs() {
 /// It counts as unanswered; if it counted as under way for ever, no other would be sent.
 #[test]
 fn a_renewal_that_dies_with_its_runtime_is_repeated_on_another() {
-    const TTL: Duration = Duration::from_secs(3);
+    const TTL: Duration = Duration::from_secs(5);
 
     let (home, here) = (runtime(1), runtime(2));
     let store = Slow {

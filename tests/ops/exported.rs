@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use crate::{
     assert_none,
     code::{self, Kind, Metric},
-    common::{LIMIT, begin, soon},
+    common::{LIMIT, begin, connect, soon},
     files::{queries_of_panels, queries_of_rules, read},
     promql::Query,
 };
@@ -23,8 +23,8 @@ use crate::{
 /// Long enough for a machine that stands still for a second.
 const TTL: Duration = Duration::from_secs(6);
 
-/// The lease of a body that is not polled for as long.
-const SHORT: Duration = Duration::from_secs(1);
+/// The lease of a body that is not polled for as long. It begins before that is over, where the machine stands still for a second.
+const SHORT: Duration = Duration::from_secs(3);
 
 /// The labels of each series of dlock, by its name.
 type Series = BTreeMap<String, BTreeSet<String>>;
@@ -153,7 +153,7 @@ async fn contended(server: &RedisServer, manager: &LockManager, exported: &Prome
     drop(waiting);
     shows(exported, "dlock_cancelled_total{").await;
     soon(guard.release()).await.unwrap();
-    let other = LockManager::connect(&server.url()).await.unwrap();
+    let other = connect(&server.url()).await;
     // A waiter whose message is late finds its grant by a request, which is not counted here.
     eventually(LIMIT, "a lease is granted by a message", async || {
         grant(server, manager, &other).await;
@@ -201,8 +201,8 @@ async fn broken(manager: &LockManager, server: RedisServer, exported: &Prometheu
 /// A server on which no client can publish.
 async fn without_messages(exported: &PrometheusHandle) {
     let server = RedisServer::start_with(&["--rename-command", "PUBLISH", ""]).await;
-    let connect = async || LockManager::connect(&server.url()).await.unwrap();
-    let (first, second) = (connect().await, connect().await);
+    let url = server.url();
+    let (first, second) = (connect(&url).await, connect(&url).await);
     grant(&server, &first, &second).await;
     shows(exported, "dlock_wake_ups_resent_total{").await;
 }

@@ -10,6 +10,8 @@ use dlock::{LockError, LockManager, distributed_lock};
 use dlock_testkit::RedisServer;
 use tokio::runtime::Runtime;
 
+use crate::common::builder;
+
 /// Much longer than anything here takes, also on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -21,7 +23,8 @@ fn server() -> (Runtime, RedisServer) {
 }
 
 fn manager(server: &RedisServer) -> LockManager {
-    let builder = LockManager::builder().ttl(Duration::from_secs(3));
+    // Long enough for a machine that stands still for a second.
+    let builder = builder().ttl(Duration::from_secs(5));
     builder.connect_blocking(server.url()).unwrap()
 }
 

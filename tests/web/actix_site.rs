@@ -29,8 +29,9 @@ impl ResponseError for AppError {
     }
 }
 
+/// A lease and a wait are long enough for a machine that stands still for a second.
 #[post("/pay/{shop}/{id}")]
-#[distributed_lock(key = "order:<path.0>/<path.1>", wait = "200ms", ttl = "1s", manager = site.locks)]
+#[distributed_lock(key = "order:<path.0>/<path.1>", wait = "2s", ttl = "5s", manager = site.locks)]
 async fn pay(
     site: Data<Shop>,
     path: Path<(String, u64)>,
@@ -52,8 +53,8 @@ async fn pay(
 #[post("/ship/{shop}/{id}")]
 #[distributed_lock(
     key = "order:<path.0>/<path.1>",
-    wait = "200ms",
-    ttl = "1s",
+    wait = "2s",
+    ttl = "5s",
     on_cancel = detach,
     manager = site.locks
 )]

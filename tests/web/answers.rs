@@ -4,7 +4,7 @@ use dlock::LockManager;
 use dlock_testkit::eventually;
 
 use crate::{
-    common::{LIMIT, soon},
+    common::{LIMIT, builder, soon},
     site::{Answer, Framework, Shop, Site},
 };
 
@@ -31,7 +31,7 @@ fn assert_problem(answer: &Answer, code: &str, status: u16, retry_after: Option<
 
 /// A manager that the server takes for another process.
 async fn stranger(site: &Site) -> LockManager {
-    let builder = LockManager::builder().application("S3CR3T");
+    let builder = builder().application("S3CR3T");
     builder.connect(&site.redis.url()).await.unwrap()
 }
 

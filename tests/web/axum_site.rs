@@ -27,7 +27,8 @@ impl IntoResponse for AppError {
     }
 }
 
-#[distributed_lock(key = "order:<shop>/<id>", wait = "200ms", ttl = "1s", manager = site.locks)]
+/// A lease and a wait are long enough for a machine that stands still for a second.
+#[distributed_lock(key = "order:<shop>/<id>", wait = "2s", ttl = "5s", manager = site.locks)]
 async fn pay(
     State(site): State<Shop>,
     Path((shop, id)): Path<(String, u64)>,
@@ -48,8 +49,8 @@ async fn pay(
 
 #[distributed_lock(
     key = "order:<shop>/<id>",
-    wait = "200ms",
-    ttl = "1s",
+    wait = "2s",
+    ttl = "5s",
     on_cancel = detach,
     manager = site.locks
 )]

@@ -6,7 +6,7 @@ use dlock::{LockError, LockManager, LostCause, store::memory::MemoryStore};
 use dlock_testkit::RedisServer;
 use futures_util::{StreamExt as _, stream};
 
-use crate::common::{TestClock, soon};
+use crate::common::{TestClock, connect, soon};
 use crate::error_page::{KEY, OF_FORKS, PATIENCE, page::Page, run};
 
 /// Loses the lease of a body that would never end.
@@ -16,7 +16,7 @@ pub(crate) async fn provoke(code: &str) -> LockError {
     let outcome = match code {
         "revoked" => {
             let server = RedisServer::start().await;
-            let manager = LockManager::connect(&server.url()).await.unwrap();
+            let manager = connect(&server.url()).await;
             // The renewal that finds it gone comes long before the deadline.
             let lock = manager.lock(KEY).ttl(30 * ttl);
             lock.run(async |_| {

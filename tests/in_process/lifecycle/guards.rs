@@ -176,7 +176,7 @@ fn a_manager_outlives_the_runtime_that_kept_its_leases() {
     drop(first);
     second.block_on(async {
         drop(guard);
-        let ttl = Duration::from_millis(1500);
+        let ttl = Duration::from_secs(3);
         let body = manager.lock("order:2").ttl(ttl).run(async |lease| {
             let since = Instant::now();
             let confirmed = since.elapsed() + lease.remaining();

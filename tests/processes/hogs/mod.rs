@@ -10,8 +10,8 @@ use dlock::LockManager;
 use dlock_testkit::RedisServer;
 use tokio::runtime::{Builder, Runtime};
 
-/// Long enough for a machine that stands still for a second.
-const TTL: Duration = Duration::from_secs(3);
+/// Long enough for a machine that stands still for a second or two.
+const TTL: Duration = Duration::from_secs(4);
 
 /// The time for which a body blocks: nothing but renewals gets a lease past it.
 const BLOCKED: Duration = Duration::from_secs(8);

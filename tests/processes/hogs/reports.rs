@@ -83,7 +83,7 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
             .unwrap();
         let waits = manager
             .lock("only-waits")
-            .run(async |_| sleep(3 * TTL).await);
+            .run(async |_| sleep(BLOCKED).await);
         let waits = tokio::spawn(waits);
         let blocks = manager
             .lock("thread-is-blocked")
@@ -91,7 +91,7 @@ fn a_body_that_is_not_polled_is_reported_once_and_one_that_only_waits_is_not() {
         tokio::spawn(blocks).await.unwrap().unwrap();
         // It shares the lease of another body, which is polled.
         let shared = || manager.lock("shared-one-is-blocked").shared();
-        let bears = shared().run(async |_| sleep(3 * TTL).await);
+        let bears = shared().run(async |_| sleep(BLOCKED).await);
         let joins = shared().run(async |_| thread::sleep(BLOCKED));
         let (bears, joins) = (tokio::spawn(bears), tokio::spawn(joins));
         joins.await.unwrap().unwrap();

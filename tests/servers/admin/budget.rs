@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use dlock::{LockKey, admin::Inspect};
-use dlock_testkit::RedisServer;
+use dlock_testkit::{RedisServer, eventually};
 
 use crate::admin::{inspector, manager};
-use crate::common::soon;
+use crate::common::{LIMIT, soon};
 
 /// Keys of others, each walk through which is 40 steps.
 const KEYS: u32 = 40_000;
@@ -74,6 +74,10 @@ async fn a_look_through_keys_of_others_keeps_to_it() {
     let server = server_with_keys_of_others(KEYS).await;
     let manager = manager(&server.url()).await;
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    eventually(LIMIT, "it says what it is", async || {
+        server.processes().await.len() == 1
+    })
+    .await;
     let before = told(&server).await;
     let inspector = inspector(&server.url()).await;
     let locks = inspector.locks(None).await.unwrap();

@@ -4,7 +4,7 @@ use dlock::{LockKey, StoreErrorKind, admin::Unlocked};
 use dlock_testkit::RedisServer;
 
 use crate::admin::{inspector, look};
-use crate::common::{shown, soon};
+use crate::common::{ANSWER, shown, soon};
 
 const OWNER: &str = "0123456789abcdef0123456789abcdef.7";
 
@@ -119,6 +119,7 @@ async fn a_namespace_is_no_pattern() {
     run(&server, &[b"SET", b"a*b:{k}", b"mine"]).await;
     run(&server, &[b"SET", b"axb:{k2}", b"another's"]).await;
     let config = dlock::store::redis::RedisConfig::new(server.url()).namespace("a*b");
+    let config = config.response_timeout(ANSWER);
     let inspector = soon(dlock::admin::Inspector::connect(config))
         .await
         .unwrap();

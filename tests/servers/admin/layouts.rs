@@ -3,15 +3,15 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    LockError, LockGuard, LockManager, LockRequest, Wait, admin::Unlocked, distributed_lock,
-    store::OwnerId, with_manager,
+    LockError, LockGuard, LockRequest, Wait, admin::Unlocked, distributed_lock, store::OwnerId,
+    with_manager,
 };
 use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
 use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use crate::admin::{TTL, inspector, look, manager, with_waiters};
-use crate::common::soon;
+use crate::common::{ANSWER, builder, soon};
 
 #[distributed_lock(key = "order:42")]
 async fn settle(held: &Notify, done: &Notify) -> Result<(), LockError> {
@@ -178,9 +178,10 @@ async fn a_lock_that_most_servers_may_still_hold_is_not_said_to_be_free() {
 #[tokio::test]
 async fn locks_at_the_keys_own_text() {
     let server = RedisServer::start().await;
-    let builder = LockManager::builder().raw_keys(true);
+    let builder = builder().raw_keys(true);
     let manager = soon(builder.connect(&server.url())).await.unwrap();
     let config = dlock::store::redis::RedisConfig::new(server.url()).raw_keys(true);
+    let config = config.response_timeout(ANSWER);
     let inspector = soon(dlock::admin::Inspector::connect(config))
         .await
         .unwrap();

@@ -19,16 +19,15 @@ use dlock::{
 };
 use dlock_testkit::eventually;
 
-use crate::common::{LIMIT, soon};
+use crate::common::{ANSWER, LIMIT, builder, soon};
 
 async fn inspector(url: &str) -> Inspector {
-    soon(Inspector::connect(RedisConfig::new(url)))
-        .await
-        .unwrap()
+    let config = RedisConfig::new(url).response_timeout(ANSWER);
+    soon(Inspector::connect(config)).await.unwrap()
 }
 
 async fn manager(url: &str) -> LockManager {
-    let builder = LockManager::builder().application("billing");
+    let builder = builder().application("billing");
     soon(builder.connect(url)).await.unwrap()
 }
 

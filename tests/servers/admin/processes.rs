@@ -2,11 +2,10 @@
 
 use std::time::SystemTime;
 
-use dlock::LockManager;
 use dlock_testkit::{Cluster, Proxy, RedisServer, eventually};
 
 use crate::admin::{inspector, look, manager};
-use crate::common::{LIMIT, soon};
+use crate::common::{LIMIT, builder, soon};
 
 #[tokio::test]
 async fn a_holder_is_known_by_its_process() {
@@ -76,7 +75,7 @@ async fn it_is_forgotten_when_its_manager_has_shut_down() {
             all.into_iter().filter_map(|it| it.application).collect()
         };
         let goes = manager(&url).await;
-        let stays = LockManager::builder().application("stays").connect(&url);
+        let stays = builder().application("stays").connect(&url);
         let stays = soon(stays).await.unwrap();
         eventually(LIMIT, "they say what they are", async || {
             names().await.len() == 2
@@ -99,16 +98,18 @@ async fn it_is_forgotten_when_its_manager_has_shut_down() {
 async fn an_outage_or_a_refusal_hinders_no_lock() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let manager = LockManager::builder().connect_lazy(proxy.url()).unwrap();
+    let manager = builder().connect_lazy(proxy.url()).unwrap();
     proxy.cut();
     let config = redis::cmd("CONFIG")
         .arg(&["SET", "maxmemory", "1"])
         .to_owned();
     let mut behind = server.connection().await;
     eventually(LIMIT, "it is connected", async || {
-        soon(manager.lock("order:42").try_acquire())
-            .await
-            .is_ok_and(|it| it.is_some())
+        let tried = soon(manager.lock("order:42").try_acquire()).await;
+        let Ok(Some(guard)) = tried else { return false };
+        // Not dropped: the next try would find it while it is released in the background.
+        soon(guard.release()).await.unwrap();
+        true
     })
     .await;
     config.exec_async(&mut behind).await.unwrap();

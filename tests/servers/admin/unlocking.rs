@@ -235,7 +235,7 @@ async fn a_lease_that_is_not_renewed_ends_at_its_own_deadline() {
     let server = RedisServer::start().await;
     let (manager, inspector) = (manager(&server.url()).await, inspector(&server.url()).await);
     let lock = manager.lock("order:42").renew(false);
-    let guard = soon(lock.ttl(Duration::from_secs(2)).acquire())
+    let guard = soon(lock.ttl(Duration::from_secs(5)).acquire())
         .await
         .unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();

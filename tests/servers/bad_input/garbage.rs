@@ -433,7 +433,8 @@ async fn no_lease_is_renewed_by_garbage() {
                 let server = Garbage::start(Sense::Grants, seed).await;
                 let url = &urls(server.port)[way];
                 let manager = manager(url);
-                let lock = manager.lock("order:42").ttl(Duration::from_secs(1));
+                // Long enough for several renewals on a machine that is busy.
+                let lock = manager.lock("order:42").ttl(Duration::from_secs(3));
                 let guard = soon(lock.wait(LIMIT).acquire()).await.unwrap();
                 server.is_bad.store(true, Ordering::Relaxed);
                 // Nothing says that it is not ours, so it ends when its time is over.

@@ -23,7 +23,7 @@ use dlock::{LockError, LockManager, store::StoreError};
 use dlock_testkit::Proxy;
 use redis::aio::MultiplexedConnection;
 
-use crate::common::soon;
+use crate::common::{LIMIT, builder, soon};
 
 const SECRET: &str = "s3cr3t-p4ssw0rd";
 
@@ -45,6 +45,12 @@ fn lazy(url: &str) -> LockManager {
         .wait(WAIT)
         .connect_lazy(url)
         .unwrap()
+}
+
+/// A manager that need not be connected, for refusals that end a wait at once: a machine that stands still does not end it
+/// before.
+fn patient(url: &str) -> LockManager {
+    builder().wait(LIMIT).connect_lazy(url).unwrap()
 }
 
 /// Tries to run a body and expects it not to.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use dlock::{LostCause, store::StoreErrorKind};
+use dlock::{LostCause, Wait, store::StoreErrorKind};
 
-use crate::bad_input::{SECRET, WAIT, assert_says, lazy, refusal, refused, run, unavailable};
+use crate::bad_input::{SECRET, WAIT, assert_says, patient, refusal, refused, run, unavailable};
 use crate::common::{Env, LIMIT, Redis, assert_idle, is_lost, shown, soon};
 
 #[tokio::test]
@@ -50,16 +50,16 @@ async fn a_fence_that_is_no_number_grants_nothing() {
 #[tokio::test]
 async fn a_foreign_value_is_held_and_says_so() {
     let env = Redis::start().await;
-    let manager = env
-        .manager_with(|it| it.wait(Duration::from_millis(200)))
-        .await;
+    let waits = env.manager_with(|it| it.wait(2 * WAIT)).await;
+    let manager = env.manager_with(|it| it.wait(Wait::Never)).await;
     let mut connection = env.server.connection().await;
     for value in ["1", "", "me", "a b c d", "1700000000.123 5 -", "ü ü ü"] {
         run(&mut connection, &["SET", "dlock:{order:42}", value]).await;
-        let error = refusal(&manager).await;
+        // One of them is waited for.
+        let error = refusal(if value.is_empty() { &waits } else { &manager }).await;
         assert!(error.is_busy(), "`{value}`: {error}");
         assert_says(&error, &["`order:42`", "without a TTL"]);
-        assert_idle(&[&manager]).await;
+        assert_idle(&[&manager, &waits]).await;
         let kept = run(&mut connection, &["GET", "dlock:{order:42}"]).await;
         assert_eq!(
             kept,
@@ -68,13 +68,13 @@ async fn a_foreign_value_is_held_and_says_so() {
         );
     }
     run(&mut connection, &["DEL", "dlock:{order:42}"]).await;
-    env.assert_clean(1, &[&manager]).await;
+    env.assert_clean(1, &[&manager, &waits]).await;
 }
 
 #[tokio::test]
 async fn a_server_that_became_a_replica_is_no_place_for_locks() {
     let env = Redis::start().await;
-    let manager = env.manager_with(|it| it.wait(WAIT)).await;
+    let manager = env.manager_with(|it| it.wait(2 * WAIT)).await;
     soon(manager.lock("order:42").run(async |_| ()))
         .await
         .unwrap();
@@ -100,7 +100,9 @@ async fn a_replica_does_not_take_a_lease_away() {
     let (_proxy, nobody) = refused();
     let port = nobody.rsplit(':').next().unwrap();
     let mut connection = env.server.connection().await;
-    let body = manager.lock("order:42").ttl(WAIT).run(async |_| {
+    // A renewal has failed before the deadline, also on a machine that stands still for a second.
+    let ttl = Duration::from_secs(4);
+    let body = manager.lock("order:42").ttl(ttl).run(async |_| {
         run(&mut connection, &["REPLICAOF", "127.0.0.1", port]).await;
         std::future::pending::<()>().await;
     });
@@ -115,9 +117,11 @@ async fn a_replica_does_not_take_a_lease_away() {
 /// Acquiring needs memory, renewing and releasing do not.
 #[tokio::test]
 async fn a_full_server_refuses_new_locks_and_keeps_the_old() {
+    // Long enough for a machine that stands still for a second.
+    const TTL: Duration = Duration::from_secs(4);
     let env = Redis::start().await;
-    let manager = env.manager_with(|it| it.wait(WAIT)).await;
-    let held = soon(manager.lock("order:7").ttl(WAIT).acquire())
+    let manager = env.manager_with(|it| it.wait(TTL + TTL / 4)).await;
+    let held = soon(manager.lock("order:7").ttl(TTL).acquire())
         .await
         .unwrap();
     let mut connection = env.server.connection().await;
@@ -181,7 +185,7 @@ async fn a_user_without_permission_is_told_what_is_missing() {
             .server
             .url()
             .replace("redis://", &format!("redis://me:{SECRET}@"));
-        let error = refusal(&lazy(&url)).await;
+        let error = refusal(&patient(&url)).await;
         assert_eq!(
             unavailable(&error).kind(),
             StoreErrorKind::Denied,

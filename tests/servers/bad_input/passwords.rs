@@ -11,8 +11,10 @@ use dlock::{
 };
 use dlock_testkit::{Proxy, RedisServer, eventually};
 
-use crate::bad_input::{SECRET, WAIT, assert_says, lazy, refusal, refused, run, unavailable};
-use crate::common::{LIMIT, Log, shown, soon};
+use crate::bad_input::{
+    SECRET, WAIT, assert_says, lazy, patient, refusal, refused, run, unavailable,
+};
+use crate::common::{LIMIT, Log, connect, shown, soon};
 
 async fn guarded() -> RedisServer {
     RedisServer::start_with(&["--requirepass", SECRET]).await
@@ -35,7 +37,7 @@ async fn that_are_wrong_or_missing_are_refused_at_once() {
         assert_says(&error, &["check the user and the password", "127.0.0.1"]);
         assert!(!shown(&error).contains("wr0ng"), "{error:?}");
 
-        let error = refusal(&lazy(&url)).await;
+        let error = refusal(&patient(&url)).await;
         assert_eq!(unavailable(&error).kind(), StoreErrorKind::Unauthenticated);
         assert_eq!(
             error.retry_after(),
@@ -58,7 +60,7 @@ async fn of_a_user_nobody_knows_are_refused() {
 #[tokio::test]
 async fn that_are_right_work() {
     let server = guarded().await;
-    let manager = soon(LockManager::connect(&server.url())).await.unwrap();
+    let manager = connect(&server.url()).await;
     assert_eq!(soon(manager.lock("order:42").run(async |_| 7)).await, Ok(7));
 }
 
@@ -109,9 +111,8 @@ async fn are_never_shown() {
         .replace("redis://", &format!("redis://:{SECRET}@"));
     let manager = lazy(&behind);
     seen.push(format!("{manager:?} {:?}", manager.lock("order:42")));
-    let guard = soon(manager.lock("order:42").ttl(WAIT).acquire())
-        .await
-        .unwrap();
+    let lock = manager.lock("order:42").ttl(WAIT).wait(LIMIT);
+    let guard = soon(lock.acquire()).await.unwrap();
     seen.push(format!("{guard:?}"));
     proxy.freeze();
     seen.push(shown(&soon(guard.lost()).await));

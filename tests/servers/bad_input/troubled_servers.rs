@@ -11,8 +11,11 @@ use dlock_testkit::{RedisServer, eventually};
 use futures_util::future::join_all;
 use redis::{RedisResult, aio::MultiplexedConnection};
 
-use crate::bad_input::{WAIT, assert_says, lazy, refusal, run, unavailable};
-use crate::common::{Env, LIMIT, Redis, assert_idle, is_lost, soon, stored};
+use crate::bad_input::{WAIT, assert_says, patient, refusal, run, unavailable};
+use crate::common::{Env, LIMIT, Redis, assert_idle, builder, is_lost, soon, stored};
+
+/// Long enough for a machine that stands still for a second: a renewal that this holds up is not given up either.
+const TTL: Duration = Duration::from_secs(4);
 
 /// The number behind `name` in what `INFO` says.
 async fn info(connection: &mut MultiplexedConnection, name: &str) -> String {
@@ -45,7 +48,7 @@ async fn refused_now(manager: &LockManager, key: &str) -> Option<dlock::LockErro
 /// A lock that the server has not loaded yet is not free.
 #[tokio::test]
 async fn one_that_still_loads_is_waited_for_and_forgets_no_lock() {
-    // Forty keys of 4 kB, each of which takes some time to load.
+    // Keys of 4 kB, each of which takes some time to load: three seconds together.
     let env = Redis::over(
         RedisServer::start_with(&[
             "--rdbcompression",
@@ -60,7 +63,7 @@ async fn one_that_still_loads_is_waited_for_and_forgets_no_lock() {
     let manager = env.manager().await;
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
     let mut connection = env.server.connection().await;
-    for number in 0..40 {
+    for number in 0..150 {
         let filler = "x".repeat(4096);
         run(
             &mut connection,
@@ -71,7 +74,7 @@ async fn one_that_still_loads_is_waited_for_and_forgets_no_lock() {
     run(&mut connection, &["SAVE"]).await;
     env.server.kill();
 
-    let others = lazy(&env.server.url());
+    let others = patient(&env.server.url());
     let waiting = tokio::spawn(others.lock("order:7").wait(LIMIT).acquire());
     let loads = eventually(LIMIT, "it says that it loads", async || match refused_now(
         &others, "order:42",
@@ -105,7 +108,7 @@ async fn one_that_cannot_save_ends_leases_in_time_and_is_asked_again() {
     // What it has saved cannot get its name.
     let in_the_way = directory(&env.server).join("dump.rdb");
     fs::create_dir(&in_the_way).unwrap();
-    let body = manager.lock("order:7").ttl(WAIT).run(async |_| {
+    let body = manager.lock("order:7").ttl(TTL).run(async |_| {
         run(&mut connection, &["BGSAVE"]).await;
         std::future::pending::<()>().await;
     });
@@ -138,7 +141,7 @@ async fn one_that_runs_a_script_for_ever_is_asked_again_and_a_lease_outlives_it(
     let mut connection = env.server.connection().await;
     let threshold = ["CONFIG", "SET", "lua-time-limit", "50"];
     run(&mut connection, &threshold).await;
-    let ttl = Duration::from_secs(4);
+    let ttl = TTL;
     let guard = soon(manager.lock("order:7").ttl(ttl).acquire())
         .await
         .unwrap();
@@ -191,7 +194,7 @@ async fn one_that_evicts_locks_tells_their_holders_and_gives_greater_tokens() {
         let mut connection = env.server.connection().await;
         let policy = ["CONFIG", "SET", "maxmemory-policy", policy];
         run(&mut connection, &policy).await;
-        let held = soon(manager.lock("order:42").ttl(WAIT).acquire())
+        let held = soon(manager.lock("order:42").ttl(TTL).acquire())
             .await
             .unwrap();
         run(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]).await;
@@ -222,7 +225,9 @@ async fn one_with_too_many_clients_is_not_stormed() {
     let env = Redis::start().await;
     let mut connection = env.server.connection().await;
     run(&mut connection, &["CONFIG", "SET", "maxclients", "1"]).await;
-    let manager = lazy(&env.server.url());
+    // An attempt that a machine which stands still holds up is not given up, and is refused as well.
+    let manager = builder().wait(WAIT);
+    let manager = manager.connect_lazy(env.server.url()).unwrap();
     let callers = (0..CALLERS).map(|number| {
         let lock = manager.lock(format!("order:{number}"));
         async move { lock.acquire().await.expect_err("there is no room") }
@@ -267,7 +272,8 @@ async fn one_that_has_lost_its_last_writes_tells_the_holder_and_gives_greater_to
     })
     .await;
     let kept = fs::metadata(&log).unwrap().len();
-    let ttl = Duration::from_secs(4);
+    // The server is back long before it is over.
+    let ttl = Duration::from_secs(10);
     let held = soon(manager.lock("order:42").ttl(ttl).acquire())
         .await
         .unwrap();

@@ -9,7 +9,7 @@ use dlock::{
 use dlock_testkit::RedisServer;
 
 use crate::bad_input::{SECRET, assert_says};
-use crate::common::{Env, Log, Redis, shown, soon};
+use crate::common::{Env, Log, Redis, connect, shown, soon};
 
 #[tokio::test]
 async fn of_no_store_are_refused_with_what_would_do() {
@@ -80,7 +80,7 @@ async fn of_no_store_are_not_repeated() {
 #[tokio::test]
 async fn with_a_database_the_server_does_not_have_are_refused() {
     let server = RedisServer::start().await;
-    let builder = LockManager::builder().connect_timeout(Duration::from_secs(1));
+    let builder = LockManager::builder().connect_timeout(Duration::from_secs(4));
     let error = soon(builder.connect(&format!("{}/77", server.url())))
         .await
         .unwrap_err();
@@ -91,9 +91,7 @@ async fn with_a_database_the_server_does_not_have_are_refused() {
 #[tokio::test]
 async fn with_a_database_keep_their_locks_there() {
     let env = Redis::start().await;
-    let there = soon(LockManager::connect(&format!("{}/3", env.server.url())))
-        .await
-        .unwrap();
+    let there = connect(&format!("{}/3", env.server.url())).await;
     let here = env.manager().await;
     let guard = soon(there.lock("order:42").acquire()).await.unwrap();
     assert!(

@@ -19,7 +19,7 @@ use dlock::{
 };
 use dlock_testkit::{RedisServer, Worker, eventually};
 
-use crate::common::{Log, assert_idle, shown, soon};
+use crate::common::{Log, assert_idle, builder, shown, soon};
 use crate::connection::{LIMIT, SECRET, clients, not_reached, run};
 
 async fn with_user(password: &str) -> RedisServer {
@@ -39,7 +39,7 @@ async fn a_password_is_rotated_while_locks_are_held() {
         let asked = Arc::new(AtomicUsize::new(0));
         let builder = {
             let (password, asked) = (password.clone(), asked.clone());
-            LockManager::builder().credentials(move || {
+            builder().credentials(move || {
                 asked.fetch_add(1, Ordering::Relaxed);
                 let password = *password.lock().unwrap();
                 async move { Ok::<_, fmt::Error>(Credentials::new("me", password)) }

@@ -3,7 +3,7 @@
 use dlock::{LockManager, store::StoreErrorKind};
 use dlock_testkit::{Authority, Cluster, RedisServer, Sentinels, TlsSentinel, eventually};
 
-use crate::common::{assert_idle, soon};
+use crate::common::{assert_idle, connect, soon};
 use crate::connection::{LIMIT, assert_works, clients, refused, run};
 
 /// A lock that one has and gives back goes to the other.
@@ -23,8 +23,8 @@ async fn assert_handed_on(one: &LockManager, other: &LockManager) {
 async fn sentinels_find_a_master_that_speaks_resp2() {
     let sentinels = Sentinels::pooled().await;
     let url = format!("{}?protocol=resp2", sentinels.url());
-    let one = soon(LockManager::connect(&url)).await.unwrap();
-    let other = soon(LockManager::connect(&url)).await.unwrap();
+    let one = connect(&url).await;
+    let other = connect(&url).await;
     assert_works(sentinels.master().await, &one, &other).await;
 }
 
@@ -32,8 +32,8 @@ async fn sentinels_find_a_master_that_speaks_resp2() {
 async fn a_cluster_speaks_resp2() {
     let cluster = Cluster::pooled().await;
     let url = format!("{}?protocol=resp2", cluster.url());
-    let one = soon(LockManager::connect(&url)).await.unwrap();
-    let other = soon(LockManager::connect(&url)).await.unwrap();
+    let one = connect(&url).await;
+    let other = connect(&url).await;
     assert_handed_on(&one, &other).await;
 }
 
@@ -55,8 +55,8 @@ async fn a_cluster_is_reached_over_tls() {
         let (port, ca) = (server.tls_port(), ca.ca_file());
         format!("rediss-cluster://localhost:{port}?ca={}", ca.display())
     };
-    let one = soon(LockManager::connect(&url(&authority))).await.unwrap();
-    let other = soon(LockManager::connect(&url(&authority))).await.unwrap();
+    let one = connect(&url(&authority)).await;
+    let other = connect(&url(&authority)).await;
     assert_handed_on(&one, &other).await;
 
     let (kind, text) = refused(LockManager::builder(), &url(&Authority::new())).await;
@@ -77,8 +77,8 @@ async fn a_master_is_found_and_reached_over_tls() {
             ca.display()
         )
     };
-    let one = soon(LockManager::connect(&url(&authority))).await.unwrap();
-    let other = soon(LockManager::connect(&url(&authority))).await.unwrap();
+    let one = connect(&url(&authority)).await;
+    let other = connect(&url(&authority)).await;
     assert_works(&server, &one, &other).await;
 
     let (kind, text) = refused(LockManager::builder(), &url(&Authority::new())).await;
@@ -88,7 +88,7 @@ async fn a_master_is_found_and_reached_over_tls() {
 
 /// So many connections of this manager are at each server.
 async fn assert_connections(url: &str, servers: &[&RedisServer], count: usize) {
-    let manager = soon(LockManager::connect(url)).await.unwrap();
+    let manager = connect(url).await;
     assert_eq!(soon(manager.lock("order:42").run(async |_| 7)).await, Ok(7));
     // What is asked only once has a connection of its own for that moment.
     eventually(LIMIT, "there are as many connections", async || {

@@ -12,7 +12,7 @@ use dlock::{
 };
 use dlock_testkit::{RedisServer, eventually};
 
-use crate::common::{PERMISSIONS, set_permissions, shown, soon};
+use crate::common::{ANSWER, PERMISSIONS, builder, connect, set_permissions, shown, soon};
 use crate::connection::{LIMIT, assert_works, refused, run};
 
 const TTL: Duration = Duration::from_secs(30);
@@ -77,12 +77,8 @@ async fn each_combination_needs_what_it_says() {
             assert!(text.contains(&format!("'{right}'")), "{what}: {text}");
             take_away(&server, rights).await;
         }
-        let one = soon(LockManager::connect(&url(&server, end)))
-            .await
-            .unwrap();
-        let other = soon(LockManager::connect(&url(&server, end)))
-            .await
-            .unwrap();
+        let one = connect(&url(&server, end)).await;
+        let other = connect(&url(&server, end)).await;
         assert_works(&server, &one, &other).await;
     }
 }
@@ -143,7 +139,7 @@ async fn whoever_lacks_one_command_is_told_which() {
             continue;
         }
         restored(&server).await;
-        let config = RedisConfig::new(url(&server, ""));
+        let config = RedisConfig::new(url(&server, "")).response_timeout(ANSWER);
         let store = soon(RedisStore::connect(config)).await.unwrap();
         // Scripts that the server does not know are sent whole.
         run(&mut server.connection().await, "SCRIPT FLUSH").await;
@@ -174,7 +170,8 @@ async fn a_caller_without_a_right_leaves_nothing_when_it_is_back() {
     let server = RedisServer::start().await;
     for command in ["eval", "evalsha", "set", "time", "del"] {
         restored(&server).await;
-        let builder = LockManager::builder().ttl(Duration::from_secs(2));
+        // Short, as one lock is left to it.
+        let builder = builder().ttl(Duration::from_secs(3));
         let manager = soon(builder.connect(&url(&server, ""))).await.unwrap();
         run(&mut server.connection().await, "SCRIPT FLUSH").await;
         take_away(&server, &format!("-{command}")).await;
@@ -209,7 +206,7 @@ async fn a_connection_that_lacks_a_right_says_which() {
 async fn keys_that_are_not_granted_are_named() {
     let server = RedisServer::start().await;
     set_permissions(&server, PERMISSIONS).await;
-    let manager = soon(LockManager::connect(&url(&server, ""))).await.unwrap();
+    let manager = connect(&url(&server, "")).await;
     take_away(&server, "resetkeys ~other:*").await;
     let error = soon(manager.lock("order:42").acquire()).await.unwrap_err();
     assert!(shown(&error).contains("`dlock:{order:42}`"), "{error}");
@@ -226,8 +223,8 @@ async fn keys_that_are_not_granted_are_named() {
 async fn without_publish_locks_are_handed_on_all_the_same() {
     let server = RedisServer::start().await;
     set_permissions(&server, PERMISSIONS).await;
-    let one = soon(LockManager::connect(&url(&server, ""))).await.unwrap();
-    let other = soon(LockManager::connect(&url(&server, ""))).await.unwrap();
+    let one = connect(&url(&server, "")).await;
+    let other = connect(&url(&server, "")).await;
     take_away(&server, "-publish").await;
     let held = soon(one.lock("order:42").acquire()).await.unwrap();
     let waits = soon(other.lock("order:42").wait(LIMIT).run(async |_| 7));

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer};
 use tokio::time::sleep;
 
-use crate::common::{assert_idle, soon};
+use crate::common::{assert_idle, connect, soon};
 
-const TTL: Duration = Duration::from_secs(3);
+/// Long enough for a machine that stands still for a second.
+const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn have_a_connection_of_their_own_from_the_first_on() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let manager = soon(LockManager::connect(&proxy.url())).await.unwrap();
+    let manager = connect(&proxy.url()).await;
     soon(manager.lock("short").run(async |_| ())).await.unwrap();
     assert_eq!(
         proxy.accepted_connections(),
@@ -35,7 +35,7 @@ async fn have_a_connection_of_their_own_from_the_first_on() {
 async fn share_the_other_where_none_of_their_own_can_be_opened() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    let manager = soon(LockManager::connect(&proxy.url())).await.unwrap();
+    let manager = connect(&proxy.url()).await;
     proxy.refuse();
     let body = manager.lock("order:42").ttl(TTL).run(async |lease| {
         sleep(2 * TTL).await;

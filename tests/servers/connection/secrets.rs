@@ -22,7 +22,7 @@ use dlock_testkit::{
     Authority, Cluster, RedisServer, SentinelShape, Sentinels, Worker, eventually,
 };
 
-use crate::common::{Log, soon};
+use crate::common::{Log, builder, soon};
 use crate::connection::LIMIT;
 
 /// With all that has a meaning in a URL, and as it stands in one.
@@ -63,6 +63,12 @@ impl Seen {
     }
 }
 
+/// For servers that let it in, on a machine that stands still for a second as well.
+fn patient() -> LockManagerBuilder {
+    builder().connect_timeout(LIMIT).wait(LIMIT)
+}
+
+/// For servers that do not.
 fn quick() -> LockManagerBuilder {
     LockManager::builder()
         .connect_timeout(Duration::from_millis(600))
@@ -74,8 +80,8 @@ fn provider(password: &'static str) -> CredentialsProvider {
     CredentialsProvider::fixed(Credentials::new("me", password))
 }
 
-fn with_credentials(password: &'static str) -> LockManagerBuilder {
-    quick()
+fn with_credentials(password: &'static str, builder: LockManagerBuilder) -> LockManagerBuilder {
+    builder
         .credentials(move || async move { Ok::<_, fmt::Error>(Credentials::new("me", password)) })
 }
 
@@ -159,16 +165,17 @@ async fn by_every_way(seen: &mut Seen, template: &str) {
     };
     for ([password, encoded], is_right) in [(RIGHT, true), (WRONG, false)] {
         let url = in_url(encoded);
-        let works = use_all(seen, quick, RedisConfig::new(&url)).await;
+        let builder = || if is_right { patient() } else { quick() };
+        let works = use_all(seen, builder, RedisConfig::new(&url)).await;
         assert_eq!(works, is_right, "{template}");
 
         let plain = template.replace("?LOGIN", "").replace("LOGIN", "");
         let config = RedisConfig::new(&plain).credentials(provider(password));
-        let works = use_all(seen, || with_credentials(password), config).await;
+        let works = use_all(seen, || with_credentials(password, builder()), config).await;
         assert_eq!(works, is_right, "{template}");
 
         // In both places, which is an error of its own.
-        let both = with_credentials(password).connect_lazy(&url);
+        let both = with_credentials(password, quick()).connect_lazy(&url);
         seen.error(&both.expect_err("it is given twice"));
         // As the server's own user, who has no password.
         let nobody = url.replace("me:", ":").replace("user=me&", "");
@@ -207,7 +214,7 @@ async fn of_one_server_are_never_shown() {
     }
     // Somebody changes the password, and throws everybody out.
     let url = format!("redis://me:{}@127.0.0.1:{port}", RIGHT[1]);
-    let manager = soon(quick().connect(&url)).await.unwrap();
+    let manager = soon(patient().connect(&url)).await.unwrap();
     let mut behind = server.connection().await;
     for words in [
         &["ACL", "SETUSER", "me", "resetpass"][..],
@@ -321,8 +328,8 @@ async fn of_the_environment_are_never_shown() {
     if env::var(CHILD).is_ok() {
         let (log, _capturing) = Log::capture();
         let mut seen = Seen(Vec::new());
-        seen.debug(&quick());
-        match quick().connect_env().await {
+        seen.debug(&patient());
+        match patient().connect_env().await {
             Ok(manager) => {
                 seen.debug(&manager);
                 let outcome = soon(manager.lock("order:42").run(async |_| ())).await;

@@ -1,9 +1,8 @@
 //! A subscription counts only when the server has confirmed it.
 
-use dlock::LockManager;
 use dlock_testkit::{Proxy, RedisServer, eventually};
 
-use crate::common::soon;
+use crate::common::{connect, soon};
 use crate::connection::{LIMIT, assert_works};
 
 // G3
@@ -14,12 +13,8 @@ async fn one_that_was_not_confirmed_is_asked_for_again() {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
         let url = |url: &str| format!("{url}?protocol={protocol}");
-        let near = soon(LockManager::connect(&url(&server.url())))
-            .await
-            .unwrap();
-        let far = soon(LockManager::connect(&url(&proxy.url())))
-            .await
-            .unwrap();
+        let near = connect(&url(&server.url())).await;
+        let far = connect(&url(&proxy.url())).await;
         for carried_out in [false, true, false] {
             if carried_out {
                 proxy.cut_before_reply_to("SUBSCRIBE");

@@ -54,6 +54,10 @@ async fn a_disturbed_crowd_is_never_two_at_once() {
             }
         }
     }
+    eventually(LIMIT, "the last process has had a turn", async || {
+        crowds.history().by_process().contains_key(&SURVIVORS)
+    })
+    .await;
     crowds.worker(SURVIVORS).kill();
     let until_then = crowds.history().sections().len();
     crowds.join(0..SURVIVORS).await;

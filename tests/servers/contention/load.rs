@@ -147,7 +147,8 @@ async fn a_mixed_crowd_is_never_two_at_once_and_nobody_is_forgotten() {
         let member = |task: usize| Member {
             // Most of them want the first one.
             key: KEYS[if task < 10 { 0 } else { 1 + task % 2 }].to_owned(),
-            ttl: Duration::from_secs([30, 30, 2, 5][(task / 2 + process) % 4]),
+            // None so short that a process which stands still for a second loses it.
+            ttl: Duration::from_secs([30, 30, 5, 10][(task / 2 + process) % 4]),
             manner: match task % 5 {
                 1 => Manner::Brief,
                 3 => Manner::Dropped,

@@ -4,7 +4,7 @@ use dlock::{LockGuard, LockManager, Wait};
 use dlock_testkit::{Proxy, eventually};
 use tokio::task::JoinHandle;
 
-use crate::common::{Env, LIMIT, OneKey, Redis, soon};
+use crate::common::{Env, LIMIT, OneKey, Redis, connect, soon};
 use crate::contention::lost_hints::fence;
 
 /// Two waiters, of whom the first is behind a proxy.
@@ -29,7 +29,7 @@ impl Behind {
         let proxy = Proxy::start(env.server.port());
         let managers = [
             env.manager().await,
-            LockManager::connect(&proxy.url()).await.unwrap(),
+            connect(&proxy.url()).await,
             env.manager().await,
         ];
         let key = OneKey::new(env.store().await, "order:42");
@@ -50,10 +50,11 @@ impl Behind {
         }
     }
 
-    /// The lock goes to the first one; the fence of its grant.
+    /// The lock goes to the first one, which is reached from then on; the fence of its grant.
     async fn release(&mut self) -> u64 {
         let guard = self.guard.take().expect("it is released once");
         soon(guard.release()).await.unwrap();
+        self.proxy.accept();
         fence(&self.env).await
     }
 
@@ -92,6 +93,5 @@ async fn a_grant_during_an_outage_is_found_after_it() {
     behind.proxy.refuse();
     behind.proxy.cut();
     let granted = behind.release().await;
-    behind.proxy.accept();
     behind.finish(granted).await;
 }

@@ -22,7 +22,7 @@ def carry_out(client, order):
     if verb == "lock":
         # Without a timeout the lock has no time to live.
         name, timeout = words[0], float(words[1]) if len(words) > 1 else None
-        lock = client.lock(name, timeout=timeout, sleep=0.01)
+        lock = client.lock(name, timeout=timeout, sleep=0.05)
         return "ready"
     if verb == "try":
         return lock.acquire(blocking=False)

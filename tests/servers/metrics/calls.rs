@@ -6,7 +6,7 @@ use dlock::{LockError, LockManager, distributed_lock, store::memory::MemoryStore
 use dlock_testkit::{Polled, poll_times};
 use tokio::time::{sleep, timeout};
 
-use crate::common::{Fate, Faulty, Kind, soon};
+use crate::common::{Fate, Faulty, Kind, TestClock, soon};
 use crate::metrics::{
     exact,
     recorded::{Recorded, counted, once},
@@ -322,9 +322,9 @@ async fn a_call_of_several_keys_counts_once() {
     counted(async |recorded| {
         let store = MemoryStore::new();
         let [manager, other] = [(); 2].map(|()| {
-            LockManager::builder()
-                .build_with_store(store.clone())
-                .unwrap()
+            // By the machine's clock a call could take longer than by that of the test.
+            let builder = LockManager::builder().clock(TestClock::new());
+            builder.build_with_store(store.clone()).unwrap()
         });
         with_manager(manager.clone(), transfer(7, 4)).await.unwrap();
         let template = "template=account:<from>, account:<to>,mode=exclusive";

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use dlock::LockManager;
 use dlock_testkit::{RedisServer, eventually};
 
-use crate::common::{LIMIT, assert_idle, soon};
+use crate::common::{LIMIT, assert_idle, builder, connect, soon};
 use crate::metrics::recorded::{Recorded, once};
 
-const TTL: Duration = Duration::from_secs(2);
+/// Long enough for a machine that stands still for a second.
+const TTL: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn an_outage_is_seen_before_leases_are_lost_and_ends_when_the_server_is_back() {
@@ -16,7 +16,7 @@ async fn an_outage_is_seen_before_leases_are_lost_and_ends_when_the_server_is_ba
     let _recorder = recorded.start();
     let server = RedisServer::start().await;
     // The recorder is one of this thread.
-    let builder = LockManager::builder().renewal_thread(false);
+    let builder = builder().renewal_thread(false);
     let manager = builder.connect(&server.url()).await.unwrap();
     let guard = manager
         .lock("k")
@@ -69,7 +69,7 @@ async fn nobody_misses_a_connection_whose_manager_has_gone() {
     let recorded = Recorded::default();
     let _recorder = recorded.start();
     let server = RedisServer::start().await;
-    let manager = LockManager::connect(&server.url()).await.unwrap();
+    let manager = connect(&server.url()).await;
     server.kill();
     eventually(LIMIT, "the connection is missed", async || {
         recorded.sum("dlock_disconnected") >= 1.0
@@ -88,7 +88,7 @@ async fn a_server_is_named_without_its_password() {
     let _recorder = recorded.start();
     let server = RedisServer::start_with(&["--requirepass", "s3cr3t"]).await;
     let url = format!("redis://:s3cr3t@127.0.0.1:{}", server.port());
-    let manager = LockManager::connect(&url).await.unwrap();
+    let manager = connect(&url).await;
     server.kill();
     eventually(LIMIT, "the connection is missed", async || {
         recorded.sum("dlock_disconnected") >= 1.0

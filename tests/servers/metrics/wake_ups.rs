@@ -1,12 +1,12 @@
 //! Wake-up messages that scripts cannot publish: the client does, and hand-offs stay as quick.
 
 use dlock::{
-    LockManager, Wait,
+    Wait,
     store::redis::{RedisConfig, RedisStore},
 };
 use dlock_testkit::{Proxy, RedisServer, eventually};
 
-use crate::common::{LIMIT, OneKey, assert_idle, soon};
+use crate::common::{ANSWER, LIMIT, OneKey, assert_idle, connect, soon};
 use crate::metrics::recorded::Recorded;
 
 const KEY: &str = "order:42";
@@ -17,9 +17,8 @@ const PUBLISH: &str = "PUBLISX";
 
 /// Two managers take turns, and each waits for its own.
 async fn take_turns(url: &str, server: &RedisServer) {
-    let connect = || async { soon(LockManager::connect(url)).await.unwrap() };
-    let managers = [connect().await, connect().await];
-    let config = RedisConfig::new(server.url());
+    let managers = [connect(url).await, connect(url).await];
+    let config = RedisConfig::new(server.url()).response_timeout(ANSWER);
     let key = OneKey::new(RedisStore::connect(config).await.unwrap(), KEY);
     let mut guard = soon(managers[0].lock(KEY).acquire()).await.unwrap();
     for manager in managers.iter().rev().cycle().take(HAND_OFFS as usize) {
@@ -86,9 +85,9 @@ async fn what_nobody_may_publish_is_counted() {
     let recorded = Recorded::default();
     let _recorder = recorded.start();
     let server = RedisServer::start().await;
-    let connect = || async { soon(LockManager::connect(&server.url())).await.unwrap() };
-    let managers = [connect().await, connect().await];
-    let config = RedisConfig::new(server.url());
+    let url = server.url();
+    let managers = [connect(&url).await, connect(&url).await];
+    let config = RedisConfig::new(url).response_timeout(ANSWER);
     let key = OneKey::new(RedisStore::connect(config).await.unwrap(), KEY);
     redis::cmd("ACL")
         .arg(&["SETUSER", "default", "-publish"])

@@ -359,9 +359,11 @@ async fn a_call_that_loses_a_lease_just_before_its_wait_ends_ends_no_later() {
 #[cfg(feature = "redis")]
 #[tokio::test]
 async fn a_key_that_can_never_be_had_is_told_of_while_another_is_waited_for() {
+    use crate::common::connect;
+
     let server = dlock_testkit::RedisServer::start().await;
-    let connect = async || LockManager::connect(&server.url()).await.unwrap();
-    let [manager, other] = [connect().await, connect().await];
+    let url = server.url();
+    let [manager, other] = [connect(&url).await, connect(&url).await];
     let holder = soon(other.lock("a").acquire()).await.unwrap();
     let mut push = redis::cmd("RPUSH");
     let push = push.arg("dlock:{b}").arg("somebody's");

@@ -8,7 +8,7 @@ mod held;
 
 use dlock::{FencingToken, LockManager, store::LockStore};
 
-use crate::common::{Env, Wire, soon};
+use crate::common::{ANSWER, Env, Wire, soon};
 
 crate::common::for_every_store! {
     held {
@@ -45,6 +45,7 @@ impl<S: LockStore> Process<S> {
     fn start(store: S) -> Self {
         let wire = Wire::new(store);
         let manager = LockManager::builder()
+            .response_timeout(ANSWER)
             .build_with_store(wire.clone())
             .unwrap();
         Self { manager, wire }
