@@ -89,6 +89,7 @@ fn report(seed: u64, world: &World) -> Report {
         let history = History {
             sections: std::mem::take(&mut state.sections),
             writes: world.register.writes(),
+            ..History::default()
         };
         let findings = std::mem::take(&mut state.findings);
         (history, state.lessened, findings, state.counts.clone())
