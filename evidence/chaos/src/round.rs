@@ -32,8 +32,9 @@ const CLEAN: Duration = Duration::from_secs(30);
 /// So many violations are shown.
 const SHOWN: usize = 5;
 
-/// A body that begins so soon after a standstill may have been let in before it.
-const SETTLES: Duration = Duration::from_millis(100);
+/// A body that begins so soon after a standstill may have been let in before it: when a machine goes on, all processes want
+/// its processors at once, and the thread that noted the standstill may have been among the first.
+const SETTLES: Duration = Duration::from_secs(1);
 
 /// By how much a replica may be behind its master.
 const BEHIND: Duration = Duration::from_millis(500);
