@@ -198,6 +198,8 @@ impl Hosts {
         let builder = LockManager::builder()
             .application(format!("p{number}"))
             .clock(clock.clone())
+            // Its time would be the machine's.
+            .renewal_thread(false)
             .random(dice.fork())
             .handover(dice.chance(800))
             .response_timeout(Duration::from_millis(
