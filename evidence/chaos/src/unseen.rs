@@ -94,7 +94,8 @@ impl Tokens {
             let token = FencingToken::from_fence(fence);
             token.expect("it is after 2024").to_i64()
         };
-        token(self.fence(from))..=token(self.fence(to) + 1) - 1
+        let (first, after) = (token(self.fence(from)), token(self.fence(to) + 1));
+        RangeInclusive::new(first, after - 1)
     }
 }
 
@@ -125,7 +126,7 @@ mod tests {
             left: at(left),
         };
         let found = unseen(&[call(90, 91), call(99, 101)], tokens);
-        let range = |from: i64, to: i64| from << 12..=((to + 1) << 12) - 1;
+        let range = |from: i64, to: i64| RangeInclusive::new(from << 12, (to << 12) + 4095);
         let expected = [range(9_000_000, 9_200_000), range(9_900_000, 10_200_000)];
         assert_eq!([&found[0].tokens, &found[1].tokens], expected.each_ref());
         assert_eq!((found[0].key.as_str(), found[0].left), ("a", at(91)));

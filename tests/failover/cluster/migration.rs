@@ -75,7 +75,7 @@ async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
             sleep(BRIEF / 2).await;
         }
     };
-    within(PATIENCE, moves).await.expect("it hangs");
+    within(PATIENCE, Box::pin(moves)).await.expect("it hangs");
     over.store(true, Ordering::Relaxed);
     let all = async {
         let mut sections = 0;

@@ -175,7 +175,7 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
     let guard = soon(waiter.lock("order:42").acquire()).await.unwrap();
     assert!(Some(guard.fencing_token()) > last, "{last:?}");
     let told = held.run_while_held(std::future::pending::<()>());
-    let told = within(LONG, told).await.expect("it hangs");
+    let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(
         is_lost(&told, |cause| matches!(cause, LostCause::Revoked)),
         "{told:?}"

@@ -109,7 +109,7 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     let guard = soon(reader(&next).acquire()).await.unwrap();
     assert!(guard.fencing_token() > lost.fencing_token());
     let told = lost.run_while_held(std::future::pending::<()>());
-    let told = within(LONG, told).await.expect("it hangs");
+    let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(
         is_lost(&told, |cause| matches!(cause, LostCause::Revoked)),
         "{told:?}"
