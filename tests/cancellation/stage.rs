@@ -88,7 +88,7 @@ pub(crate) const PAUSED: Scale = Scale {
 pub(crate) const REAL: Scale = Scale {
     ttl: TTL,
     // Not so short that a machine which runs much else does not renew in time: it has two thirds of it.
-    short: Duration::from_secs(12),
+    short: Duration::from_secs(8),
     other: Duration::from_secs(31),
     brief: Duration::from_secs(1),
     wait: Duration::from_millis(50),

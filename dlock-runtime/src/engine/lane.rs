@@ -171,7 +171,7 @@ pub(crate) fn has_virtual_clock() -> bool {
 
 /// Decides by readings of the machine's clock, tokio's, and the machine's again.
 ///
-/// A thread that stands still between them takes a clock that is ahead for the machine's, but not twice: by then
+/// A thread that is paused between them takes a clock that is ahead for the machine's, but not twice: by then
 /// that clock is behind, or as far ahead as before.
 fn is_virtual(mut read: impl FnMut() -> [std::time::Instant; 3]) -> bool {
     let mut differs = || {
@@ -203,7 +203,7 @@ mod tests {
         let start = std::time::Instant::now();
         let at = |seconds: [u64; 3]| seconds.map(|it| start + Duration::from_secs(it));
         for (first, second, expected) in [
-            // Paused, and ahead until it stood still; ahead, and going on.
+            // Paused, and ahead until the thread went on; ahead, and not paused.
             ([1, 2, 3], [3, 2, 3], true),
             ([1, 2, 3], [3, 4, 3], true),
             ([1, 1, 3], [3, 3, 3], false),

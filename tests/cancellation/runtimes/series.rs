@@ -1,7 +1,7 @@
 //! Experiments side by side: every operation, on every runtime, at every moment it has.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -44,11 +44,8 @@ impl Series<'_> {
         let rounds = Mutex::new(self.rounds());
         // One for all experiments, as a runtime has threads of its own.
         let elsewhere = Flavor::Threads.runtime();
-        // One after the other: a slow machine would not get many connections ready in the time that each may take.
-        let preparing = Mutex::new(());
         let work = || {
             let make = {
-                let _alone = preparing.lock().unwrap_or_else(PoisonError::into_inner);
                 let _elsewhere = elsewhere.enter();
                 prepare()
             };
