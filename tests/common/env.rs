@@ -225,7 +225,8 @@ mod redis {
             change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
         ) -> LockManager {
             let builder = LockManager::builder().raw_keys(S::RAW_KEYS);
-            let builder = change(builder.response_timeout(ANSWER));
+            let builder = builder.response_timeout(ANSWER);
+            let builder = change(builder.connect_timeout(super::LIMIT));
             builder.connect(&self.server.url()).await.unwrap()
         }
 

@@ -162,9 +162,23 @@ impl Drop for Driven {
 ///
 /// The thread would then measure leases by another clock than their bodies.
 pub(crate) fn has_virtual_clock() -> bool {
-    let before = std::time::Instant::now();
-    let told = Instant::now().into_std();
-    told < before || told > std::time::Instant::now()
+    is_virtual(|| {
+        let before = std::time::Instant::now();
+        let told = Instant::now().into_std();
+        [before, told, std::time::Instant::now()]
+    })
+}
+
+/// Decides by readings of the machine's clock, tokio's, and the machine's again.
+///
+/// A thread that is paused between them takes a clock that is ahead for the machine's, but not twice: by then
+/// that clock is behind, or as far ahead as before.
+fn is_virtual(mut read: impl FnMut() -> [std::time::Instant; 3]) -> bool {
+    let mut differs = || {
+        let [before, told, after] = read();
+        told < before || told > after
+    };
+    differs() || differs()
 }
 
 #[cfg(test)]
@@ -182,6 +196,22 @@ mod tests {
         assert!(has_virtual_clock());
         tokio::time::resume();
         assert!(has_virtual_clock(), "it stays ahead");
+    }
+
+    #[test]
+    fn a_thread_that_stands_still_takes_no_virtual_clock_for_the_machines() {
+        let start = std::time::Instant::now();
+        let at = |seconds: [u64; 3]| seconds.map(|it| start + Duration::from_secs(it));
+        for (first, second, expected) in [
+            // Paused, and ahead until the thread went on; ahead, and not paused.
+            ([1, 2, 3], [3, 2, 3], true),
+            ([1, 2, 3], [3, 4, 3], true),
+            ([1, 1, 3], [3, 3, 3], false),
+        ] {
+            let mut readings = [first, second].map(at).into_iter();
+            let read = || readings.next().expect("two are enough");
+            assert_eq!(is_virtual(read), expected, "{first:?} {second:?}");
+        }
     }
 
     #[test]

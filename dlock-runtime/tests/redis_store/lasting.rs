@@ -193,7 +193,7 @@ async fn a_provider_of_credentials_that_panics_costs_no_connection() {
     });
     let config = RedisConfig::new(format!("redis://127.0.0.1:{}", server.port()))
         .credentials(provider)
-        .connect_timeout(Duration::from_millis(500));
+        .connect_timeout(Duration::from_secs(3));
     let store = RedisStore::connect(config).await.unwrap();
     let (lock, me) = (key("k"), owner());
     let fence = take(&store, &lock, me).await;

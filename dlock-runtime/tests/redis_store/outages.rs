@@ -117,7 +117,7 @@ async fn a_failure_that_the_caller_gets_is_no_event() {
     let server = RedisServer::start().await;
     server.kill();
     let (log, _capturing) = Log::capture();
-    let config = RedisConfig::new(server.url()).connect_timeout(Duration::from_secs(1));
+    let config = RedisConfig::new(server.url()).connect_timeout(Duration::from_secs(3));
     RedisStore::connect(config)
         .await
         .expect_err("the server is dead");

@@ -110,9 +110,8 @@ pub(crate) async fn a_replica_takes_no_locks_and_does_not_say_whose_they_are(mak
         error.kind() == StoreErrorKind::ReadOnly
     })
     .await;
-    let connects = RedisStore::connect(
-        RedisConfig::new(server.url()).connect_timeout(Duration::from_millis(300)),
-    );
+    let connects =
+        RedisStore::connect(RedisConfig::new(server.url()).connect_timeout(Duration::from_secs(3)));
     let error = connects.await.expect_err("it waits for a master");
     assert!(error.to_string().contains("replica"), "{error}");
 

@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(one.write("a", [1, 0], 5), !refuses);
         assert!(two.write("a", [2, 0], i64::MAX));
         let history = History {
-            sections: Vec::new(),
             writes: read(directory.path(), &["a", "b"]).unwrap(),
+            ..History::default()
         };
         assert_eq!(history.writes.len(), 5);
         assert_eq!(history.refused(), usize::from(refuses));

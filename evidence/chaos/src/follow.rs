@@ -9,8 +9,12 @@ use std::{
 };
 
 use dlock_history::{End, Section};
+use dlock_testkit::machine_time;
 
-use crate::notes::{self, Note};
+use crate::{
+    notes::{self, Note},
+    unseen::{Call, Sharing},
+};
 
 pub(crate) struct Follow {
     directory: PathBuf,
@@ -19,6 +23,8 @@ pub(crate) struct Follow {
     pub(crate) sections: Vec<Section>,
     /// Sections that began without a lease.
     pub(crate) late: Vec<Section>,
+    /// Calls that may have shared a key without a section.
+    pub(crate) unseen: Vec<Call>,
     /// Times in which the machine gave a process no processor.
     pub(crate) standstills: Vec<Stop>,
     /// Calls that came to nothing, by how.
@@ -46,6 +52,7 @@ struct Followed {
     rest: Vec<u8>,
     /// The tasks that have asked, and have had no answer.
     waiting: HashSet<u32>,
+    sharing: Sharing,
     open: HashMap<u64, Open>,
     /// The transactions of the tasks that have read an account, and whether they have gone on to write.
     transactions: HashMap<u32, (Transaction, bool)>,
@@ -72,6 +79,7 @@ impl Follow {
             files: BTreeMap::new(),
             sections: Vec::new(),
             late: Vec::new(),
+            unseen: Vec::new(),
             standstills: Vec::new(),
             failed: BTreeMap::new(),
             posted: 0,
@@ -87,6 +95,7 @@ impl Follow {
             file: None,
             rest: Vec::new(),
             waiting: HashSet::new(),
+            sharing: Sharing::default(),
             open: HashMap::new(),
             transactions: HashMap::new(),
         };
@@ -132,14 +141,22 @@ impl Follow {
     fn take(&mut self, process: u32, note: Note) {
         let Followed {
             waiting,
+            sharing,
             open,
             transactions,
             ..
         } = self.files.get_mut(&process).expect("it was added");
         match note {
             Note::Asks { task } => _ = waiting.insert(task),
-            Note::Answered { task } => {
+            Note::Shares {
+                task,
+                key,
+                at,
+                waits_for_others,
+            } => sharing.asks(task, (key, at), waits_for_others),
+            Note::Answered { task, at } => {
                 waiting.remove(&task);
+                self.unseen.extend(sharing.answered(task, at));
                 transactions.remove(&task);
             }
             Note::In {
@@ -153,6 +170,7 @@ impl Follow {
                 is_blind,
             } => {
                 waiting.remove(&task);
+                sharing.entered(task);
                 let entered = self.entered.entry(key.clone()).or_default();
                 *entered = at.max(*entered);
                 let begun = Section {
@@ -228,6 +246,7 @@ impl Follow {
         self.catch_up();
         let followed = self.files.get_mut(&process).expect("it was added");
         followed.waiting.clear();
+        self.unseen.extend(followed.sharing.died(machine_time()));
         let open = followed.open.drain().map(|(_, open)| open.section);
         self.sections.extend(open);
     }
@@ -355,7 +374,10 @@ mod tests {
         assert_eq!(after(failed), (works("b"), 1, 2));
         let first = follow.works(1).unwrap().clone();
         assert!(!follow.has_ended(&first));
-        notes.note(&Note::Answered { task: 7 });
+        notes.note(&Note::Answered {
+            task: 7,
+            at: Duration::ZERO,
+        });
         notes.note(&read("b"));
         follow.catch_up();
         assert!(follow.has_ended(&first) && follow.works(1).is_some());
@@ -393,7 +415,15 @@ mod tests {
             end: End::Finished,
         };
         assert_eq!(after(left), (true, false));
-        assert_eq!(after(Note::Answered { task: 1 }), (false, false));
+        let shares = |task| Note::Shares {
+            task,
+            key: "a".to_owned(),
+            at: at(1),
+            waits_for_others: false,
+        };
+        assert_eq!(after(shares(1)), (true, false));
+        let answered = Note::Answered { task: 1, at: at(4) };
+        assert_eq!(after(answered), (false, false));
         let late = Note::Late {
             key: "a".to_owned(),
             mode: Mode::Exclusive,
@@ -403,6 +433,10 @@ mod tests {
             at: at(4),
         };
         assert_eq!(after(late), (false, false));
+        assert_eq!(after(shares(2)), (false, false));
+        follow.died(1);
+        let unseen: Vec<_> = follow.unseen.iter().map(|it| it.asked).collect();
+        assert_eq!((unseen, follow.unseen[0].left), (vec![at(1); 2], at(4)));
         let seen: Vec<_> = follow.late.iter().map(|it| (it.token, it.end)).collect();
         assert_eq!(seen, [(2, End::Lost)]);
     }

@@ -18,6 +18,7 @@ mod random;
 mod report;
 mod round;
 mod together;
+mod unseen;
 mod worker;
 mod world;
 mod zookeeper;

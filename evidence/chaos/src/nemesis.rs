@@ -24,7 +24,7 @@ use crate::{
 const BEYOND: Duration = Duration::from_millis(700);
 
 /// All locks are available again by then, or a process hangs.
-const RECOVERY: Duration = Duration::from_secs(120);
+const RECOVERY: Duration = Duration::from_secs(240);
 
 /// The shortest time between two faults.
 const REST: Duration = Duration::from_millis(150);

@@ -16,8 +16,16 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Note {
     /// A task asks for a lock.
     Asks { task: u32 },
+    /// The lock is to be shared. The store may have granted it before the call has a section, or without that: surely
+    /// before, where the call gives a lease back while it waits for another key.
+    Shares {
+        task: u32,
+        key: String,
+        at: Duration,
+        waits_for_others: bool,
+    },
     /// Its call has ended.
-    Answered { task: u32 },
+    Answered { task: u32, at: Duration },
     /// A section began.
     In {
         section: u64,

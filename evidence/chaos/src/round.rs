@@ -21,6 +21,7 @@ use crate::{
     nemesis::Nemesis,
     random::Random,
     report::Report,
+    unseen::{Tokens, unseen},
     worker::{Cheat, KEYS, Store, TTL},
     world::World,
 };
@@ -31,8 +32,9 @@ const CLEAN: Duration = Duration::from_secs(30);
 /// So many violations are shown.
 const SHOWN: usize = 5;
 
-/// A body that begins so soon after a standstill may have been let in before it.
-const SETTLES: Duration = Duration::from_millis(100);
+/// A body that begins so soon after a standstill may have been let in before it: when a machine goes on, all processes want
+/// its processors at once, and the thread that noted the standstill may have been among the first.
+const SETTLES: Duration = Duration::from_secs(1);
 
 /// By how much a replica may be behind its master.
 const BEHIND: Duration = Duration::from_millis(500);
@@ -79,6 +81,7 @@ impl Round {
         let mut history = History {
             sections: std::mem::take(&mut crowd.follow.sections),
             writes: fenced::read(directory, &KEYS).expect("the log can be read"),
+            unseen: unseen(&crowd.follow.unseen, Tokens::now()),
         };
         let mut report = judged(self.topology, &history, &faults);
         report.wrong.splice(0..0, wrong);
@@ -316,7 +319,7 @@ mod tests {
             let sections = vec![section(1, at(1), at(30)), section(2, entered, at(30))];
             let history = History {
                 sections,
-                writes: Vec::new(),
+                ..History::default()
             };
             let report = judged(Topology::Sentinel, &history, &[fault(forgets)]);
             let counts = (report.overlaps, report.excused);
@@ -334,7 +337,7 @@ mod tests {
         let lost = section(2, at(13), at(14));
         let history = History {
             sections: vec![permit(at(9), at(12)), lost, permit(at(15), at(16))],
-            writes: Vec::new(),
+            ..History::default()
         };
         let emptied = Fault {
             kind: Kind::DataFlushed,
@@ -365,12 +368,12 @@ mod tests {
         }
         let history = History {
             sections,
-            writes: Vec::new(),
+            ..History::default()
         };
         assert_eq!(longest_without(&history, &fault(false)), at(6));
         let last = History {
             sections: vec![section(1, at(3), at(4)), section(2, at(7), at(8))],
-            writes: Vec::new(),
+            ..History::default()
         };
         assert_eq!(longest_without(&last, &fault(false)), at(13));
         let nobody = History::default();
@@ -411,7 +414,7 @@ mod tests {
     fn a_write_without_a_section_is_found() {
         let mut history = History {
             sections: vec![section(1, at(1), at(1))],
-            writes: Vec::new(),
+            ..History::default()
         };
         for (token, found) in [(1, 0), (2, 1)] {
             history.writes.push(dlock_history::Write {

@@ -21,7 +21,7 @@ const QUORUM: usize = 5;
 pub(crate) const SENTINELS: usize = 3;
 
 /// A master, once it has its place, is followed by all within this.
-const WELL: Duration = Duration::from_secs(60);
+const WELL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_secs(2);
 
 pub(crate) struct World {

@@ -4,6 +4,7 @@
 //! It knows nothing of dlock. A [`History`] contains the sections, with the time for which each task trusted its lock, and
 //! the writes to a resource that the lock protects; a [`Promise`] is a property that the world could hold.
 
+mod joiners;
 mod register;
 
 use std::{
@@ -14,6 +15,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+pub use joiners::{Return, Unseen};
 pub use register::Register;
 
 /// One section of one task, as that task saw it. All times are of one clock.
@@ -90,6 +92,8 @@ pub struct History {
     pub sections: Vec<Section>,
     /// In the order in which the resource saw them.
     pub writes: Vec<Write>,
+    /// In any order; those of a world without a [`Return`] change nothing.
+    pub unseen: Vec<Unseen>,
 }
 
 /// A promise that a world can hold.
@@ -104,20 +108,6 @@ pub enum Promise {
     /// A store may forget, or a process pause while it trusts its lease: no token is given twice, and the resource
     /// refuses every late writer.
     Fenced,
-}
-
-/// A time in which a store may have returned to an earlier state, or had two masters.
-///
-/// It may have brought back sections that share a key. Others join them, and have their token. It can be smaller than
-/// that of a section which the store has forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Return {
-    /// What began before this moment is not forgotten.
-    pub from: Duration,
-    /// What began after this moment is not forgotten.
-    pub until: Duration,
-    /// For how long a section can be joined after its end.
-    pub lasts: Duration,
 }
 
 /// A broken promise.
@@ -281,51 +271,6 @@ impl History {
         self.excuse_joiners(&promise, returns, &mut found);
         self.judge_writes(&mut found);
         found
-    }
-
-    /// Removes the smaller token of a shared section if it may have joined an earlier one with the same token, and every
-    /// section with a greater token before it may be forgotten.
-    fn excuse_joiners(
-        &self,
-        promise: &impl Fn(Duration) -> Promise,
-        returns: &[Return],
-        found: &mut Vec<Violation>,
-    ) {
-        let joins = |section: &Section, lasts: Duration| {
-            self.sections.iter().any(|other| {
-                other.mode.is_shared()
-                    && (&other.key, other.token) == (&section.key, section.token)
-                    && other.entered < section.entered
-                    && section.entered <= other.left + lasts
-            })
-        };
-        let is_excused = |before: &Section, section: &Section| {
-            let is_forgotten =
-                |it: &&Return| it.from <= before.entered && before.entered <= it.until;
-            let mut returns = returns.iter().filter(is_forgotten);
-            section.mode.is_shared() && returns.any(|it| joins(section, it.lasts))
-        };
-        let is_before = |before: &Section, section: &Section| {
-            let until = match promise(section.entered) {
-                Promise::Exclusive => section.entered,
-                _ => section.asked,
-            };
-            before.key == section.key && before.entered < until && before.token > section.token
-        };
-        found.retain_mut(|violation| {
-            let Violation::TokenNotGreater(before, section) = violation else {
-                return true;
-            };
-            if !is_excused(before, section) {
-                return true;
-            }
-            let mut others = self.sections.iter();
-            let other = others.find(|it| is_before(it, section) && !is_excused(it, section));
-            other.is_some_and(|other| {
-                *before = other.clone();
-                true
-            })
-        });
     }
 
     fn judge_sections(&self, promise: &impl Fn(Duration) -> Promise, found: &mut Vec<Violation>) {

@@ -29,7 +29,7 @@ fn write(token: i64, accepted: bool) -> Write {
 fn of(sections: &[Section]) -> History {
     History {
         sections: sections.to_vec(),
-        writes: Vec::new(),
+        ..History::default()
     }
 }
 
@@ -117,7 +117,7 @@ fn a_promise_may_hold_at_some_times_only() {
 }
 
 /// The store may have returned to an earlier state between 10 and 40, and leases end by 50.
-fn after_a_return(sections: &[Section]) -> Vec<Violation> {
+fn after_a_return(history: &History) -> Vec<Violation> {
     let millis = Duration::from_millis;
     let promise = |at: Duration| match at.as_millis() {
         ..10 | 51.. => Promise::Exclusive,
@@ -128,21 +128,24 @@ fn after_a_return(sections: &[Section]) -> Vec<Violation> {
         until: millis(40),
         lasts: millis(30),
     };
-    of(sections).judge_by(promise, &[back])
+    history.judge_by(promise, &[back])
+}
+
+fn asked(at: u64, section: Section) -> Section {
+    Section {
+        asked: Duration::from_millis(at),
+        ..section
+    }
 }
 
 #[test]
 fn who_joins_sharers_that_a_store_brought_back_has_their_token() {
-    let asked = |at: u64, section: Section| Section {
-        asked: Duration::from_millis(at),
-        ..section
-    };
     let wrong = |before: &Section, section: &Section| {
         [Violation::TokenNotGreater(before.clone(), section.clone())]
     };
     let judge = |sections: &[&Section]| {
         let sections: Vec<_> = sections.iter().map(|it| (*it).clone()).collect();
-        after_a_return(&sections)
+        after_a_return(&of(&sections))
     };
     let (first, lost) = (permit(3, 4, 6), section(5, 12, 15));
     let joiner = asked(20, permit(3, 30, 40));
@@ -182,6 +185,53 @@ fn who_joins_sharers_that_a_store_brought_back_has_their_token() {
         judge(&[&before, &lost, &exclusive]),
         wrong(&lost, &exclusive)
     );
+}
+
+#[test]
+fn of_two_that_are_granted_together_the_one_that_asked_later_may_begin_first() {
+    let lost = section(5, 12, 15);
+    let second = asked(20, permit(3, 30, 40));
+    let wrong = [Violation::TokenNotGreater(lost.clone(), second.clone())];
+    for (asked_at, entered, is_well) in [(11, 31, true), (13, 31, false), (11, 61, false)] {
+        let first = asked(asked_at, permit(3, entered, entered + 9));
+        let found = after_a_return(&of(&[lost.clone(), first, second.clone()]));
+        assert_eq!(found.is_empty(), is_well, "{asked_at} {entered}");
+        assert!(is_well || found[0] == wrong[0]);
+    }
+}
+
+#[test]
+fn who_joins_a_holder_that_had_no_section_has_a_token_that_this_may_have_had() {
+    let lost = section(5, 12, 15);
+    let joiner = asked(20, permit(3, 30, 40));
+    let unseen = Unseen {
+        key: lost.key.clone(),
+        tokens: 2..=3,
+        left: Duration::from_millis(5),
+    };
+    let judge = |joiner: &Section, unseen: Unseen| {
+        let mut history = of(&[lost.clone(), joiner.clone()]);
+        history.unseen = vec![unseen];
+        after_a_return(&history)
+    };
+    assert_eq!(judge(&joiner, unseen.clone()), []);
+    let wrong = [Violation::TokenNotGreater(lost.clone(), joiner.clone())];
+    let other_tokens = Unseen {
+        tokens: 1..=2,
+        ..unseen.clone()
+    };
+    assert_eq!(judge(&joiner, other_tokens), wrong);
+    let other_key = Unseen {
+        key: "order:7".to_owned(),
+        ..unseen.clone()
+    };
+    assert_eq!(judge(&joiner, other_key), wrong);
+    let late = asked(20, permit(3, 36, 40));
+    let wrong = [Violation::TokenNotGreater(lost.clone(), late.clone())];
+    assert_eq!(judge(&late, unseen.clone()), wrong, "its lease has ended");
+    let exclusive = asked(20, section(3, 30, 40));
+    let wrong = [Violation::TokenNotGreater(lost.clone(), exclusive.clone())];
+    assert_eq!(judge(&exclusive, unseen), wrong, "nobody joins");
 }
 
 #[test]
@@ -257,8 +307,8 @@ fn the_register_takes_nothing_from_who_is_late() {
     assert!(!write(5));
     assert!(register.write("order:7", [1, 2], 1));
     let history = History {
-        sections: Vec::new(),
         writes: register.writes(),
+        ..History::default()
     };
     assert_eq!(history.judge(Promise::Fenced), []);
     assert_eq!((history.writes.len(), history.refused()), (5, 1));

@@ -89,6 +89,7 @@ fn report(seed: u64, world: &World) -> Report {
         let history = History {
             sections: std::mem::take(&mut state.sections),
             writes: world.register.writes(),
+            ..History::default()
         };
         let findings = std::mem::take(&mut state.findings);
         (history, state.lessened, findings, state.counts.clone())
@@ -197,6 +198,8 @@ impl Hosts {
         let builder = LockManager::builder()
             .application(format!("p{number}"))
             .clock(clock.clone())
+            // Its time would be the machine's.
+            .renewal_thread(false)
             .random(dice.fork())
             .handover(dice.chance(800))
             .response_timeout(Duration::from_millis(

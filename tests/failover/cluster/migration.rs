@@ -15,19 +15,20 @@ use dlock::{
         redis::{RedisConfig, RedisStore},
     },
 };
-use dlock_testkit::{Cluster, eventually};
+use dlock_testkit::{Cluster, eventually, within};
 use tokio::{task::JoinSet, time::sleep};
 
 use crate::cluster::{
-    LIMIT, OneKey, env, home, lock_on, process, rejected, slot, store, stored, tells_of_move,
-    waiting,
+    LIMIT, OneKey, PATIENCE, env, home, lock_on, process, rejected, slot, store, stored,
+    tells_of_move, waiting,
 };
 use crate::common::{Env, soon};
 
 #[tokio::test]
 async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
     const KEY: &str = "order:42";
-    const BRIEF: Duration = Duration::from_millis(1500);
+    // A machine that stands still for a second keeps its leases.
+    const BRIEF: Duration = Duration::from_secs(4);
     let env = env(Cluster::start(3, 0).await);
     let cluster = &env.cluster;
     let slot = slot(cluster, KEY).await;
@@ -47,7 +48,7 @@ async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
                 let length = if number == 0 {
                     BRIEF * 3 / 2
                 } else {
-                    BRIEF / 500
+                    Duration::from_millis(3)
                 };
                 let section = lock.clone().run(async |lease| {
                     assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
@@ -74,7 +75,7 @@ async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
             sleep(BRIEF / 2).await;
         }
     };
-    soon(moves).await;
+    within(PATIENCE, Box::pin(moves)).await.expect("it hangs");
     over.store(true, Ordering::Relaxed);
     let all = async {
         let mut sections = 0;
@@ -100,17 +101,17 @@ async fn a_slot_left_half_moved_is_named_and_keeps_no_lock() {
     let from = home(cluster, KEY).await;
     let (holder, other) = (process(cluster).await, process(cluster).await);
     for moves_lock in [false, true] {
-        let ttl = Duration::from_millis(1500);
+        let ttl = Duration::from_secs(4);
         let guard = soon(holder.lock(KEY).ttl(ttl).acquire()).await.unwrap();
         cluster.begin_migration(slot, 1 - from).await;
         if moves_lock {
             cluster.move_key(&stored(KEY), 1 - from).await;
         }
         // Renewals go on.
-        sleep(2 * ttl).await;
+        sleep(ttl * 4 / 3).await;
         guard.ensure_held().unwrap();
         // Others are told why there is no answer, and how long it was waited for.
-        let wait = Duration::from_millis(1200);
+        let wait = Duration::from_secs(3);
         let refused = soon(other.lock(KEY).wait(wait).acquire()).await;
         match refused.expect_err("nobody can tell") {
             LockError::Unavailable { waited, reason, .. } => {
@@ -230,7 +231,7 @@ async fn renewals_of_many_leases_follow_their_slots() {
     let env = env(Cluster::start(3, 0).await);
     let cluster = &env.cluster;
     let manager = process(cluster).await;
-    let ttl = Duration::from_millis(1500);
+    let ttl = Duration::from_secs(4);
     let mut guards = Vec::new();
     for number in 0..NUMBER {
         let lock = manager.lock(format!("order:{number}")).ttl(ttl);
@@ -251,7 +252,7 @@ async fn renewals_of_many_leases_follow_their_slots() {
         }
     }
     eventually(LIMIT, "all were renewed several times", async || {
-        cluster.command_count("getex").await > before + 6 * NUMBER as u64
+        cluster.command_count("getex").await > before + 4 * NUMBER as u64
     })
     .await;
     for guard in guards {
@@ -266,7 +267,7 @@ async fn renewals_of_many_leases_follow_their_slots() {
 async fn a_request_that_is_sent_on_ends_in_time() {
     const KEY: &str = "order:42";
     let cluster = Cluster::start_with(2, 0, &["--cluster-require-full-coverage", "no"]).await;
-    let config = RedisConfig::new(cluster.url()).response_timeout(Duration::from_millis(800));
+    let config = RedisConfig::new(cluster.url()).response_timeout(Duration::from_secs(3));
     let key = OneKey::new(RedisStore::connect(config).await.unwrap(), KEY);
     let (holder, other) = (OneKey::<RedisStore>::owner(), OneKey::<RedisStore>::owner());
     key.granted(holder, Duration::from_secs(60)).await;
@@ -295,7 +296,7 @@ async fn a_request_that_is_sent_on_ends_in_time() {
     let error = soon(key.store.acquire(request)).await;
     let error = error.expect_err("the lock and its fence are at two nodes");
     assert!(tells_of_move(&error, slot), "{error}");
-    assert!(error.to_string().contains("800ms"), "{error}");
+    assert!(error.to_string().contains("3s"), "{error}");
 
     // Sent on to a node that says nothing.
     cluster.pause(1 - from);

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::common::{LIMIT, NODES, QuorumOfRedis, assert_idle, is_lost, soon};
 
 /// It is renewed after a third of it.
-const TTL: Duration = Duration::from_secs(4);
+const TTL: Duration = Duration::from_secs(9);
 
 /// Longer than any lease.
 const JUMP: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ async fn a_majority_that_jumps_lets_in_a_second_holder_and_the_first_is_told() {
     let all = Clocks::start().await;
     let [holder, other] = &all.managers;
     // Not renewed meanwhile: between the jumps that would put right what the first has done.
-    let lock = holder.lock("order:42").ttl(LIMIT);
+    let lock = holder.lock("order:42").ttl(2 * LIMIT);
     let guard = soon(lock.acquire()).await.unwrap();
     // What is asked for after the jump counts from there.
     eventually(LIMIT, "all have it", async || all.holding().await == NODES).await;

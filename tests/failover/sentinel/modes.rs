@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{LockError, LockGuard, LockManager, LockRequest, LostCause, OnLost, Wait};
-use dlock_testkit::{RedisServer, Sentinels, eventually};
+use dlock_testkit::{RedisServer, Sentinels, eventually, within};
 
 use crate::common::{is_lost, soon};
 use crate::sentinel::{LONG, manager, manager_with, replicas::too_few, small_and_patient};
@@ -101,14 +101,15 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     soon(before.release()).await.unwrap();
     all.until_replicated(first, 1).await;
     all.cut_off(replica).await;
-    let lost = reader(&reads).ttl(Duration::from_secs(9));
+    let lost = reader(&reads).ttl(Duration::from_secs(24));
     let lost = soon(lost.on_lost(OnLost::Stop).acquire()).await.unwrap();
     first.kill();
     let second = all.master_after(first).await;
     assert_eq!(second.port(), replica.port());
     let guard = soon(reader(&next).acquire()).await.unwrap();
     assert!(guard.fencing_token() > lost.fencing_token());
-    let told = soon(lost.run_while_held(std::future::pending::<()>())).await;
+    let told = lost.run_while_held(std::future::pending::<()>());
+    let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(
         is_lost(&told, |cause| matches!(cause, LostCause::Revoked)),
         "{told:?}"

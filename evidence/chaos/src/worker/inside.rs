@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tokio_postgres::IsolationLevel;
 
-use super::books::{Books, Failure, Posting};
+use super::{
+    KEYS,
+    books::{Books, Failure, Posting},
+};
 use crate::{
     fenced::Fenced,
     notes::{Note, Notes},
@@ -109,7 +112,19 @@ impl Caller {
 
     /// Notes that the call has ended.
     pub(crate) fn answered(&self) {
-        self.note(&Note::Answered { task: self.who[1] });
+        let (task, at) = (self.who[1], machine_time());
+        self.note(&Note::Answered { task, at });
+    }
+
+    /// The same caller, which asks for a key in a shared mode, and for another key before it or not.
+    pub(crate) fn shares(&self, key: usize, waits_for_others: bool) -> &Self {
+        self.note(&Note::Shares {
+            task: self.who[1],
+            key: KEYS[key].to_owned(),
+            at: self.asked,
+            waits_for_others,
+        });
+        self
     }
 
     pub(crate) fn note(&self, note: &Note) {

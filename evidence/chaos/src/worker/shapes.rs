@@ -28,10 +28,10 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
     }
     match random.below(100) {
         0..20 => plain(key, caller, pace).await,
-        20..35 => reading(key, caller, pace).await,
+        20..35 => reading(key, caller.shares(key, false), pace).await,
         35..40 => {
             let limit = random.millis(60);
-            timeout(limit, reading(key, caller, 3 * pace))
+            timeout(limit, reading(key, caller.shares(key, false), 3 * pace))
                 .await
                 .unwrap_or(Ok(()))
         }
@@ -64,7 +64,7 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
             let (caller, is_shared) = (caller.clone(), random.below(2) == 0);
             let call = tokio::spawn(async move {
                 if is_shared {
-                    panicking_reader(key, &caller, pace).await
+                    panicking_reader(key, caller.shares(key, false), pace).await
                 } else {
                     panicking(key, &caller, pace).await
                 }
@@ -83,7 +83,7 @@ pub(super) async fn any(caller: &Caller, random: &mut Random) -> Result<(), Lock
             if share < 96 {
                 both(key, other, caller, pace).await
             } else {
-                mixed(key, other, caller, pace).await
+                mixed(key, other, caller.shares(other, true), pace).await
             }
         }
     }
@@ -106,6 +106,7 @@ pub(super) async fn permitted(
     random: &mut Random,
 ) -> Result<(), LockError> {
     let (key, pace) = (random.below(KEYS.len()), random.millis(6));
+    caller.shares(key, false);
     match caller.store() {
         Store::One => limited(key, permits, caller, pace).await,
         Store::Quorum => reading(key, caller, pace).await,
