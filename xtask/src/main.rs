@@ -193,7 +193,11 @@ Examples:
     ///
     /// Builds each archive as `cargo publish` would, unpacks all of them into target/packages, and builds and
     /// runs the program against the unpacked files and a server of its own.
-    Package,
+    Package {
+        /// Compile all packages by one call, as `cargo xtask test` does, instead of each with no more than it asks for
+        #[arg(long)]
+        together: bool,
+    },
 
     /// Compiles the published packages with the oldest supported Rust, which is their `rust-version`
     ///
@@ -235,7 +239,7 @@ fn main() -> ExitCode {
         Command::Api { write: false } => gate::run(&[Step::Api], false),
         Command::Deny => told(supply::deny()),
         Command::Msrv => told(msrv::run()),
-        Command::Package => told(package::run()),
+        Command::Package { together } => told(package::run(together)),
         Command::Check => told(check::run()),
         Command::Record { program, arguments } => told(executables::record(&program, arguments)),
     };

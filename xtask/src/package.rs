@@ -64,7 +64,7 @@ impl Package {
 }
 
 /// Packages everything, and runs the program.
-pub(crate) fn run() -> Result<(), String> {
+pub(crate) fn run(together: bool) -> Result<(), String> {
     let packages = published()?;
     let unpacked = target().join("unpacked");
     package(&packages)?;
@@ -74,7 +74,14 @@ pub(crate) fn run() -> Result<(), String> {
         unpack::unpack(&archive, &unpacked, &folder)?;
         check_licences(&unpacked.join(folder))?;
     }
-    check(&packages, &unpacked)?;
+    write_workspace(&packages, &unpacked)?;
+    if together {
+        check(&["--workspace"], &unpacked)?;
+    } else {
+        for package in &packages {
+            check(&["--package", &package.name], &unpacked)?;
+        }
+    }
     println!("{} packages are checked", packages.len());
     run_program(&packages)
 }
@@ -113,8 +120,8 @@ fn package(packages: &[Package]) -> Result<(), String> {
     Err(format!("this failed: {}", CALL.line()))
 }
 
-/// Compiles each package, as far as finds all errors, with the features that a user gets who names none.
-fn check(packages: &[Package], unpacked: &Path) -> Result<(), String> {
+/// Makes a workspace of the archives, with the versions that dlock is tested with.
+fn write_workspace(packages: &[Package], unpacked: &Path) -> Result<(), String> {
     let members: Vec<_> = packages
         .iter()
         .map(|it| format!("'{}'", it.folder()))
@@ -126,35 +133,29 @@ fn check(packages: &[Package], unpacked: &Path) -> Result<(), String> {
     );
     let write = || -> io::Result<()> {
         fs::write(unpacked.join("Cargo.toml"), manifest)?;
-        // With the versions that dlock is tested with.
         fs::copy(
             cargo::root().join("Cargo.lock"),
             unpacked.join("Cargo.lock"),
         )?;
         Ok(())
     };
-    write().map_err(|error| format!("{}: {error}", unpacked.display()))?;
-    for package in packages {
-        println!(
-            "$ cargo check, of {} in {}",
-            package.folder(),
-            unpacked.display()
-        );
-        let mut check = cargo::command(unpacked);
-        check.args([
-            "check",
-            "--quiet",
-            "--package",
-            &package.name,
-            "--target-dir",
-        ]);
-        let status = check.arg(target()).envs(variables()).status();
-        let status = status.map_err(|error| format!("cargo cannot be run: {error}"))?;
-        if !status.success() {
-            return Err(format!("the archive of {} does not compile", package.name));
-        }
+    write().map_err(|error| format!("{}: {error}", unpacked.display()))
+}
+
+/// Compiles some of the archives, as far as finds all errors. A package alone has the features that a user gets who names
+/// none; those of several together come together, and each of their dependencies is compiled once.
+fn check(which: &[&str], unpacked: &Path) -> Result<(), String> {
+    let named = which.join(" ");
+    println!("$ cargo check {named}, in {}", unpacked.display());
+    let mut check = cargo::command(unpacked);
+    check.args(["check", "--quiet"]).args(which);
+    check.arg("--target-dir").arg(target()).envs(variables());
+    let status = check.status();
+    let status = status.map_err(|error| format!("cargo cannot be run: {error}"))?;
+    if status.success() {
+        return Ok(());
     }
-    Ok(())
+    Err(format!("the archives do not compile: cargo check {named}"))
 }
 
 /// Both licences are in each archive.

@@ -139,7 +139,9 @@ impl Step {
                 Call::new("build --workspace --examples --all-features --locked"),
             ],
             // A program of its own, so that its output can go to a file.
-            Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
+            Self::Package => vec![Call::new(
+                "run --quiet --package xtask --locked -- package --together",
+            )],
             Self::DocTest => {
                 vec![Call::new("test --workspace --doc --all-features --locked")]
             }

@@ -91,8 +91,16 @@ pub(super) const ALL: &[Mutant] = &[
         "paused-clock-unnoticed",
         "A clock that was paused counts as the machine's",
         LANE,
-        "«told < before» || told > std::time::Instant::now()",
+        "«told < before» || told > after",
         "false",
+        UNIT,
+    ),
+    Mutant::new(
+        "paused-clock-compared-once",
+        "A thread that stops between two clocks takes one that is ahead for the machine's",
+        LANE,
+        "differs()« || differs()»",
+        "",
         UNIT,
     ),
     Mutant::new(
