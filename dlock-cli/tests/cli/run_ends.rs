@@ -25,8 +25,8 @@ async fn running(server: &RedisServer, options: &[&str], script: &str) -> Worker
     worker
 }
 
-/// Starts a command whose `dlock` has lost its watchdog: nobody else ends the command, also when the machine lets
-/// `dlock` go on only after the time at which the watchdog acts.
+/// Starts a command, and kills the watchdog of its `dlock`. Only `dlock` can then end the command, even if a pause of the
+/// machine delays it beyond the time at which the watchdog would act.
 async fn running_unwatched(server: &RedisServer, options: &[&str], script: &str) -> Worker {
     let worker = running(server, options, script).await;
     // Elsewhere the watchdog is not found, and has the time that the TTL leaves.

@@ -16,6 +16,12 @@ use super::{
     without_pace,
 };
 
+/// Reads lines of JSON.
+fn events(stdout: &str) -> Vec<Value> {
+    let lines = stdout.lines().map(serde_json::from_str);
+    lines.map(Result::unwrap).collect()
+}
+
 #[tokio::test]
 async fn changes_of_locks_are_printed() {
     let server = RedisServer::start().await;
@@ -58,8 +64,7 @@ async fn every_line_of_json_is_a_document() {
     watch.line("\"event\":\"released\"", LIMIT).await;
     send(&watch, Signal::INT);
     let ended = ended(&watch).await.with(0);
-    let events = ended.stdout.lines().map(serde_json::from_str);
-    let events: Vec<Value> = events.map(Result::unwrap).collect();
+    let events = events(&ended.stdout);
     // A server that is too slow is an outage without a key.
     let of_locks = events.iter().filter(|event| !event["key"].is_null());
     let events: Vec<_> = of_locks
@@ -87,9 +92,7 @@ async fn an_outage_is_reported_and_survived() {
     server.restart().await;
     watch.line("\"event\":\"back\"", LIMIT).await;
     watch.line("\"event\":\"released\"", LIMIT).await;
-    let stdout = watch.stdout();
-    let events = stdout.lines().map(serde_json::from_str);
-    let events: Vec<Value> = events.map(Result::unwrap).collect();
+    let events = events(&watch.stdout());
     let is_release = |event: &Value| event["event"] == "released";
     let released = events.iter().position(is_release).unwrap();
     let before = events[..released].iter().rev();

@@ -2,29 +2,21 @@
 
 use std::time::Duration;
 
-use dlock_etcd::EtcdStore;
 use dlock_runtime::{
     LockKey,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
-        RenewRequest, Renewal, StoreOptions,
+        RenewRequest, Renewal,
     },
     testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released};
+use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, open};
 
 fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
-}
-
-/// A store that gives up a request, and a silent connection, after this time.
-fn open(url: &str, response_timeout: Duration) -> EtcdStore {
-    let mut options = StoreOptions::default();
-    options.response_timeout = response_timeout;
-    EtcdStore::open(url, &options).unwrap()
 }
 
 #[tokio::test]

@@ -8,14 +8,14 @@ use dlock_runtime::{
     LockKey,
     store::{
         AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, RenewRequest,
-        Renewal, StoreError, StoreOptions,
+        Renewal, StoreError,
     },
     testing::SystemRandom,
 };
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::future::join_all;
 
-use crate::world::{DEADLINE, TTL, builder, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, is_released, open, works};
 
 /// Long enough for the test to see renewals of it, and short enough to end without them.
 const BRIEF: Duration = Duration::from_secs(9);
@@ -105,7 +105,7 @@ async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
 async fn a_label_that_a_full_database_refuses_costs_no_lease() {
     let options = EtcdOptions::new().argument(QUOTA);
     let server = EtcdServer::start_with(options).await;
-    let store = open(&server);
+    let store = open(&server.url(), DEADLINE);
     let key = LockKey::new("order:42").unwrap();
     let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     let request = AcquireRequest::new(&key, owner, TTL);
@@ -130,7 +130,7 @@ async fn a_request_that_finds_the_database_full_leaves_no_key() {
     let options = EtcdOptions::new().argument(QUOTA);
     let options = options.argument("--backend-batch-limit=1");
     let server = EtcdServer::start_with(options).await;
-    let store = open(&server);
+    let store = open(&server.url(), DEADLINE);
     eventually(DEADLINE, "a refused request was carried out", async || {
         let callers = join_all((0..CALLERS).map(|number| until_refused(&store, number)));
         let (refused, ()) = tokio::join!(callers, server.fill());
@@ -147,12 +147,6 @@ async fn a_request_that_finds_the_database_full_leaves_no_key() {
         !left.is_empty()
     })
     .await;
-}
-
-fn open(server: &EtcdServer) -> EtcdStore {
-    let mut options = StoreOptions::default();
-    options.response_timeout = DEADLINE;
-    EtcdStore::open(&server.url(), &options).unwrap()
 }
 
 async fn until_refused(store: &EtcdStore, number: usize) -> (LockKey, OwnerId, StoreError) {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use dlock::{LockGuard, LockManager, LockManagerBuilder};
-use dlock_etcd::Etcd;
+use dlock_etcd::{Etcd, EtcdStore};
+use dlock_runtime::store::StoreOptions;
 use dlock_testkit::eventually;
 
 /// Longer than anything takes here, also on a busy machine.
@@ -22,6 +23,13 @@ pub(crate) fn builder() -> LockManagerBuilder {
 pub(crate) async fn connect(url: &str) -> LockManager {
     let connected = builder().connect(url).await;
     connected.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// A store that gives up a request, and a silent connection, after this time.
+pub(crate) fn open(url: &str, response_timeout: Duration) -> EtcdStore {
+    let mut options = StoreOptions::default();
+    options.response_timeout = response_timeout;
+    EtcdStore::open(url, &options).unwrap()
 }
 
 /// Acquires and releases a lock, in spite of requests that fail.

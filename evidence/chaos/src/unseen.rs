@@ -99,7 +99,7 @@ impl Tokens {
     }
 }
 
-/// What the judge is to know of these calls.
+/// Returns the leases that these calls may have had, for the judge.
 pub(crate) fn unseen(calls: &[Call], tokens: Tokens) -> Vec<Unseen> {
     let unseen = calls.iter().map(|call| Unseen {
         key: call.key.clone(),
