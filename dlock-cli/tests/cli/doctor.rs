@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
+use dlock_testkit::{Cluster, Make, RedisServer, SentinelShape, Sentinels};
 use serde_json::Value;
 
 use super::{Ended, call, clean, quorum, until_answered};
@@ -274,7 +274,7 @@ async fn replicas_that_have_to_confirm_must_be_there() {
 
 #[tokio::test]
 async fn a_master_of_sentinels_is_examined_with_its_replicas() {
-    let sentinels = Sentinels::start_small().await;
+    let sentinels = Sentinels::pooled().await;
     let found = findings(&sentinels.url(), 1, &[]).await;
     found.about("note", "replicas", "?min_replicas=1");
     found.about("note", "sentinel", "lists 1 Sentinel");
@@ -284,7 +284,14 @@ async fn a_master_of_sentinels_is_examined_with_its_replicas() {
 
 #[tokio::test]
 async fn a_replica_whose_clock_is_ahead_is_a_risk_of_a_failover() {
-    let sentinels = Sentinels::start_small().await;
+    // A failover while the machine stands still would leave the paused replica without a master.
+    let sentinels = Sentinels::start_with(SentinelShape {
+        replicas: 1,
+        sentinels: 1,
+        down_after: Duration::from_secs(60),
+        ..SentinelShape::default()
+    })
+    .await;
     let port = sentinels.master().await.port().to_string();
     let follows = ["--replicaof", "127.0.0.1", &port];
     let replica = RedisServer::start_with_clock(&follows).await;

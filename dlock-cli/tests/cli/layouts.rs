@@ -94,7 +94,7 @@ fn lock_of(listed: &[Value], other: &Value) -> Value {
 
 #[tokio::test]
 async fn behind_sentinels() {
-    let sentinels = Sentinels::start_small().await;
+    let sentinels = Sentinels::pooled().await;
     assert_usable(&format!("{}?min_replicas=1", sentinels.url()), 1).await;
 }
 
