@@ -179,13 +179,14 @@ pub(crate) fn command(folder: &Path) -> Command {
     prepared(Command::new(program()), folder)
 }
 
-/// The same with the lowest priority, where there is `nice`: tests have time limits, and compilers have none.
+/// The same with a lower priority, where there is `nice`: tests have time limits, and compilers have none. Not with the
+/// lowest: on a machine that other programs keep busy, the steps beside the tests would end long after them.
 fn background(folder: &Path) -> Command {
     let Some(nice) = machine::find("nice") else {
         return command(folder);
     };
     let mut command = Command::new(nice);
-    command.args(["-n", "19"]).arg(program());
+    command.args(["-n", "5"]).arg(program());
     prepared(command, folder)
 }
 
