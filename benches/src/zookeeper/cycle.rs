@@ -5,6 +5,7 @@ use std::time::Instant;
 use zookeeper_client::CreateMode;
 
 use super::recipe::Recipe;
+use super::requests::Requests;
 use super::{Options, PATIENCE, connect, manager, node};
 use crate::Failure;
 use crate::apart::report::Report;
@@ -22,10 +23,11 @@ pub(super) async fn measure(
     let client = connect(url).await?;
     client.mkdir(BY_HAND, &node(CreateMode::Persistent)).await?;
     let mut recipe = Recipe::new(client.clone(), "/recipe/order:42").await?;
-    let mut rounds: [Rounds; 3] = Default::default();
+    let requests = Requests::new(client.clone()).await?;
+    let mut rounds: [Rounds; 4] = Default::default();
     // The first round fills caches.
     for round in 0..=options.rounds {
-        let mut all: [Vec<f64>; 3] = Default::default();
+        let mut all: [Vec<f64>; 4] = Default::default();
         for _ in 0..options.sections {
             let begun = Instant::now();
             manager.lock(KEY).acquire().await?.release().await?;
@@ -45,6 +47,11 @@ pub(super) async fn measure(
             recipe.release().await?;
             all[2].push(micros(begun));
         }
+        for _ in 0..options.sections {
+            let begun = Instant::now();
+            requests.cycle().await?;
+            all[3].push(micros(begun));
+        }
         if round > 0 {
             for (rounds, times) in rounds.iter_mut().zip(all) {
                 rounds.add(times);
@@ -52,16 +59,27 @@ pub(super) async fn measure(
         }
     }
     manager.shutdown(PATIENCE).await;
-    let [dlock, by_hand, recipe] = rounds;
+    let [dlock, by_hand, recipe, requests] = rounds;
     report.time("cycle by dlock", &dlock);
     report.time("create and delete by hand", &by_hand);
     report.time("cycle by the recipe", &recipe);
+    report.time("the requests of dlock by hand", &requests);
     report.ratio(
         "cycle / create and delete by hand",
         dlock.ratio(&by_hand),
         Some(1.15),
     );
     report.ratio("cycle / by the recipe", dlock.ratio(&recipe), None);
+    report.ratio(
+        "the requests of dlock / create and delete by hand",
+        requests.ratio(&by_hand),
+        None,
+    );
+    report.ratio(
+        "cycle / the requests of dlock by hand",
+        dlock.ratio(&requests),
+        None,
+    );
     Ok(())
 }
 
