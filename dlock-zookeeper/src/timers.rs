@@ -24,14 +24,14 @@ pub(crate) struct Ending {
 #[derive(Default)]
 pub(crate) struct Timers {
     table: Mutex<Table>,
-    /// Notified when a time is over before the task looks.
+    /// Notified when a time is over before the task reads the table.
     sooner: Notify,
 }
 
 #[derive(Default)]
 struct Table {
     endings: BTreeMap<Instant, Vec<Ending>>,
-    /// When the task looks again. `None` if it waits for a first child.
+    /// When the task reads the table next. `None` if it waits for a first child.
     looks_at: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl Timers {
         }
     }
 
-    /// Removes a child that is gone. The task still looks at that time, so it is not woken for the next lock of its length.
+    /// Removes a child that is gone. The task still wakes then, and so not for the next lock with the same TTL.
     pub(crate) fn remove(&self, at: Instant, ending: &Ending) {
         let mut table = self.table();
         if let Some(all) = table.endings.get_mut(&at) {

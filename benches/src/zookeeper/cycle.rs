@@ -4,7 +4,7 @@
 //! spent in the ensemble: with 1 for a create and a delete by hand, a name that has a place in the queue and a text for
 //! operators make 1.07. The transaction that creates the child makes 1.10 to 1.14: it also checks the base of the fencing tokens,
 //! and writes the directory, whose state says whether the child is alone. `requests.rs` sends these requests by hand. The
-//! rest, about 0.06, is spent in the process, by the runtime and by the tasks of the store. A request changes threads once on
+//! rest, 0.06, is spent in the process, by the runtime and by the tasks of the store. A request changes threads once on
 //! its way, as it does by hand: the client reads its socket on a thread of its own.
 //!
 //! Requests that ask whether the child is alone would cost more. A server carries out a read behind the write of the same session:
