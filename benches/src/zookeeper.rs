@@ -3,6 +3,7 @@
 mod cycle;
 mod quiet;
 mod recipe;
+mod requests;
 mod turns;
 
 use std::path::PathBuf;

@@ -13,6 +13,7 @@ use crate::{
     session::{Link, Session},
     sinks::Sinks,
     slots::Slots,
+    timers::Timers,
 };
 
 /// All that requests need.
@@ -20,6 +21,7 @@ pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) slots: Slots,
+    pub(crate) timers: Timers,
     pub(crate) answers: Arc<Answers>,
     pub(crate) sinks: Arc<Sinks>,
 }

@@ -6,7 +6,7 @@ use dlock_runtime::{
     testing::{Clock, SystemClock},
 };
 use tokio::{join, time::Instant};
-use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
 use crate::{
     base,
@@ -24,8 +24,10 @@ use crate::{
 /// Creates the child of a claim, the last one of its key, while its base of fences is there. Returns the queue behind it, or
 /// why that has no answer.
 ///
-/// Both requests are sent at once. A session has its answers in the order of its requests, and a server that answers for the
-/// queue has carried out all that was written before the child.
+/// An exclusive claim is usually alone, and its transaction shows that: it also writes the directory, whose state in the answer
+/// has the number of children behind the creation. Other claims join others, so the queue is read in any case. That request
+/// is sent at once: a session has its answers in the order of its requests, and a server that answers for the queue has
+/// carried out all that was written before the child.
 pub(crate) async fn create(
     session: &Session,
     slot: &mut Locked,
@@ -42,11 +44,25 @@ pub(crate) async fn create(
         let mut writer = session.client.new_multi_writer();
         writer.add_check_version(&names::base(root, base.value), -1)?;
         writer.add_create(&path, &value.to_bytes(), &options)?;
+        let counts = claim.mode.is_exclusive();
+        if counts {
+            writer.add_set_data(directory, b"", None)?;
+        }
         // Until the answer says otherwise, also if this future is dropped.
         slot.unknown = Some(session.clone());
         let written = SystemClock.now();
-        let (committed, queue) = join!(writer.commit(), list(session, directory));
-        let (path, stat) = match committed {
+        let committed = writer.commit();
+        let (committed, queue) = if counts {
+            (committed.await, None)
+        } else {
+            let (committed, queue) = join!(committed, list(session, directory));
+            (committed, Some(queue))
+        };
+        let Created {
+            path,
+            stat,
+            directory: parent,
+        } = match committed {
             Ok(results) => created(results)?,
             Err(MultiWriteError::OperationFailed { index, source }) => {
                 slot.unknown = None;
@@ -62,16 +78,19 @@ pub(crate) async fn create(
             Err(MultiWriteError::RequestFailed { source }) => return Err(source.into()),
         };
         session.proof.wrote(written);
-        let czxid = if stat.is_invalid() {
+        let czxid = if let Some(parent) = &parent {
+            // It was written by the same transaction.
+            parent.mzxid
+        } else if stat.is_invalid() {
             // Old servers do not say in the answer when the node was created.
             let stat = session.client.check_stat(&path).await?;
             stat.map_or(-1, |stat| stat.czxid)
         } else {
             stat.czxid
         };
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         let is_placed = if session.base.get() == Some(base) {
-            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-            place(session, slot, directory, name, &value, czxid).await?
+            place(session, slot, directory, name.clone(), &value, czxid).await?
         } else {
             // There may be another connection, to a server with data from before other children of this base.
             delete(session, &path).await?;
@@ -79,7 +98,11 @@ pub(crate) async fn create(
         };
         slot.unknown = None;
         if is_placed {
-            return Ok(queue);
+            return Ok(match queue {
+                Some(queue) => queue,
+                None if parent.is_some_and(|it| it.num_children == 1) => Ok(Queue::read(&[name])),
+                None => list(session, directory).await,
+            });
         }
         base::replace_used_up(session, root, base).await?;
         repeats.again().await?;
@@ -124,10 +147,30 @@ pub(crate) fn tell_that_it_waits(session: &Session, child: &mut Child, claim: &C
     drop(session.client.set_data(&child.path(), &text, None));
 }
 
-/// Returns the path and the state of the node that the second operation has created.
-fn created(results: Vec<MultiWriteResult>) -> Result<(String, zookeeper_client::Stat), Failure> {
-    match results.into_iter().nth(1) {
-        Some(MultiWriteResult::Create { path, stat }) => Ok((path, stat)),
+/// The answer to a creation.
+struct Created {
+    path: String,
+    stat: Stat,
+    /// The state of the directory behind the creation, if it was written too.
+    directory: Option<Stat>,
+}
+
+fn created(results: Vec<MultiWriteResult>) -> Result<Created, Failure> {
+    let mut results = results.into_iter().skip(1);
+    match (results.next(), results.next()) {
+        (Some(MultiWriteResult::Create { path, stat }), None) => Ok(Created {
+            path,
+            stat,
+            directory: None,
+        }),
+        (
+            Some(MultiWriteResult::Create { path, stat }),
+            Some(MultiWriteResult::SetData { stat: directory }),
+        ) => Ok(Created {
+            path,
+            stat,
+            directory: Some(directory),
+        }),
         other => {
             let message = format!("ZooKeeper answered a creation with {other:?}");
             Err(StoreError::new(StoreErrorKind::BadAnswer, message).into())

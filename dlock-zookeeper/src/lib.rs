@@ -35,6 +35,7 @@ mod data;
 mod errors;
 mod fence;
 mod holder;
+mod inline;
 mod names;
 mod notices;
 mod proof;
@@ -47,6 +48,7 @@ mod session;
 mod sinks;
 mod slots;
 mod store;
+mod timers;
 mod waiting;
 mod worker;
 

@@ -4,7 +4,8 @@
 //!
 //! - **Safety.** A claim holds by its place in the queue, see `queue.rs`. It holds for ever once its child was created and the
 //!   children before it that kept it from holding are deleted. A server that has not heard of a deletion yet answers
-//!   *busy*.
+//!   *busy*. An exclusive child that is alone in the transaction of its creation is in front.
+//!   (`a_child_that_is_not_alone_holds_by_its_place_in_the_queue`)
 //! - **Safety.** A lease is confirmed when the child is seen to be there after a write of its session. With [`crate::proof`],
 //!   the write shows until when the session lasts. A lease that would last longer is not confirmed. The write is that
 //!   of the lease into its child, or an earlier one, see `confirm.rs`.
@@ -19,8 +20,8 @@
 //!   fence from there. (`readers_that_come_and_go_have_one_token`, `a_token_that_was_written_without_an_answer_is_kept`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
-//! - A request runs on the thread of the store until it has an answer, also if its caller is gone. The next request of
-//!   the same claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
+//! - A request runs until it has an answer, also if its caller is gone, see `inline.rs`. The next request of the same
+//!   claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
 //! - A creation without an answer was not carried out if the child is missing after a transaction of a majority, see
 //!   [`catch_up`]. (`a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced`)
 //! - A child without a timer has a search: a request whose answer was lost is looked for until its child is gone.
@@ -71,7 +72,7 @@ impl Core {
             slot.note_grant();
         }
         if let Some(child) = &mut slot.child {
-            self.end_in_time(handle, &claim, child);
+            self.end_in_time(&claim, child);
         }
         let is_unknown = slot.unknown.is_some();
         self.slots.unlock(&claim.key, claim.owner, slot);
@@ -254,18 +255,14 @@ impl Core {
         }
     }
 
-    pub(crate) async fn renew(
-        self: &Arc<Self>,
-        handle: &Handle,
-        claim: Claim,
-    ) -> Result<Renewal, StoreError> {
+    pub(crate) async fn renew(&self, claim: Claim) -> Result<Renewal, StoreError> {
         let mut slot = self.slots.lock(&claim.key, claim.owner).await;
         let answer = match self.session_of(&mut slot).await {
             Ok(session) => renew_in(&session, &mut slot, &claim).await,
             Err(error) => Err(error.into()),
         };
         if let Some(child) = &mut slot.child {
-            self.end_in_time(handle, &claim, child);
+            self.end_in_time(&claim, child);
         }
         self.slots.unlock(&claim.key, claim.owner, slot);
         answer.map_err(Failure::into_error)
@@ -310,7 +307,14 @@ impl Core {
             Some(child) => list(session, &child.directory).await?.holds(&child.name),
             None => false,
         };
+        let timer = slot.child.as_ref().and_then(|child| {
+            let at = child.timer?;
+            Some((at, child.ending(key, owner)))
+        });
         let was_there = slot.delete().await?;
+        if let Some((at, ending)) = timer {
+            self.timers.remove(at, &ending);
+        }
         Ok(if held && was_there {
             Released::WasHeld
         } else {

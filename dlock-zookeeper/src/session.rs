@@ -13,8 +13,8 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
 
 use crate::{
-    config::Config, errors, fence::Known, names, notices, proof::Proof, readers, sinks::Sinks,
-    worker::Worker,
+    config::Config, errors, fence::Known, inline::Tasks, names, notices, proof::Proof, readers,
+    sinks::Sinks, worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -67,10 +67,10 @@ pub(crate) fn start(
     sinks: Arc<Sinks>,
 ) -> watch::Receiver<Link> {
     let (set_link, link) = watch::channel(Link::Connecting);
-    let mut stopped = worker.stopped();
+    let (tasks, mut stopped) = (worker.tasks().clone(), worker.stopped());
     worker.handle().spawn(async move {
         tokio::select! {
-            () = keep(&config, set_link, &sinks) => {}
+            () = keep(&config, &tasks, set_link, &sinks) => {}
             _ = stopped.changed() => {}
         }
     });
@@ -94,10 +94,10 @@ pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, Sto
     }
 }
 
-async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
+async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match connect(config).await {
+        match connect(config, tasks).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
                 link.send_replace(Link::Up(session.clone()));
@@ -119,11 +119,11 @@ async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
     }
 }
 
-async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
+async fn connect(config: &Arc<Config>, tasks: &Tasks) -> Result<Session, StoreError> {
     let connecting = SystemClock.now();
     // A lease with a `min_hold` outlives its process, for as long as the session does.
     let connector = connector(config).with_detached();
-    let client = connector.connect(&config.hosts).await;
+    let client = tasks.with_session(connector.connect(&config.hosts)).await;
     let client = client.map_err(|error| errors::of(&error).unsent())?;
     match prepared(config, client.clone(), connecting).await {
         Ok(session) => Ok(session),

@@ -19,7 +19,7 @@ use tokio::{
 };
 use zookeeper_client::Error;
 
-use crate::{answers::Answers, data::Held, fence::Base, session::Session};
+use crate::{answers::Answers, data::Held, fence::Base, session::Session, timers::Ending};
 
 /// The pause after a deletion without an answer.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -72,6 +72,14 @@ impl Drop for Watching {
 impl Child {
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.directory, self.name)
+    }
+
+    pub(crate) fn ending(&self, key: &LockKey, owner: OwnerId) -> Ending {
+        Ending {
+            key: key.clone(),
+            owner,
+            name: self.name.clone(),
+        }
     }
 }
 

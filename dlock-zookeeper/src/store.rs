@@ -1,4 +1,4 @@
-//! The store: hands requests to its thread, and answers for its properties.
+//! The store: starts requests, and answers for its properties.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -21,12 +21,13 @@ use crate::{
     session,
     sinks::Sinks,
     slots::Slots,
+    timers::Timers,
     worker::Worker,
 };
 
 /// Locks in a ZooKeeper ensemble.
 ///
-/// A manager makes one from a URL, see [`ZooKeeper`](crate::ZooKeeper). It has one session, on a thread of its own.
+/// A manager makes one from a URL, see [`ZooKeeper`](crate::ZooKeeper). It has one session, and a thread of its own.
 pub struct ZooKeeperStore {
     core: Arc<Core>,
     worker: Worker,
@@ -51,8 +52,17 @@ impl ZooKeeperStore {
             config,
             link,
             slots: Slots::new(answers.clone()),
+            timers: Timers::default(),
             answers,
             sinks,
+        });
+        let (ending, mut stopped) = (core.clone(), worker.stopped());
+        let handle = worker.handle().clone();
+        worker.handle().spawn(async move {
+            tokio::select! {
+                _ = ending.end_children(handle) => {}
+                _ = stopped.changed() => {}
+            }
         });
         Ok(Self { core, worker })
     }
@@ -78,9 +88,13 @@ impl ZooKeeperStore {
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let ended = |_| StoreError::new(StoreErrorKind::Disconnected, "the store was closed");
-        self.worker.handle().spawn(request).await.map_err(ended)?
+        let answered = self.worker.tasks().run(request);
+        answered.await.map_err(|_| closed())?
     }
+}
+
+fn closed() -> StoreError {
+    StoreError::new(StoreErrorKind::Disconnected, "the store was closed")
 }
 
 impl fmt::Debug for ZooKeeperStore {
@@ -125,8 +139,11 @@ impl LockStore for ZooKeeperStore {
                 function: request.function.to_owned(),
                 begun,
             };
-            let (core, handle) = (self.core.clone(), self.worker.handle().clone());
-            let renewal = self.run(async move { core.renew(&handle, claim).await });
+            let core = self.core.clone();
+            // On the thread of the store, so that many of them are sent together.
+            let renewal = async move { core.renew(claim).await };
+            let renewal = self.worker.handle().spawn(renewal);
+            let renewal = async move { renewal.await.map_err(|_| closed())? };
             async move {
                 match batch.limit {
                     Some(limit) => match timeout(limit, renewal).await {
@@ -168,14 +185,16 @@ impl StoreHooks for ZooKeeperStore {
         Box::pin(std::future::ready(()))
     }
 
-    /// The thread of the store outlives the runtimes of its users. A session carries out its requests in their order, so a
+    /// The tasks of the store outlive the runtimes of its users. A session carries out its requests in their order, so a
     /// later acquire finds the key free.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
         // Without an answer, the child is deleted when the lease ends. One that was never seen is searched for.
-        self.worker
-            .handle()
-            .spawn(async move { core.release(&key, owner).await });
+        drop(
+            self.worker
+                .tasks()
+                .run(async move { core.release(&key, owner).await }),
+        );
         true
     }
 }

@@ -6,7 +6,7 @@
 //! A watch for children of a child has one event alone: the deletion. Watches for its data would wake the waiter at each
 //! renewal of the holder.
 
-use std::{collections::HashMap, future::poll_fn, sync::Arc, task::Poll};
+use std::{collections::HashMap, convert::Infallible, future::poll_fn, sync::Arc, task::Poll};
 
 use dlock_runtime::store::GRANT_TTL;
 use futures_util::{
@@ -21,19 +21,30 @@ use crate::{
     confirm::grant,
     session::Session,
     slots::{Child, Watching},
+    timers::Ending,
 };
 
 impl Core {
     /// Starts the timer of a child, if it has none, or one that is too late for a lease that was shortened.
-    pub(crate) fn end_in_time(self: &Arc<Self>, handle: &Handle, claim: &Claim, child: &mut Child) {
+    pub(crate) fn end_in_time(&self, claim: &Claim, child: &mut Child) {
         let ends = child.ends;
         if child.timer.is_some_and(|timer| timer <= ends) {
             return;
         }
         child.timer = Some(ends);
-        let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
-        let name = child.name.clone();
-        handle.spawn(async move { core.slots.end_in_time(key, owner, name, ends).await });
+        self.timers.add(ends, child.ending(&claim.key, claim.owner));
+    }
+
+    /// Ends children in time, for as long as this future is polled.
+    pub(crate) async fn end_children(self: Arc<Self>, handle: Handle) -> Infallible {
+        loop {
+            let (due, all) = self.timers.next().await;
+            for Ending { key, owner, name } in all {
+                // Each may wait for a request of its claim.
+                let core = self.clone();
+                handle.spawn(async move { core.slots.end_in_time(key, owner, name, due).await });
+            }
+        }
     }
 
     /// Starts to watch for a child that waits, once.

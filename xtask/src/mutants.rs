@@ -327,7 +327,7 @@ mod tests {
     }
 
     /// The modules whose heads have the rules of one deployment alone.
-    const WITH_RULES: [&str; 21] = [
+    const WITH_RULES: [&str; 22] = [
         "dlock-etcd/src/base.rs",
         "dlock-etcd/src/calls.rs",
         "dlock-etcd/src/dial.rs",
@@ -346,6 +346,7 @@ mod tests {
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
         "dlock-zookeeper/src/fence.rs",
+        "dlock-zookeeper/src/inline.rs",
         "dlock-zookeeper/src/proof.rs",
         "dlock-zookeeper/src/queue.rs",
         "dlock-zookeeper/src/requests.rs",

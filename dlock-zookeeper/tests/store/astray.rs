@@ -16,7 +16,9 @@ use dlock_testkit::{Proxy, eventually, within};
 use tokio::time::sleep;
 
 use crate::{
-    scripted::{CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, Request, Scripted},
+    scripted::{
+        CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, Request, SET_DATA, Scripted,
+    },
     world::{LIMIT, key, owner, store},
 };
 
@@ -151,7 +153,9 @@ async fn a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced
     // The client meets a server that has not heard of the creation, until that finds no majority for a transaction.
     let is_behind = AtomicBool::new(true);
     let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
-        (MULTI, [CHECK, CREATE]) if !is_created.swap(true, Ordering::SeqCst) => Some(Reply::Cut),
+        (MULTI, [CHECK, CREATE, SET_DATA]) if !is_created.swap(true, Ordering::SeqCst) => {
+            Some(Reply::Cut)
+        }
         (MULTI, _) if is_behind.swap(false, Ordering::SeqCst) => Some(Reply::Cut),
         (MULTI, _) => Some(Reply::carried_out(request, CHILD, &child)),
         (LIST, _) if request.path == directory => {
@@ -186,7 +190,7 @@ async fn a_base_of_an_earlier_connection_makes_no_token() {
     let (now, last) = (base.clone(), Mutex::new(String::new()));
     // It carries out whatever it is asked for, as one does that was restored from a backup with all bases.
     let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
-        (MULTI, [CHECK, CREATE]) => {
+        (MULTI, [CHECK, CREATE, SET_DATA]) => {
             let name = request.operations[1].1.rsplit('/').next().unwrap();
             *last.lock().unwrap() = format!("{name}0000000001");
             Some(Reply::carried_out(request, CHILD, &last.lock().unwrap()))

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "admin")]
 mod admin;
+mod alone;
 mod astray;
 mod check;
 mod claims;

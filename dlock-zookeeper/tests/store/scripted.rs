@@ -71,8 +71,19 @@ impl Reply {
         Self::Done([buffer(text.as_bytes()), stat(czxid)].concat())
     }
 
-    /// A transaction is carried out. Each creation has this number, and the sequential one this name.
+    /// A transaction is carried out. Each creation has this number, and the sequential one this name. It may have others before
+    /// it.
     pub(crate) fn carried_out(request: &Request, czxid: i64, name: &str) -> Self {
+        Self::carried_out_among(request, czxid, name, 2)
+    }
+
+    /// The same in a directory that has so many children then.
+    pub(crate) fn carried_out_among(
+        request: &Request,
+        czxid: i64,
+        name: &str,
+        children: i32,
+    ) -> Self {
         let results = request.operations.iter().map(|(code, path)| {
             let mut result = header(*code, false);
             match *code {
@@ -85,7 +96,7 @@ impl Reply {
                     result.extend(buffer(path.as_bytes()));
                     result.extend(stat(czxid));
                 }
-                SET_DATA => result.extend(stat(czxid)),
+                SET_DATA => result.extend(stat_of_directory(czxid, children)),
                 _ => {}
             }
             result
@@ -256,18 +267,23 @@ fn header(code: i32, is_end: bool) -> Vec<u8> {
 
 /// The state of a node that the session owns.
 fn stat(czxid: i64) -> Vec<u8> {
-    let (czxid, zero) = (czxid.to_be_bytes(), [0; 8]);
-    let counts = [0; 12];
+    stat_of_directory(czxid, 0)
+}
+
+fn stat_of_directory(zxid: i64, children: i32) -> Vec<u8> {
+    let (zxid, zero) = (zxid.to_be_bytes(), [0; 8]);
+    let (counts, length) = ([0; 12], [0; 4]);
     let owner = SESSION_ID.to_be_bytes();
     [
-        &czxid[..],
-        &czxid,
+        &zxid[..],
+        &zxid,
         &zero,
         &zero,
         &counts,
         &owner,
-        &zero,
-        &czxid,
+        &length,
+        &children.to_be_bytes(),
+        &zxid,
     ]
     .concat()
 }

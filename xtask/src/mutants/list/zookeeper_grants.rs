@@ -1,10 +1,13 @@
-//! Mistakes in how a claim in ZooKeeper goes on after its grant, and in grants without a write of their own.
+//! Mistakes in how a claim in ZooKeeper goes on after its grant, in grants without a write of their own, and in the tasks that run
+//! its requests.
 
 use super::super::look::Look::Test;
 use super::super::mutant::Mutant;
 use super::zookeeper::{STORE, UNIT};
 
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
+const CREATION: &str = "dlock-zookeeper/src/creation.rs";
+const INLINE: &str = "dlock-zookeeper/src/inline.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 
@@ -56,4 +59,47 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A child whose creation got no answer is held after a write to it alone"),
+    Mutant::new(
+        "zookeeper-not-alone",
+        "A child holds by its creation, whichever children are beside it",
+        CREATION,
+        "parent.is_some_and(|it| «it.num_children == 1»)",
+        "it.num_children > 0",
+        &[Test(
+            STORE,
+            "alone::a_child_that_is_not_alone_holds_by_its_place_in_the_queue",
+        )],
+    )
+    .breaks("A claim holds by its place in the queue"),
+    Mutant::new(
+        "zookeeper-inline-fork",
+        "A forked child runs the tasks of its parent",
+        INLINE,
+        "if «self.process != process::id()» {",
+        "false",
+        &[Test(UNIT, "inline::tests::a_forked_child_runs_no_task")],
+    )
+    .breaks("A forked child runs no task"),
+    Mutant::new(
+        "zookeeper-inline-nested",
+        "A task runs inside the one that wakes it",
+        INLINE,
+        "Ok(false) => «{}»",
+        "run_all()",
+        &[Test(
+            UNIT,
+            "inline::tests::a_task_that_is_woken_by_another_one_runs_behind_it",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-inline-kept",
+        "A thread is kept for tasks as long as others wake them",
+        INLINE,
+        "for _ in 0..«MOST» {",
+        "usize::MAX",
+        &[Test(
+            UNIT,
+            "inline::tests::a_thread_is_not_kept_for_the_tasks_of_others",
+        )],
+    ),
 ];
