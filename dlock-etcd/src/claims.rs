@@ -195,8 +195,7 @@ impl Claims {
     /// Returns the create revision of a claim's key, and the lease that names it.
     pub(crate) fn known(&self, key: &LockKey, owner: OwnerId) -> Option<(i64, Option<i64>)> {
         let slot = self.table().slots.get(&(key.clone(), owner))?.clone();
-        let known = *slot.known();
-        known
+        *slot.known()
     }
 }
 
