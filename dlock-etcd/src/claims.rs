@@ -5,10 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
@@ -27,6 +24,10 @@ const MANY: usize = 1000;
 pub(crate) struct Claim {
     /// Its key in etcd, if there is one for certain.
     pub(crate) place: Option<Place>,
+    /// The lease that names its key; `None` if its owner does. See `names.rs`.
+    pub(crate) named_by: Option<i64>,
+    /// A deletion of its key that compares nothing was sent, and may arrive late.
+    pub(crate) is_bare: bool,
     /// Leases named by requests that got no answer: such a request may still be carried out.
     pub(crate) unsettled: Vec<Lease>,
     /// A request that deletes its key may still be carried out, and its owner may ask again, see `release.rs`.
@@ -118,8 +119,15 @@ type Id = (LockKey, OwnerId);
 
 struct Slot {
     claim: Arc<tokio::sync::Mutex<Claim>>,
-    /// The create revision, for readers that must not wait; 0 if there is none.
-    create: AtomicI64,
+    /// The create revision, and the lease that names the key, for readers that must not wait.
+    known: Mutex<Option<(i64, Option<i64>)>>,
+}
+
+impl Slot {
+    fn known(&self) -> MutexGuard<'_, Option<(i64, Option<i64>)>> {
+        // Every change is complete before any code can panic.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// All claims of a store.
@@ -144,7 +152,7 @@ impl Claims {
         let slot = table.slots.entry(id.clone()).or_insert_with(|| {
             Arc::new(Slot {
                 claim: Arc::default(),
-                create: AtomicI64::new(0),
+                known: Mutex::default(),
             })
         });
         slot.clone()
@@ -184,12 +192,10 @@ impl Claims {
         !self.table().slots.contains_key(&(key.clone(), owner))
     }
 
-    /// Returns the create revision of a claim's key.
-    pub(crate) fn create_revision(&self, key: &LockKey, owner: OwnerId) -> Option<i64> {
-        let table = self.table();
-        let slot = table.slots.get(&(key.clone(), owner))?;
-        let create = slot.create.load(Ordering::Acquire);
-        (create != 0).then_some(create)
+    /// Returns the create revision of a claim's key, and the lease that names it.
+    pub(crate) fn known(&self, key: &LockKey, owner: OwnerId) -> Option<(i64, Option<i64>)> {
+        let slot = self.table().slots.get(&(key.clone(), owner))?.clone();
+        *slot.known()
     }
 }
 
@@ -239,10 +245,10 @@ impl std::ops::DerefMut for Entered<'_> {
 }
 
 impl Entered<'_> {
-    /// Makes the create revision of the place known to readers that do not wait.
+    /// Makes the name and the create revision of the place known to readers that do not wait.
     pub(crate) fn publish(&self) {
-        let create = self.place.as_ref().map_or(0, |place| place.create);
-        self.slot.create.store(create, Ordering::Release);
+        let create = self.place.as_ref().map(|place| place.create);
+        *self.slot.known() = create.map(|create| (create, self.named_by));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The names of keys in etcd, and the text of their values.
 //!
-//! A claim on the key `order:42` is the key `dlock/order:42/<owner>`. Slashes in a namespace or a key are encoded, so no
-//! range of one lock contains a key of another. `dlock//fence` has the base of fences, `dlock//gate/<lease>` is the gate of the
+//! A claim on the key `order:42` that holds at once is the key `dlock/order:42/<lease>`, and one that waits is
+//! `dlock/order:42/<owner>`: `names.rs` says why. Slashes in a namespace or a key are encoded, so no range of one lock contains a
+//! key of another. `dlock//fence` has the base of fences, `dlock//gate/<lease>` is the gate of the
 //! waiters with this lease, see `places.rs`, and `dlock//notice/<owner>` is a message of an operator for a holder: a key of
 //! dlock is never empty.
 
@@ -26,6 +27,8 @@ pub(crate) struct Value {
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     pub(crate) stage: Stage,
+    /// The owner, if the name of the key does not have it.
+    pub(crate) owner: Option<OwnerId>,
 }
 
 /// The stage of a claim, as its process has last written it. It only informs operators and waiters. Times are milliseconds since 1970,
@@ -96,6 +99,13 @@ pub(crate) fn claim(namespace: &str, key: &str, owner: OwnerId) -> Vec<u8> {
     format!("{}/{}/{owner}", encoded(namespace), encoded(key)).into_bytes()
 }
 
+/// The name of a claim that has this lease from its creation on. No owner is written like that.
+pub(crate) fn claim_with((from, _): &(Vec<u8>, Vec<u8>), lease: i64) -> Vec<u8> {
+    let mut name = from.clone();
+    name.extend_from_slice(format!("{lease:x}").as_bytes());
+    name
+}
+
 /// The name of the base of fences.
 pub(crate) fn base(namespace: &str) -> Vec<u8> {
     format!("{}//fence", encoded(namespace)).into_bytes()
@@ -119,7 +129,7 @@ pub(crate) fn notices(namespace: &str, client: ClientId) -> (Vec<u8>, Vec<u8>) {
     (before('.'), before('/'))
 }
 
-/// The owner in the name of a claim; `None` if it is the key of another program.
+/// The owner in the name of a claim; `None` if its lease names it, or if it is the key of another program.
 pub(crate) fn owner_in(name: &[u8]) -> Option<OwnerId> {
     let text = std::str::from_utf8(name).ok()?;
     text.rsplit_once('/')?.1.parse().ok()
@@ -154,10 +164,11 @@ impl Value {
             label: None,
             function: None,
             stage,
+            owner: None,
         }
     }
 
-    /// Eight words: version, base, mode, epoch, label, function, stage, label of a waiter. `-` stands for none. The label of a
+    /// Eight words or nine: version, base, mode, epoch, label, function, stage, label of a waiter, owner. `-` stands for none. The label of a
     /// holder is there only once it has said that it knows of its lease.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mode = match self.mode {
@@ -189,6 +200,9 @@ impl Value {
             text.push(' ');
             text.push_str(word.map_or("-", String::as_str));
         }
+        if let Some(owner) = self.owner {
+            write!(text, " {owner}").expect("a string takes all");
+        }
         text.into_bytes()
     }
 
@@ -217,6 +231,7 @@ impl Value {
                 [time, label, ..] => Stage::read(time, label),
                 _ => Stage::Unknown,
             },
+            owner: rest.get(2).and_then(|word| word.parse().ok()),
         })
     }
 }
@@ -259,6 +274,10 @@ mod tests {
                     "{key} {other_key}"
                 );
             }
+            let (lease, all) = (0x0dbb_7a10_0000_0007, range(namespace, key));
+            let by_lease = claim_with(&all, lease);
+            assert!(from <= by_lease && by_lease < to);
+            assert_eq!(owner_in(&by_lease), None, "{key}");
             for own in [base("a"), gate("a", 7)] {
                 assert!(!(from <= own && own < to), "{key}");
             }
@@ -292,6 +311,7 @@ mod tests {
 
     #[test]
     fn a_value_is_read_as_it_was_written_and_no_other_is() {
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
         for mode in [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(3)] {
             for epoch in [None, Some(7)] {
                 for stage in [
@@ -309,6 +329,7 @@ mod tests {
                         label: Some("billing@host/1".to_owned()),
                         function: epoch.map(|_| "shop::settle".to_owned()),
                         stage,
+                        owner: epoch.map(|_| owner),
                     };
                     assert_eq!(Value::read(&value.to_bytes()), Some(value));
                 }
@@ -324,6 +345,7 @@ mod tests {
                 since: 1,
                 label: Some("c d".to_owned()),
             },
+            owner: None,
         };
         let read = Value::read(&odd.to_bytes()).unwrap();
         assert_eq!((read.label, read.function), (None, None));

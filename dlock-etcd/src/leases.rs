@@ -5,11 +5,13 @@
 //!
 //! # Rules
 //!
-//! The model `leases` in `evidence/model` searches the first two in every order of requests.
+//! The model `leases` in `evidence/model` searches the first three in every order of requests.
 //!
 //! - **Safety.** A lease is used again only if etcd has answered each request that gives it to a key, and the deletion of
 //!   its last key. A late request could otherwise create the key of a claim that is over, and the next claim would keep it
 //!   alive. (`a_request_that_arrives_after_the_release_has_no_effect`)
+//! - **Safety.** It names keys, see `names.rs`. So it is not used again after a deletion of its key that compares no create
+//!   revision, nor while its key has another lease. (`a_deletion_that_compares_nothing_ends_no_later_claim`)
 //! - **Safety.** A lease is that of one claim at a time, so the end of a lease ends no key of another claim.
 //!   (`a_key_keeps_its_lease_when_its_label_changes`)
 //! - **Safety.** A lease that was made or kept alive in the last 0.1 s is used as it is. The drift of the store is longer by

@@ -45,6 +45,7 @@ mod holder;
 mod keep_alive;
 mod keys;
 mod leases;
+mod names;
 mod near;
 mod notices;
 mod ops;

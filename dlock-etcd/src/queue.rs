@@ -33,12 +33,14 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn read(kv: &KeyValue) -> Self {
+        let value = Value::read(&kv.value);
+        let written = value.as_ref().and_then(|value| value.owner);
         Self {
-            owner: keys::owner_in(&kv.key),
+            owner: keys::owner_in(&kv.key).or(written),
             create: kv.create_revision,
             modified: kv.mod_revision,
             lease: kv.lease,
-            value: Value::read(&kv.value),
+            value,
         }
     }
 
@@ -232,6 +234,7 @@ mod tests {
             label: None,
             function: None,
             stage: keys::Stage::Unknown,
+            owner: None,
         };
         KeyValue {
             key: format!("n/k/{create}").into_bytes(),

@@ -17,8 +17,10 @@ use dlock_runtime::{
 use crate::{
     claims::{Claim, Place},
     conn::{Conn, Failure},
-    core::{Core, Names, ROUNDS},
-    keys, ops,
+    core::{Core, ROUNDS},
+    keys,
+    names::Names,
+    ops,
     places::shared,
     proto::{Answer, TxnRequest},
     queue::Queue,
@@ -81,10 +83,12 @@ impl Core {
     ) -> Result<Released, StoreError> {
         if claim.is_empty() {
             claim.is_ending = false;
+            claim.named_by = None;
             self.follow.leave(key, owner);
             return Ok(Released::WasGone);
         }
         let place = claim.place.clone();
+        let own = names.own(claim.named_by);
         let is_settled = claim.unsettled.is_empty();
         let was_known = is_settled && place.as_ref().is_some_and(|place| place.held.is_some());
         let shared = claim.unsettled.iter().filter(|lease| lease.is_shared);
@@ -93,10 +97,19 @@ impl Core {
             .collect();
         let was_ending = claim.is_ending;
         claim.is_ending |= end == End::Displaced;
-        let deleted = self.delete(conn, names, place.as_ref(), was_known, &gates);
+        // A key with the lease's name and another revision is not that of this claim.
+        let is_only = is_settled && claim.named_by.is_some();
+        let deleted = self.delete(
+            conn,
+            (&own, names),
+            place.as_ref(),
+            (was_known, is_only),
+            &gates,
+        );
         let ended = match deleted.await {
             Err(failure) if failure.is_full && end == End::Released => {
-                end_one_by_one(conn, names, &gates, was_known).await?
+                claim.is_bare = true;
+                end_one_by_one(conn, (&own, names), &gates, was_known).await?
             }
             Err(failure) => {
                 // Refused, it arrives no more.
@@ -108,7 +121,7 @@ impl Core {
         if let Some(revision) = ended.deleted_at {
             self.follow.with(key, |followed| followed.wrote(revision));
         }
-        let holds = |queue: Option<Queue>| queue.is_some_and(|queue| queue.holds(&names.own));
+        let holds = |queue: Option<Queue>| queue.is_some_and(|queue| queue.holds(&own));
         let was_held = ended.deleted_at.is_some() && (was_known || holds(ended.queue));
         while let Some(lease) = claim.unsettled.last().copied() {
             // A request that names it may still arrive.
@@ -121,7 +134,11 @@ impl Core {
         }
         match place {
             Some(place) if is_settled && ended.deleted_at.is_some() => {
-                self.leases.give(place.lease, place.since);
+                // A deletion that arrives late would end the next claim with this name.
+                let is_spent = claim.is_bare && claim.named_by == Some(place.lease.id);
+                if !is_spent {
+                    self.leases.give(place.lease, place.since);
+                }
             }
             Some(place) if !is_settled && !place.lease.is_shared => {
                 conn.revoke(place.lease.id).await?;
@@ -129,6 +146,8 @@ impl Core {
             _ => {}
         }
         claim.place = None;
+        claim.named_by = None;
+        claim.is_bare = false;
         claim.is_ending = false;
         self.follow.leave(key, owner);
         Ok(if was_held {
@@ -139,13 +158,13 @@ impl Core {
     }
 
     /// Deletes the key of a claim by its create revision, and the gates in the same transaction. With `is_known`, the queue
-    /// need not be read for whether the claim held.
+    /// need not be read for whether the claim held. With `is_only`, no other revision is deleted.
     async fn delete(
         &self,
         conn: &Conn,
-        names: &Names,
+        (own, names): (&[u8], &Names),
         place: Option<&Place>,
-        mut is_known: bool,
+        (mut is_known, is_only): (bool, bool),
         gates: &[Vec<u8>],
     ) -> Result<Ended, Failure> {
         let mut create = place.map_or(0, |place| place.create);
@@ -156,12 +175,12 @@ impl Core {
                 .then(|| ops::get_all(&names.all))
                 .into_iter()
                 .collect();
-            success.extend((create != 0).then(|| ops::delete(&names.own)));
+            success.extend((create != 0).then(|| ops::delete(own)));
             success.extend(gates.iter().map(|gate| ops::delete(gate)));
             let txn = TxnRequest {
-                compare: vec![ops::is_created_at(&names.own, create)],
+                compare: vec![ops::is_created_at(own, create)],
                 success,
-                failure: vec![ops::get(&names.own)],
+                failure: (!is_only).then(|| ops::get(own)).into_iter().collect(),
             };
             let answer = conn.txn(txn).await?;
             let read = |index| ops::keys_of(&answer, index).map_err(Failure::new);
@@ -172,14 +191,18 @@ impl Core {
                     queue: queue.transpose()?,
                 });
             }
+            let is_gone = Ended {
+                deleted_at: None,
+                queue: None,
+            };
+            if is_only {
+                return Ok(is_gone);
+            }
             // Of a request without an answer; 0 if there is none, and then its gate is still to be deleted.
             create = read(0)?.first().map_or(0, |found| found.create_revision);
             is_known = false;
             if create == 0 && gates.is_empty() {
-                return Ok(Ended {
-                    deleted_at: None,
-                    queue: None,
-                });
+                return Ok(is_gone);
             }
         }
         let text = "the key of the claim changed with every attempt; it is repeated";
@@ -192,15 +215,16 @@ pub(crate) fn recall(claim: &mut Claim, lease: Option<i64>) {
     if claim.is_empty()
         && let Some(id) = lease
     {
+        claim.named_by = None;
         claim.doubt(shared(id));
     }
 }
 
-/// The same by requests that a full database of an old version does not refuse. They compare nothing. The name has the owner in
-/// it, so no key of another claim is deleted.
+/// The same by requests that a full database of an old version does not refuse. They compare nothing. The name is that of no
+/// other claim: `names.rs`.
 async fn end_one_by_one(
     conn: &Conn,
-    names: &Names,
+    (own, names): (&[u8], &Names),
     gates: &[Vec<u8>],
     is_known: bool,
 ) -> Result<Ended, StoreError> {
@@ -215,7 +239,7 @@ async fn end_one_by_one(
             .await?;
         Some(Queue::read(ops::keys_of(&answer, 0)?))
     };
-    let (was_there, revision) = conn.delete(&names.own).await?;
+    let (was_there, revision) = conn.delete(own).await?;
     Ok(Ended {
         deleted_at: was_there.then_some(revision),
         queue,

@@ -50,7 +50,9 @@ impl Core {
             match self.claims.try_enter(request.key, request.owner) {
                 Some(claim) if is_plain(&claim, request) => plain.push(Plain {
                     index,
-                    name: self.names(request.key.as_str(), request.owner).own,
+                    name: self
+                        .names(request.key.as_str(), request.owner)
+                        .own(claim.named_by),
                     claim,
                     asked,
                 }),
@@ -142,12 +144,12 @@ impl Core {
             return ended.await.map(|_| Renewal::NotOwner);
         }
         if claim.place.is_none() && !claim.unsettled.is_empty() {
-            self.adopt(&conn, &mut claim, &names).await?;
+            self.adopt(&conn, &mut claim, &names, request.owner).await?;
         }
         let Some((queue, ..)) = self.look(&conn, &mut claim, &names).await? else {
             return not_held(&claim);
         };
-        if !queue.holds(&names.own) {
+        if !queue.holds(&names.own(claim.named_by)) {
             return Ok(Renewal::NotOwner);
         }
         if is_plain(&claim, &request) {

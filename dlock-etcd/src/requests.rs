@@ -15,7 +15,9 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
-    store::{AcquireOutcome, AcquireRequest, Queue as Queueing, StoreError, StoreErrorKind},
+    store::{
+        AcquireOutcome, AcquireRequest, OwnerId, Queue as Queueing, StoreError, StoreErrorKind,
+    },
     testing::{Clock, Moment, SystemClock},
 };
 
@@ -23,13 +25,14 @@ use crate::{
     base,
     claims::{Claim, Place},
     conn::Conn,
-    core::{Core, Names, ROUNDS, Wish, word},
+    core::{Core, ROUNDS, Wish, word},
     errors, holder,
     keys::{Stage, Value},
+    names::Names,
     ops,
     places::WAITING,
     proto::{Answer, KeyValue, TxnRequest},
-    queue::{self, Epoch, Queue},
+    queue::{self, Entry, Epoch, Queue},
     raise,
     release::End,
     settle::run,
@@ -88,7 +91,12 @@ impl Core {
         }
         for _ in 0..ROUNDS {
             if claim.place.is_none() && !claim.unsettled.is_empty() {
-                self.adopt(conn, claim, names).await?;
+                self.adopt(conn, claim, names, request.owner).await?;
+            }
+            if claim.place.is_none() && claim.named_by.is_some() {
+                // Its key is not there, but may be created. From now on the claim may have another name.
+                let id = (request.key, request.owner);
+                self.end(conn, claim, names, id, End::Displaced).await?;
             }
             if request.queue == Queueing::ForLease {
                 let waits = self.still_waits(conn, claim, names, request, asked);
@@ -116,9 +124,14 @@ impl Core {
         conn: &Conn,
         claim: &mut Claim,
         names: &Names,
+        owner: OwnerId,
     ) -> Result<(), StoreError> {
-        let answer = conn.read(&ops::read(vec![ops::get(&names.own)])).await?;
-        if let Some(kv) = ops::keys_of(&answer, 0)?.first() {
+        let own = names.own(claim.named_by);
+        let answer = conn.read(&ops::read(vec![ops::get(&own)])).await?;
+        // A restored snapshot may have brought back the key of an earlier claim with this name.
+        let is_own =
+            |kv: &&KeyValue| claim.named_by.is_none() || Entry::read(kv).owner == Some(owner);
+        if let Some(kv) = ops::keys_of(&answer, 0)?.first().filter(is_own) {
             claim.place = Some(self.adopted(kv)?);
         }
         Ok(())
@@ -144,7 +157,8 @@ impl Core {
         if let Some(fence) = held {
             return Ok(Some(AcquireOutcome::granted(fence)));
         }
-        if queue.holds(&names.own) {
+        let own = names.own(claim.named_by);
+        if queue.holds(&own) {
             let fence = self
                 .settle(conn, claim, names, (request.key, queue), wish)
                 .await?;
@@ -152,7 +166,7 @@ impl Core {
         }
         let id = (request.key, request.owner);
         if request.queue != Queueing::ForLease {
-            let holder = holder::of(conn, &queue, Some(&names.own), request.mode).await;
+            let holder = holder::of(conn, &queue, Some(&own), request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
         }
         match lease {
@@ -175,6 +189,7 @@ impl Core {
         names: &Names,
     ) -> Result<Option<(Queue, i64, Moment)>, StoreError> {
         let request = ops::read(vec![ops::get_all(&names.all)]);
+        let name = names.own(claim.named_by);
         for _ in 0..ROUNDS {
             let Some(place) = claim.place.as_ref() else {
                 return Ok(None);
@@ -185,7 +200,7 @@ impl Core {
             let (exist, answer) = conn.confirm_read(&[lease.id], &request).await?;
             let (kvs, revision) = ops::read_of(&answer, 0)?;
             let queue = Queue::read(kvs);
-            let own = queue.get(&names.own);
+            let own = queue.get(&name);
             let own = own.filter(|own| own.create == create);
             match (own, claim.place.as_mut()) {
                 (Some(own), Some(place)) if own.lease != lease.id => {
@@ -216,7 +231,14 @@ impl Core {
         let (mut queue, mut known) = (Queue::default(), 0);
         for _ in 0..ROUNDS {
             let base = raise::current(conn).await?;
-            let epoch = queue.epoch(&names.own);
+            let epoch = queue.epoch(&names.by_owner);
+            let seen = SystemClock.now();
+            let taken = self.leases.take(conn, wish.seconds, seen).await?;
+            let lease = taken.lease;
+            // A request for a place that got no answer may still create a key with the name of the owner.
+            let is_named = claim.is_empty();
+            claim.named_by = is_named.then_some(lease.id);
+            let own = names.own(claim.named_by);
             let value = Value {
                 base: base.value,
                 mode: request.mode,
@@ -224,6 +246,7 @@ impl Core {
                 label: word(wish.label),
                 function: word(wish.function),
                 stage: Stage::holds_now(),
+                owner: is_named.then_some(request.owner),
             };
             // The key of the claim itself is one of `all`. It was not there when the others were read, and is not now.
             let mut compare = vec![
@@ -231,12 +254,9 @@ impl Core {
                 ops::none_after(&names.all, known),
             ];
             compare.extend(epoch.as_ref().and_then(Epoch::is_unchanged));
-            let seen = SystemClock.now();
-            let taken = self.leases.take(conn, wish.seconds, seen).await?;
-            let lease = taken.lease;
             let txn = TxnRequest {
                 compare,
-                success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
+                success: vec![ops::put(&own, value.to_bytes(), lease.id)],
                 failure: vec![
                     base::read_op(&self.config.namespace),
                     ops::get_all(&names.all),
@@ -261,10 +281,12 @@ impl Core {
                     AcquireOutcome::granted(fence)
                 }));
             }
+            // No key has been created, and a claim that waits has another name.
+            claim.named_by = None;
             self.give_back(&taken, exists);
             raise::note(conn, base::of_answer(&answer, 0)?);
             let kvs = ops::keys_of(&answer, 1)?;
-            if let Some(own) = kvs.iter().find(|kv| kv.key == names.own) {
+            if let Some(own) = kvs.iter().find(|kv| kv.key == names.by_owner) {
                 claim.place = Some(self.adopted(own)?);
                 return Ok(None);
             }

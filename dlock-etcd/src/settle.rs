@@ -17,9 +17,10 @@ use tokio::time::Instant;
 use crate::{
     claims::Claim,
     conn::{Conn, Failure},
-    core::{Core, Names, ROUNDS, Wish, word},
+    core::{Core, ROUNDS, Wish, word},
     keys::{Stage, Value},
     leases::{Lease, Taken},
+    names::Names,
     ops,
     proto::{Answer, TxnRequest, TxnResponse},
     queue::{Epoch, Queue},
@@ -36,14 +37,13 @@ impl Core {
         (key, mut queue): (&LockKey, Queue),
         wish: Wish<'_>,
     ) -> Result<Option<u64>, StoreError> {
+        let name = names.own(claim.named_by);
         for _ in 0..ROUNDS {
             let Some(before) = claim.place.clone() else {
                 return Ok(None);
             };
-            let own = queue
-                .get(&names.own)
-                .filter(|own| own.create == before.create);
-            let epoch = own.and_then(|_| queue.epoch(&names.own));
+            let own = queue.get(&name).filter(|own| own.create == before.create);
+            let epoch = own.and_then(|_| queue.epoch(&name));
             let (Some(own), Some(epoch)) = (own, epoch) else {
                 claim.place = None;
                 return Ok(None);
@@ -59,13 +59,14 @@ impl Core {
                     Some(value) => value.stage.holding(),
                     None => Stage::holds_now(),
                 },
+                owner: own.value.as_ref().and_then(|value| value.owner),
             };
-            let mut compare = vec![ops::is_modified_at(&names.own, own.modified)];
+            let mut compare = vec![ops::is_modified_at(&name, own.modified)];
             compare.extend(epoch.is_unchanged());
             let kept = is_kept(&before.lease, wish).then_some((before.lease, before.since));
             let whole = match kept {
                 Some(kept) => Some(kept),
-                None => self.whole(conn, names, wish.seconds).await?,
+                None => self.whole(conn, &name, wish.seconds).await?,
             };
             let Some((lease, since)) = whole else {
                 continue;
@@ -79,7 +80,7 @@ impl Core {
             };
             let txn = TxnRequest {
                 compare,
-                success: vec![ops::put(&names.own, value.to_bytes(), lease.id)],
+                success: vec![ops::put(&name, value.to_bytes(), lease.id)],
                 failure: vec![ops::get_all(&names.all)],
             };
             // Without an answer it is not known which of the two leases the key has.
@@ -107,7 +108,8 @@ impl Core {
                 self.follow.with(key, |followed| followed.wrote(revision));
                 // Another request that names it may be under way.
                 let is_named = claim.unsettled.iter().any(|it| it.id == before.lease.id);
-                if kept.is_none() && !is_named {
+                let names_it = claim.named_by == Some(before.lease.id);
+                if kept.is_none() && !is_named && !names_it {
                     self.leases.give(before.lease, before.since);
                 }
                 let is_placed = claim.placed(&taken, exists, before.create, &value);
@@ -130,7 +132,7 @@ impl Core {
     async fn whole(
         &self,
         conn: &Conn,
-        names: &Names,
+        name: &[u8],
         seconds: i64,
     ) -> Result<Option<(Lease, Moment)>, StoreError> {
         let asked = SystemClock.now();
@@ -138,7 +140,7 @@ impl Core {
         if is_new {
             return Ok(Some((lease, asked)));
         }
-        let read = ops::read(vec![ops::get(&names.own)]);
+        let read = ops::read(vec![ops::get(name)]);
         let (exist, _) = conn.confirm_read(&[lease.id], &read).await?;
         Ok((exist == [true]).then_some((lease, asked)))
     }

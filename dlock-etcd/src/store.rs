@@ -29,7 +29,6 @@ use crate::{
     config::Config,
     core::Core,
     follow::Follow,
-    keys,
     leases::{DRIFT, Leases},
     notices::Notices,
     places::Places,
@@ -111,9 +110,9 @@ impl EtcdStore {
 
     /// The name and the create revision of a claim's key in etcd.
     pub(crate) fn place_of(&self, key: &LockKey, owner: OwnerId) -> Option<(Vec<u8>, i64)> {
-        let create = self.core.claims.create_revision(key, owner)?;
-        let name = keys::claim(&self.core.config.namespace, key.as_str(), owner);
-        Some((name, create))
+        let (create, named_by) = self.core.claims.known(key, owner)?;
+        let names = self.core.names(key.as_str(), owner);
+        Some((names.own(named_by), create))
     }
 }
 

@@ -10,11 +10,12 @@ use crate::{
     base,
     claims::Claim,
     conn::Conn,
-    core::{Core, Names, Wish, word},
+    core::{Core, Wish, word},
     followed::View,
     holder,
     keys::{self, Stage, Value},
     leases::Taken,
+    names::Names,
     ops,
     places::{WAITING, is_covered, shared},
     proto::TxnRequest,
@@ -52,6 +53,7 @@ impl Core {
             label: None,
             function: None,
             stage: Stage::waits_now(word(wish.label)),
+            owner: None,
         };
         let taken = Taken {
             lease,
@@ -62,11 +64,11 @@ impl Core {
         let txn = TxnRequest {
             compare: vec![
                 base.is_unchanged(&self.config.namespace),
-                ops::is_created_at(&names.own, 0),
+                ops::is_created_at(&names.by_owner, 0),
                 ops::is_created_at(&gate_name, gate.create),
             ],
             success: vec![
-                ops::put(&names.own, value.to_bytes(), lease.id),
+                ops::put(&names.by_owner, value.to_bytes(), lease.id),
                 ops::get_all(&names.all),
             ],
             failure: vec![ops::get(&gate_name), base::read_op(&self.config.namespace)],
@@ -88,7 +90,7 @@ impl Core {
         let (kvs, revision) = ops::read_of(&answer, 1)?;
         claim.placed(&taken, true, revision, &value);
         let queue = Queue::read(kvs);
-        if queue.holds(&names.own) {
+        if queue.holds(&names.by_owner) {
             let fence = self.settle(conn, claim, names, (request.key, queue), wish);
             let fence = fence.await?;
             return Ok(fence.map(AcquireOutcome::granted));
@@ -120,7 +122,7 @@ impl Core {
             let mut beats = self.places.beats();
             let looked = self.follow.with(key, |followed| {
                 followed.ask(owner, lease, asked);
-                let view = followed.view(&names.own, place, request.mode, SystemClock.now());
+                let view = followed.view(&names.by_owner, place, request.mode, SystemClock.now());
                 (view, followed.changes())
             });
             match looked {

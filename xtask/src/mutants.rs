@@ -333,6 +333,7 @@ mod tests {
         "dlock-etcd/src/dial.rs",
         "dlock-etcd/src/followed.rs",
         "dlock-etcd/src/leases.rs",
+        "dlock-etcd/src/names.rs",
         "dlock-etcd/src/near.rs",
         "dlock-etcd/src/places.rs",
         "dlock-etcd/src/queue.rs",

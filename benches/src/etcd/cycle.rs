@@ -1,4 +1,16 @@
 //! A free key is acquired and released: dlock beside two transactions by hand, and beside etcd's own lock.
+//!
+//! The aim is about two transactions that create and delete one key and do nothing else. dlock sends two as well, on the same
+//! runtime and over a channel of the same kind. Beyond the time of those by hand, a twelfth is in the transactions themselves, when
+//! the client by hand sends dlock's: they compare the range of the lock and the base of fences, write a value for operators, and
+//! say what is to be read if the lock is busy, which is half of it. A quarter is processor time of the client, which has no
+//! other thread to hand a request to, and waits for no timer. Two thirds of that are its own code: the table of keys, the
+//! renewer, the claim, limits of time, the fork check, and a connection that is watched, in hundreds of functions of which none
+//! takes a hundredth of the cycle. The rest is in the kernel. Sending the headers and the body of a request as one packet saves
+//! calls and no time: the server reads the one while the client writes the other.
+//!
+//! The number of cycles on one key must not matter. etcd visits the names of deleted keys, some 50 ns for each, so a lock that
+//! left a name behind with each cycle took half as long again after 2000.
 
 use std::time::Instant;
 

@@ -151,9 +151,10 @@ mod tests {
             label,
             function: None,
             stage,
+            owner: Some(owner),
         };
         KeyValue {
-            key: keys::claim("n", "k", owner),
+            key: keys::claim_with(&keys::range("n", "k"), create),
             create_revision: create,
             mod_revision: create,
             value: value.to_bytes(),

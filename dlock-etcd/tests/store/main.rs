@@ -10,6 +10,7 @@ mod fresh;
 mod keys;
 mod large;
 mod late;
+mod names;
 #[cfg(feature = "admin")]
 mod parts;
 mod quiet;

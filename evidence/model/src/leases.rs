@@ -1,7 +1,8 @@
 //! The leases of etcd that a process keeps for its next claim: who uses them, and what arrives late.
 //!
 //! Claims of two processes want one key. A claim creates its key in etcd, if there is none, with a lease: one made for it, or
-//! one that an earlier claim of its process has left, which is kept alive beside that request. Requests are carried out in
+//! one that an earlier claim of its process has left, which is kept alive beside that request. The lease is the name of the key,
+//! so a later claim may create the same key again. Requests are carried out in
 //! any order, at any time or never. A claim may give up waiting for each answer. Its release then deletes the key, and
 //! ends the lease that was named by a request without an answer.
 //!
@@ -51,16 +52,19 @@ pub enum Rule {
     KeptAliveBeside,
     /// etcd refuses a request that names a lease which has ended.
     EndedIsRefused,
+    /// A lease is not used again after a deletion that compares no create revision: it may arrive late.
+    BareIsTheLast,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::UnknownIsEnded,
         Self::OneClaimALease,
         Self::DeletedBeforeItIsUsed,
         Self::KeptAliveBeside,
         Self::EndedIsRefused,
+        Self::BareIsTheLast,
     ];
 }
 

@@ -89,10 +89,11 @@
 //! | a request that has waited for a row which was swept then starts over | [`rows::Rule::StartsOverWhenSwept`] | 16 |
 //! | that a lease has ended is seen under the lock, and a renewal refuses it | [`rows::Rule::EndIsSeenUnderTheLock`], [`rows::Rule::RenewalRefusesTheEnded`]: other rules stand in for each | never |
 //! | a lease of etcd that a request of unknown outcome has named is not used again | [`leases::Rule::UnknownIsEnded`] | 5 |
-//! | it is that of one claim at a time | [`leases::Rule::OneClaimALease`] | 14 |
+//! | it is that of one claim at a time | [`leases::Rule::OneClaimALease`] | 12 |
 //! | it is used again when the deletion of its last key was answered | [`leases::Rule::DeletedBeforeItIsUsed`] | 4 |
 //! | it counts when its keep-alive was answered as well | [`leases::Rule::KeptAliveBeside`] | 10 |
 //! | etcd refuses a request that names a lease which has ended | [`leases::Rule::EndedIsRefused`] | 7 |
+//! | it is not used again after a deletion that compares no create revision | [`leases::Rule::BareIsTheLast`] | 10 |
 //!
 //! What is asserted is computed from what the server and the processes do, not by the code of the rules. Some
 //! things are so by construction: connections keep their order, a hint names who got the lock, the other

@@ -33,6 +33,7 @@ impl State {
         self.tasks[task].round += 1;
         self.tasks[task].phase = Phase::Idle;
         self.tasks[task].is_kept = false;
+        self.tasks[task].is_bare = false;
         self.tasks[task].lease = 0;
     }
 }
@@ -102,13 +103,30 @@ impl Leases {
         match next.tasks[task].phase {
             Phase::Ending { is_known } | Phase::Deleting { is_known } => {
                 next.tasks[task].phase = Phase::Deleting { is_known };
-                next.send(task, What::Delete);
+                // The create revision of one without an answer is read first.
+                next.send(
+                    task,
+                    if is_known {
+                        What::Delete
+                    } else {
+                        What::DeleteName
+                    },
+                );
                 if is_known && !self.keeps(Rule::DeletedBeforeItIsUsed) {
                     self.give_back(next, task);
                 }
             }
             Phase::Revoking => next.send(task, What::Revoke),
             _ => {}
+        }
+    }
+
+    /// The same in a full database.
+    pub(super) fn release_bare(next: &mut State, task: usize) {
+        if let Phase::Ending { is_known } | Phase::Deleting { is_known } = next.tasks[task].phase {
+            next.tasks[task].phase = Phase::Deleting { is_known };
+            next.tasks[task].is_bare = true;
+            next.send(task, What::DeleteName);
         }
     }
 
@@ -130,6 +148,10 @@ impl Leases {
     }
 
     fn give_back(&self, next: &mut State, task: usize) {
+        if next.tasks[task].is_bare && self.keeps(Rule::BareIsTheLast) {
+            next.is_over(task);
+            return;
+        }
         next.idle[self.process(task)].insert(next.tasks[task].lease);
         next.is_over(task);
     }

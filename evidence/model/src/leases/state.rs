@@ -21,14 +21,15 @@ pub struct State {
     pub(super) requests: List<Request, 8>,
 }
 
-/// The key of a claim, and its lease.
+/// The key of a claim, and its lease, by which it is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
+    /// The claim that has created it, as the create revision tells.
     pub(super) claim: Claim,
     pub(super) lease: u8,
 }
 
-/// A claim of a task. No two have one name.
+/// A claim of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Claim {
     pub(super) task: u8,
@@ -43,6 +44,8 @@ pub(super) struct Task {
     pub(super) lease: u8,
     /// Whether the lease was made or kept alive since the claim asked.
     pub(super) is_kept: bool,
+    /// Whether a deletion by name alone was sent for the claim.
+    pub(super) is_bare: bool,
 }
 
 /// The state of a claim.
@@ -79,7 +82,10 @@ pub(super) struct Request {
 pub(super) enum What {
     Create,
     KeepAlive,
+    /// Compares the create revision.
     Delete,
+    /// Compares nothing: a key that was created by a request without an answer, or in a full database.
+    DeleteName,
     Revoke,
 }
 
@@ -94,6 +100,8 @@ pub enum Action {
     GiveUp(usize),
     /// A task sends the deletion of its key, or the end of its lease, perhaps again.
     Release(usize),
+    /// A task sends the deletion of its key as one that a full database accepts.
+    ReleaseBare(usize),
     /// A lease ends in etcd.
     End(usize),
 }

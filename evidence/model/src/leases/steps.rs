@@ -18,6 +18,7 @@ impl Model for Leases {
             phase: Phase::Idle,
             lease: 0,
             is_kept: false,
+            is_bare: false,
         };
         vec![State {
             leases: List::new(),
@@ -37,9 +38,10 @@ impl Model for Leases {
                     actions.push(Action::Ask(at));
                 }
                 Phase::Asking { .. } | Phase::Holding => actions.push(Action::GiveUp(at)),
-                Phase::Ending { .. } | Phase::Deleting { .. } | Phase::Revoking if has_room => {
-                    actions.push(Action::Release(at));
+                Phase::Ending { .. } | Phase::Deleting { .. } if has_room => {
+                    actions.extend([Action::Release(at), Action::ReleaseBare(at)]);
                 }
+                Phase::Revoking if has_room => actions.push(Action::Release(at)),
                 _ => {}
             }
         }
@@ -65,6 +67,7 @@ impl Model for Leases {
             }
             Action::GiveUp(at) => next.give_up(at),
             Action::Release(at) => self.release(&mut next, at),
+            Action::ReleaseBare(at) => Self::release_bare(&mut next, at),
             Action::End(at) => end(&mut next, u8::try_from(at).ok()?),
         }
         (next != *state).then_some(next)
@@ -106,9 +109,12 @@ impl Leases {
                     self.kept(next, task, is_alive);
                 }
             }
-            What::Delete => {
+            What::Delete | What::DeleteName => {
                 let before = next.keys.len();
-                next.keys.retain(|key| key.claim != claim);
+                next.keys.retain(|key| match what {
+                    What::Delete => key.claim != claim,
+                    _ => key.lease != lease,
+                });
                 let was_there = next.keys.len() < before;
                 if waits {
                     self.deleted(next, task, was_there);

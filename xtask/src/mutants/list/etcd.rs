@@ -414,8 +414,8 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-no-comparison",
         "A comparison has another revision",
         CLAIMS,
-        "let create = «self.place.as_ref().map_or(0, |place| place.create)»;",
-        "1",
+        "let create = «self.place.as_ref().map(|place| place.create)»;",
+        "Some(1)",
         &[Test(
             STORE,
             "compare::a_transaction_is_carried_out_only_while_the_lease_is_held",

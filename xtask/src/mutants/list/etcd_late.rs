@@ -201,7 +201,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-lease-in-use",
         "The lease of a key becomes that of another claim as well",
         SETTLE,
-        "if «kept.is_none()» && !is_named {",
+        "if «kept.is_none() && !is_named && !names_it» {",
         "true",
         KEEPS_ITS_LEASE,
     ),
@@ -269,6 +269,54 @@ pub(super) const ALL: &[Mutant] = &[
         "«status.message().starts_with(\"etcdserver:\")»",
         "true",
         REFUSALS,
+    ),
+    // Names
+    Mutant::new(
+        "etcd-bare-again",
+        "The next claim has the name of a key whose deletion may still arrive and compares nothing",
+        RELEASE,
+        "let is_spent = «claim.is_bare && claim.named_by == Some(place.lease.id)»;",
+        "false",
+        &[Test(
+            STORE,
+            "names::a_deletion_that_compares_nothing_ends_no_later_claim",
+        )],
+    )
+    .breaks("A lease names the keys of one claim at a time"),
+    Mutant::new(
+        "etcd-two-names",
+        "A claim asks again by another name while its first key may still be created",
+        REQUESTS,
+        "if «claim.place.is_none() && claim.named_by.is_some()» {",
+        "false",
+        &[Test(
+            STORE,
+            "names::a_request_without_an_answer_is_over_before_its_claim_has_another_name",
+        )],
+    )
+    .breaks("A claim has one name at a time"),
+    Mutant::new(
+        "etcd-restored-is-own",
+        "A claim takes a restored key with its name for its own",
+        REQUESTS,
+        "|kv: &&KeyValue| «claim.named_by.is_none() || Entry::read(kv).owner == Some(owner)»;",
+        "true",
+        &[Test(
+            STORE,
+            "names::a_restored_key_is_not_that_of_the_next_claim_with_its_name",
+        )],
+    )
+    .breaks("takes a key for its own only if the value has its owner"),
+    Mutant::new(
+        "etcd-exchanged-name",
+        "The lease that names a key becomes that of another claim",
+        SETTLE,
+        "let names_it = «claim.named_by == Some(before.lease.id)»;",
+        "false",
+        &[Test(
+            STORE,
+            "names::a_lease_that_its_key_has_exchanged_names_no_other",
+        )],
     ),
     // Logins
     Mutant::new(
