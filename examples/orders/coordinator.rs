@@ -30,7 +30,7 @@ pub(crate) struct Job {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..))]
     tasks: u8,
     /// The webhooks: a CSV file with the header `order,merchant,amount_cents`.
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/orders/webhooks.csv"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/orders/webhooks.csv"))]
     input: PathBuf,
     /// Do not kill a worker. By default, one worker is killed in its critical section.
     #[arg(long)]
