@@ -87,7 +87,7 @@ pub(crate) async fn confirm(
         Written::Changed => return Ok(Confirmed::Changed),
     }
     child.held = Some(held);
-    child.is_found = false;
+    child.needs_write = false;
     child.ends = claim.begun.plus(claim.ttl).monotonic;
     session.proof.wrote(written);
     certain(session, claim)?;
@@ -110,7 +110,7 @@ pub(crate) fn accept(session: &Session, child: &mut Child, claim: &Claim) -> boo
 /// ask.
 pub(crate) fn grant(session: &Session, child: &mut Child, mode: LockMode) -> u64 {
     let end = SystemClock.now().plus(GRANT_TTL);
-    if child.is_found || !may_hold_unwritten(session, mode, end) {
+    if child.needs_write || !may_hold_unwritten(session, mode, end) {
         return 0;
     }
     hold(child);

@@ -233,7 +233,7 @@ pub(crate) async fn place(
         held: None,
         watching: None,
         is_hopeful: value.held.is_some(),
-        is_found: false,
+        needs_write: false,
         is_doubtful: false,
         timer: None,
         ends: Instant::now() + ALIVE,

@@ -16,6 +16,9 @@
 //! - A thread runs a few tasks, and leaves the rest to the thread of the store: it belongs to its caller.
 //!   (`a_thread_is_not_kept_for_the_tasks_of_others`)
 //! - Each task has the timers of the store's thread, whichever thread runs it.
+//!
+//! A thread that the system does not run while it polls a session, as one of the lowest priority on a busy machine, holds up
+//! that session, with its renewals. A body that blocks its thread does not: it polls none.
 
 use std::{
     cell::RefCell,
@@ -136,11 +139,14 @@ impl Task {
     }
 
     /// Notes a wake. Returns `true` if the task has to be run for it.
+    ///
+    /// A wake that changes nothing writes the state, too, and whoever runs the task reads it in writing its own: what was done
+    /// before the wake is then seen by the poll behind it.
     fn is_due(&self) -> bool {
         let change = |state| match state {
             IDLE => Some(WOKEN),
             RUNNING => Some(AGAIN),
-            _ => None,
+            other => Some(other),
         };
         let before = self
             .state
@@ -154,7 +160,7 @@ impl Task {
         let Some(future) = &mut *work else {
             return;
         };
-        self.state.store(RUNNING, Ordering::Release);
+        self.state.swap(RUNNING, Ordering::AcqRel);
         let polled = catch_unwind(AssertUnwindSafe(|| {
             let _timers = self.worker.enter();
             future.as_mut().poll(&mut Context::from_waker(&waker))
@@ -170,7 +176,7 @@ impl Task {
             .state
             .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
         if idle.is_err() {
-            self.state.store(WOKEN, Ordering::Release);
+            self.state.swap(WOKEN, Ordering::AcqRel);
             queue(self);
         }
     }
@@ -225,6 +231,31 @@ fn begin(task: Arc<Task>) {
         Ok(false) => {}
         // The thread is about to end.
         Err(_) => task.into_iter().for_each(Task::leave_to_worker),
+    }
+}
+
+/// Polls a future so that a session which it wakes runs behind each poll: requests that it begins are sent together.
+pub(crate) async fn together<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let is_first = HERE.with(|here| {
+            let mut here = here.borrow_mut();
+            let is_first = here.is_none();
+            here.get_or_insert_default();
+            is_first
+        });
+        let _behind = is_first.then_some(Behind);
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Runs the tasks that wait behind this thread's work, also if that panics.
+struct Behind;
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        run_all();
     }
 }
 

@@ -13,7 +13,7 @@
 //! - **Safety.** A claim goes on with the child with which it was granted its key. If that is gone, an acquire fails once instead of
 //!   creating another child, and a renewal finds no owner: others may have held the key in between.
 //!   (`a_child_that_was_granted_is_not_replaced`)
-//! - **Safety.** A child whose creation got no answer is held after a write to it alone: a server that has lost step with the
+//! - **Safety.** A child whose creation or deletion got no answer is held after a write to it alone: a server that has lost step with the
 //!   others may be the only one that has it. (`a_child_that_was_found_is_not_held_without_a_write`)
 //! - All that hold together have one fence, that of the first of them. A claim that joins others writes it, in a transaction
 //!   that fails if the child from which it was taken is gone. If that has no answer, it is looked for: others may have taken the
@@ -177,9 +177,10 @@ impl Core {
             if claim.waits {
                 child.ends = claim.begun.monotonic + ALIVE;
                 tell_that_it_waits(session, child, claim);
-                self.watch(handle, claim, child);
+                // The watch forgets the answer when the queue changes.
                 self.answers
                     .note(&claim.key, claim.owner, &holder, deletions);
+                self.watch(handle, claim, child);
             } else {
                 if !had_child {
                     slot.delete().await?;
@@ -226,7 +227,7 @@ impl Core {
             })?;
             place(session, slot, directory, name, &value, czxid).await?;
             if let Some(child) = &mut slot.child {
-                child.is_found = true;
+                child.needs_write = true;
             }
         }
         slot.unknown = None;

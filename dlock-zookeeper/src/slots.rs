@@ -48,8 +48,8 @@ pub(crate) struct Child {
     pub(crate) watching: Option<Watching>,
     /// Its text says that it holds the key, although its owner has not seen that.
     pub(crate) is_hopeful: bool,
-    /// Its creation got no answer, and nothing was written to it since: perhaps one server alone has it.
-    pub(crate) is_found: bool,
+    /// Its creation or deletion got no answer, and nothing was written to it since: perhaps one server alone has it.
+    pub(crate) needs_write: bool,
     /// A write of its fence got no answer.
     pub(crate) is_doubtful: bool,
     /// When its timer checks it. A timer with another time was replaced, and ends.
@@ -120,7 +120,7 @@ impl Slot {
     ///
     /// Those of the deletion. The child may then still be there.
     pub(crate) async fn delete(&mut self) -> Result<bool, Error> {
-        let Some(child) = &self.child else {
+        let Some(child) = &mut self.child else {
             self.granted = None;
             return Ok(false);
         };
@@ -133,7 +133,10 @@ impl Slot {
             Err(
                 Error::NoNode | Error::SessionExpired | Error::ClientClosed | Error::AuthFailed,
             ) => false,
-            Err(error) => return Err(error),
+            Err(error) => {
+                child.needs_write = true;
+                return Err(error);
+            }
         };
         self.child = None;
         self.granted = None;

@@ -1,6 +1,6 @@
 //! The store: starts requests, and answers for its properties.
 
-use std::{fmt, future::Future, sync::Arc};
+use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use dlock_runtime::{
     ConnectError, LockKey,
@@ -11,13 +11,14 @@ use dlock_runtime::{
     },
     testing::{Clock, SystemClock},
 };
-use futures_util::future::join_all;
-use tokio::time::timeout;
+use futures_util::{FutureExt, future::join_all};
+use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     answers::Answers,
     claims::{Claim, Core},
     config::Config,
+    inline::together,
     session,
     sinks::Sinks,
     slots::Slots,
@@ -140,21 +141,28 @@ impl LockStore for ZooKeeperStore {
                 begun,
             };
             let core = self.core.clone();
-            // On the thread of the store, so that many of them are sent together.
-            let renewal = async move { core.renew(claim).await };
-            let renewal = self.worker.handle().spawn(renewal);
-            let renewal = async move { renewal.await.map_err(|_| closed())? };
-            async move {
-                match batch.limit {
-                    Some(limit) => match timeout(limit, renewal).await {
-                        Ok(answer) => answer,
-                        Err(_) => Err(StoreError::timed_out(limit)),
-                    },
-                    None => renewal.await,
-                }
+            let (answer, answered) = oneshot::channel();
+            let renewal = async move {
+                // A panic is that of one lease, and the hook of the process has told of it.
+                let renewed = AssertUnwindSafe(core.renew(claim)).catch_unwind().await;
+                // Nobody waits for it behind its time limit.
+                renewed.map(|it| answer.send(it).ok()).ok();
+            };
+            (renewal, answered)
+        });
+        let (renewals, answers): (Vec<_>, Vec<_>) = renewals.unzip();
+        self.worker.handle().spawn(together(join_all(renewals)));
+        let answers = answers.into_iter().map(async |answered| {
+            let renewal = async { answered.await.map_err(|_| closed())? };
+            match batch.limit {
+                Some(limit) => match timeout(limit, renewal).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(StoreError::timed_out(limit)),
+                },
+                None => renewal.await,
             }
         });
-        join_all(renewals).await
+        join_all(answers).await
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {

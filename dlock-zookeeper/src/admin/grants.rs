@@ -103,7 +103,7 @@ struct Followed {
 impl Followed {
     /// Applies an event about a claim. Returns its key, with the holders that have waited before.
     fn apply(&mut self, event: EventType, path: &str) -> Option<(LockKey, Vec<Entry>)> {
-        // Others are renewals.
+        // Others are renewals, and the writes of directories that tell a new child whether it is alone.
         let is_new = match event {
             EventType::NodeCreated => true,
             EventType::NodeDeleted => false,

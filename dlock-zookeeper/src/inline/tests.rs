@@ -75,6 +75,42 @@ async fn a_session_and_the_requests_that_it_wakes_run_on_the_thread_that_wakes_i
 }
 
 #[tokio::test]
+async fn requests_that_are_begun_together_run_their_session_once() {
+    let worker = Worker::start().unwrap();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let waker = Arc::new(Mutex::new(None));
+    let (count, keep) = (polls.clone(), waker.clone());
+    let work = poll_fn(move |context| {
+        count.fetch_add(1, Ordering::SeqCst);
+        *locked(&keep) = Some(context.waker().clone());
+        Poll::Pending
+    });
+    Task::new(worker.handle(), true, Box::pin(work)).wake();
+    assert_eq!(polls.load(Ordering::SeqCst), 1);
+    let wake = move || {
+        let waker: Option<Waker> = locked(&waker).clone();
+        waker.unwrap().wake();
+    };
+    let begin = async move { (0..50).for_each(|_| wake()) };
+    worker.handle().spawn(together(begin)).await.unwrap();
+    assert_eq!(polls.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn tasks_run_behind_work_that_panics() {
+    let worker = Worker::start().unwrap();
+    let (tell, told) = oneshot::channel();
+    let tasks = worker.tasks().clone();
+    let panics = async move {
+        drop(tasks.run(async { tell.send(()) }));
+        panic!("on purpose");
+    };
+    let panicked = worker.handle().spawn(together::<()>(panics)).await;
+    assert!(panicked.is_err());
+    assert_eq!(within(told).await, Some(()));
+}
+
+#[tokio::test]
 async fn a_task_that_is_woken_by_another_one_runs_behind_it() {
     let worker = Worker::start().unwrap();
     let mutex = Arc::new(Mutex::new(()));

@@ -51,7 +51,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-found-unwritten",
         "A child whose creation got no answer is held without a write",
         CONFIRM,
-        "if «child.is_found» || !may_hold",
+        "if «child.needs_write» || !may_hold",
         "false",
         &[Test(
             STORE,
