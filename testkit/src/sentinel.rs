@@ -19,6 +19,9 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 /// Servers that need longer are not worth the wait.
 const RESET_DEADLINE: Duration = Duration::from_secs(5);
 
+/// The silence after which a server counts as down where none is to be replaced.
+const PATIENT: Duration = Duration::from_secs(60);
+
 /// How many servers of which sort there are, and how the Sentinels judge them.
 #[derive(Clone, Debug)]
 pub struct SentinelShape {
@@ -95,7 +98,7 @@ impl Sentinels {
             replicas: 1,
             sentinels: 1,
             // A process that stands still for a second is no reason for a fail-over.
-            down_after: Duration::from_secs(60),
+            down_after: PATIENT,
             ..SentinelShape::default()
         })
         .await;
@@ -291,24 +294,30 @@ impl Sentinels {
         sent.expect("a replica can be sent elsewhere");
     }
 
-    /// Waits until these servers follow a master.
+    /// Waits until these servers follow the master. They are not the one that the Sentinels have chosen, unless those have changed
+    /// their minds: from now on, no server counts as down before a minute has passed.
     ///
     /// Now and then the Sentinels leave a former master alone after its return. After half a minute it is sent to the
     /// master that they name.
     pub async fn until_in_sync(&self, replicas: &[&RedisServer]) {
         const PATIENCE: Duration = Duration::from_secs(30);
+        for sentinel in &self.watching {
+            sentinel.be_patient(&self.service).await;
+        }
         for replica in replicas {
             let since = Instant::now();
             after_a_while(START_DEADLINE, "a replica follows the master", async || {
                 if is_in_sync(replica).await {
                     return true;
                 }
+                let master = self.master().await;
+                if master.port() == replica.port() {
+                    // The other one seemed down, before the Sentinels were told to be patient.
+                    return info(replica, "role").await.as_deref() == Some("master");
+                }
                 if since.elapsed() > PATIENCE {
-                    let master = self.master().await;
-                    if master.port() != replica.port() {
-                        // It is repeated until it has had an effect.
-                        follow(replica, master.port()).await.ok();
-                    }
+                    // It is repeated until it has had an effect.
+                    follow(replica, master.port()).await.ok();
                 }
                 false
             })

@@ -12,7 +12,7 @@ use redis::{AsyncConnectionConfig, Client};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::{START_DEADLINE, SentinelShape};
+use super::{PATIENT, START_DEADLINE, SentinelShape};
 use crate::child::OwnedChild;
 use crate::port;
 use crate::program::Make;
@@ -121,6 +121,13 @@ impl SentinelProcess {
     pub(super) async fn address(&self, service: &str) -> Option<u16> {
         let address: (String, u16) = self.ask(&["GET-MASTER-ADDR-BY-NAME", service]).await?;
         Some(address.1)
+    }
+
+    /// From now on, no server of this service counts as down before a minute has passed. One that does not run is left as it is.
+    pub(super) async fn be_patient(&self, service: &str) {
+        let silence = PATIENT.as_millis().to_string();
+        let order = ["SET", service, "down-after-milliseconds", &silence];
+        self.ask::<()>(&order).await;
     }
 
     pub(super) async fn has_good_replicas(&self, service: &str) -> bool {
