@@ -194,8 +194,9 @@ impl Claims {
 
     /// Returns the create revision of a claim's key, and the lease that names it.
     pub(crate) fn known(&self, key: &LockKey, owner: OwnerId) -> Option<(i64, Option<i64>)> {
-        let slot = self.table().slots.get(&(key.clone(), owner))?.clone();
-        *slot.known()
+        // Locked until then: with one more reference to the slot, the last request of the claim would not remove it.
+        let table = self.table();
+        *table.slots.get(&(key.clone(), owner))?.known()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The names of keys in etcd, and the text of their values.
 //!
-//! A claim on the key `order:42` that holds at once is the key `dlock/order:42/<lease>`, and one that waits is
-//! `dlock/order:42/<owner>`: `names.rs` says why. Slashes in a namespace or a key are encoded, so no range of one lock contains a
+//! A claim on the key `order:42` that holds at once is the key `dlock/order:42/<lease>`. One that waits, or whose
+//! request for a place got no answer, is `dlock/order:42/<owner>`: `names.rs` says why. Slashes in a namespace or a key are encoded, so no range of one lock contains a
 //! key of another. `dlock//fence` has the base of fences, `dlock//gate/<lease>` is the gate of the
 //! waiters with this lease, see `places.rs`, and `dlock//notice/<owner>` is a message of an operator for a holder: a key of
 //! dlock is never empty.
@@ -99,7 +99,7 @@ pub(crate) fn claim(namespace: &str, key: &str, owner: OwnerId) -> Vec<u8> {
     format!("{}/{}/{owner}", encoded(namespace), encoded(key)).into_bytes()
 }
 
-/// The name of a claim that has this lease from its creation on. No owner is written like that.
+/// The name of a claim that began with this lease. No owner is written like that.
 pub(crate) fn claim_with((from, _): &(Vec<u8>, Vec<u8>), lease: i64) -> Vec<u8> {
     let mut name = from.clone();
     name.extend_from_slice(format!("{lease:x}").as_bytes());

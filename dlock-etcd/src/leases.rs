@@ -5,7 +5,8 @@
 //!
 //! # Rules
 //!
-//! The model `leases` in `evidence/model` searches the first three in every order of requests.
+//! The model `leases` in `evidence/model` searches the first three in every order of requests. It leaves out that
+//! a key exchanges its lease for another one.
 //!
 //! - **Safety.** A lease is used again only if etcd has answered each request that gives it to a key, and the deletion of
 //!   its last key. A late request could otherwise create the key of a claim that is over, and the next claim would keep it
@@ -21,7 +22,8 @@
 //!   that was answered, so neither that nor a clock that jumps changes a deadline.
 //! - A lease that has ended, or that a restored ensemble does not know, is refused, and the claim takes another one.
 //! - A claim is known by the name and the create revision of its key, and never by its lease. Releases, renewals and
-//!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease.
+//!   `dlock unlock` compare these, so they cannot hit the next claim with the same lease. A release in a full database of an old
+//!   version compares nothing, and a lease that names its key is not used again.
 //! - A lease is not used again when the connection over which it was made has been replaced. A restored snapshot may bring
 //!   back the lease together with the key of an earlier claim. This key would last for as long as later claims keep the lease alive.
 //!   (`a_lease_of_before_a_restore_keeps_no_restored_key_alive`)

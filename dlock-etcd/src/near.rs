@@ -147,8 +147,8 @@ impl Near {
                     self.was_silent();
                     continue;
                 }
-                // The store's own connection is about to be replaced as well.
-                Lost::Silent | Lost::Broken => {}
+                // The store's own connection may be lost as well, and the next one here would have its number.
+                Lost::Silent | Lost::Broken => main.doubt().raise(),
             }
             let has_lasted = since.elapsed() > LONGEST_PAUSE;
             if has_lasted {

@@ -160,7 +160,7 @@ impl Core {
             label: request.label,
             function: request.function,
         };
-        let queue = (request.key, queue);
+        let queue = ((request.key, request.owner), queue);
         let settled = self.settle(&conn, &mut claim, &names, queue, wish).await;
         match settled {
             Ok(Some(_)) => {

@@ -34,7 +34,7 @@ use crate::{
     proto::{Answer, KeyValue, TxnRequest},
     queue::{self, Entry, Epoch, Queue},
     raise,
-    release::End,
+    release::{End, recall},
     settle::run,
 };
 
@@ -59,6 +59,11 @@ impl Core {
         departing.wait_for(|count| *count == 0).await.ok();
         let conn = self.session.nearest().await?;
         let mut claim = self.claims.enter(request.key, request.owner).await;
+        // A claim that was forgotten may still get its place, which has the name of the owner.
+        let waits = self
+            .follow
+            .with(request.key, |it| it.lease_of(request.owner));
+        recall(&mut claim, waits.flatten());
         let was_empty = claim.is_empty();
         let acquired = self.attempt(&conn, &mut claim, &names, (wish, request), asked);
         let acquired = acquired.await;
@@ -158,13 +163,11 @@ impl Core {
             return Ok(Some(AcquireOutcome::granted(fence)));
         }
         let own = names.own(claim.named_by);
+        let id = (request.key, request.owner);
         if queue.holds(&own) {
-            let fence = self
-                .settle(conn, claim, names, (request.key, queue), wish)
-                .await?;
+            let fence = self.settle(conn, claim, names, (id, queue), wish).await?;
             return Ok(fence.map(AcquireOutcome::granted));
         }
-        let id = (request.key, request.owner);
         if request.queue != Queueing::ForLease {
             let holder = holder::of(conn, &queue, Some(&own), request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
@@ -248,11 +251,13 @@ impl Core {
                 stage: Stage::holds_now(),
                 owner: is_named.then_some(request.owner),
             };
-            // The key of the claim itself is one of `all`. It was not there when the others were read, and is not now.
+            // The key of the claim itself is one of `all`.
             let mut compare = vec![
                 base.is_unchanged(&self.config.namespace),
                 ops::none_after(&names.all, known),
             ];
+            // A restored snapshot may have brought back a key that this lease names, among those that were read.
+            compare.extend((known > 0).then(|| ops::is_created_at(&own, 0)));
             compare.extend(epoch.as_ref().and_then(Epoch::is_unchanged));
             let txn = TxnRequest {
                 compare,
@@ -283,9 +288,11 @@ impl Core {
             }
             // No key has been created, and a claim that waits has another name.
             claim.named_by = None;
-            self.give_back(&taken, exists);
-            raise::note(conn, base::of_answer(&answer, 0)?);
             let kvs = ops::keys_of(&answer, 1)?;
+            // Used again, it would keep the key alive that it names.
+            let names_another = is_named && kvs.iter().any(|kv| kv.key == own);
+            self.give_back(&taken, exists && !names_another);
+            raise::note(conn, base::of_answer(&answer, 0)?);
             if let Some(own) = kvs.iter().find(|kv| kv.key == names.by_owner) {
                 claim.place = Some(self.adopted(own)?);
                 return Ok(None);

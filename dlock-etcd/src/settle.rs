@@ -8,7 +8,7 @@
 
 use dlock_runtime::{
     LockKey,
-    store::{StoreError, StoreErrorKind},
+    store::{OwnerId, StoreError, StoreErrorKind},
     testing::{Clock, Moment, SystemClock},
 };
 
@@ -34,7 +34,7 @@ impl Core {
         conn: &Conn,
         claim: &mut Claim,
         names: &Names,
-        (key, mut queue): (&LockKey, Queue),
+        ((key, owner), mut queue): ((&LockKey, OwnerId), Queue),
         wish: Wish<'_>,
     ) -> Result<Option<u64>, StoreError> {
         let name = names.own(claim.named_by);
@@ -59,7 +59,7 @@ impl Core {
                     Some(value) => value.stage.holding(),
                     None => Stage::holds_now(),
                 },
-                owner: own.value.as_ref().and_then(|value| value.owner),
+                owner: claim.named_by.map(|_| owner),
             };
             let mut compare = vec![ops::is_modified_at(&name, own.modified)];
             compare.extend(epoch.is_unchanged());

@@ -91,7 +91,7 @@ impl Core {
         claim.placed(&taken, true, revision, &value);
         let queue = Queue::read(kvs);
         if queue.holds(&names.by_owner) {
-            let fence = self.settle(conn, claim, names, (request.key, queue), wish);
+            let fence = self.settle(conn, claim, names, (id, queue), wish);
             let fence = fence.await?;
             return Ok(fence.map(AcquireOutcome::granted));
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use dlock_etcd::EtcdStore;
-use dlock_runtime::store::{
-    AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, StoreOptions,
+use dlock_runtime::{
+    LockMode,
+    store::{AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, StoreOptions},
 };
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 
@@ -179,6 +180,47 @@ async fn a_restored_key_is_not_that_of_the_next_claim_with_its_name() {
     );
     assert_ne!(name_of(&server, "order:42").await, name);
     assert!(server.revision().await > restored);
+    let released = store.release(ReleaseRequest::new(&one, next)).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+}
+
+/// As a snapshot would have it: both leases that a process uses again name a key of an earlier claim.
+#[tokio::test]
+async fn a_restored_key_is_not_overwritten_by_a_claim_beside_it() {
+    let server = EtcdServer::start().await;
+    let (store, one) = (store(&server.url()), key("order:42"));
+    let share = async |owner| {
+        let request = AcquireRequest::new(&one, owner, TTL).mode(LockMode::Shared);
+        let answer = store.acquire(request).await;
+        assert!(
+            matches!(answer, Ok(AcquireOutcome::Granted { .. })),
+            "{answer:?}"
+        );
+    };
+    let owners = [owner(), owner()];
+    for owner in owners {
+        share(owner).await;
+    }
+    let mut restored = Vec::new();
+    for name in server.keys("dlock/order:42/").await {
+        let value = server.get(&name).await.unwrap();
+        restored.push((name, value));
+    }
+    assert_eq!(restored.len(), 2, "{restored:?}");
+    for owner in owners {
+        let released = store.release(ReleaseRequest::new(&one, owner)).await;
+        assert_eq!(released, Ok(Released::WasHeld));
+    }
+    for (name, value) in &restored {
+        let lease = u64::from_str_radix(name.rsplit('/').next().unwrap(), 16).unwrap();
+        assert!(server.put_with(&lease.to_string(), name, value).await);
+    }
+    let next = owner();
+    share(next).await;
+    assert_eq!(server.keys("dlock/order:42/").await.len(), 3);
+    for (name, value) in &restored {
+        assert_eq!(server.get(name).await.as_ref(), Some(value));
+    }
     let released = store.release(ReleaseRequest::new(&one, next)).await;
     assert_eq!(released, Ok(Released::WasHeld));
 }

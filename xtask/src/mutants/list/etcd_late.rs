@@ -308,6 +308,30 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("takes a key for its own only if the value has its owner"),
     Mutant::new(
+        "etcd-overwrites-restored",
+        "A claim beside others overwrites a restored key with its name",
+        REQUESTS,
+        "compare.extend(«(known > 0).then(|| ops::is_created_at(&own, 0))»);",
+        "None",
+        &[Test(
+            STORE,
+            "names::a_restored_key_is_not_overwritten_by_a_claim_beside_it",
+        )],
+    )
+    .breaks("Nor does a new key take the place of a restored one"),
+    Mutant::new(
+        "etcd-names-restored",
+        "A lease that names a restored key is tried again and again",
+        REQUESTS,
+        "self.give_back(&taken, «exists && !names_another»);",
+        "exists || (exists && names_another)",
+        &[Test(
+            STORE,
+            "names::a_restored_key_is_not_overwritten_by_a_claim_beside_it",
+        )],
+    )
+    .breaks("Nor does a new key take the place of a restored one"),
+    Mutant::new(
         "etcd-exchanged-name",
         "The lease that names a key becomes that of another claim",
         SETTLE,
