@@ -67,13 +67,19 @@ async fn measure(
     println!("cycles, without and with fsync");
     cycle::measure(options, &quick.url(), "without fsync", &mut report).await?;
     cycle::measure(options, &durable.url(), "with fsync", &mut report).await?;
-    println!("hand-offs");
-    hand_offs(options, &quick.url(), &mut report).await?;
+    println!("hand-offs, without and with fsync");
+    hand_offs(options, &quick.url(), "without fsync", &mut report).await?;
+    hand_offs(options, &durable.url(), "with fsync", &mut report).await?;
     Ok(report)
 }
 
 /// Measures from the release in one process until the body begins in another one that waits.
-async fn hand_offs(options: &Options, url: &str, report: &mut Report) -> Result<(), Failure> {
+async fn hand_offs(
+    options: &Options,
+    url: &str,
+    disk: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let mut pairs = Vec::new();
     for way in [turns::DLOCK, turns::WATCH, turns::LOCK] {
@@ -82,16 +88,19 @@ async fn hand_offs(options: &Options, url: &str, report: &mut Report) -> Result<
     }
     take_turns(&mut pairs, options.rounds).await?;
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
-    report.time("hand-off by dlock", rounds[0]);
-    report.time("write until the event of a watch is there", rounds[1]);
-    report.time("hand-off by etcd's own lock", rounds[2]);
+    report.time(format!("hand-off by dlock, {disk}"), rounds[0]);
+    report.time(
+        format!("write until the event of a watch is there, {disk}"),
+        rounds[1],
+    );
+    report.time(format!("hand-off by etcd's own lock, {disk}"), rounds[2]);
     report.ratio(
-        "hand-off / event of a watch",
+        format!("hand-off / event of a watch, {disk}"),
         rounds[0].ratio(rounds[1]),
         Some(1.3),
     );
     report.ratio(
-        "hand-off / by etcd's own lock",
+        format!("hand-off / by etcd's own lock, {disk}"),
         rounds[0].ratio(rounds[2]),
         None,
     );

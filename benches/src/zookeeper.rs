@@ -61,25 +61,38 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         return runtime.block_on(turns::run(way, url, number.parse()?));
     }
     let json = options.json.as_deref();
-    apart::run(&runtime, json, ZooKeepers::start(), async |servers| {
-        measure(options, servers).await
+    let start = async { (ZooKeepers::start().await, ZooKeepers::start_durable().await) };
+    apart::run(&runtime, json, start, async |(quick, durable)| {
+        measure(options, quick, durable).await
     })
 }
 
-async fn measure(options: &Options, servers: &ZooKeepers) -> Result<Report, Failure> {
+async fn measure(
+    options: &Options,
+    servers: &ZooKeepers,
+    durable: &ZooKeepers,
+) -> Result<Report, Failure> {
     let mut report = Report::default();
     let url = servers.url(SESSION);
-    println!("cycles");
-    cycle::measure(options, &at(&url, 0)?, &mut report).await?;
-    println!("hand-offs");
-    hand_offs(options, &url, &mut report).await?;
+    println!("cycles, without and with fsync");
+    cycle::measure(options, &at(&url, 0)?, "without fsync", &mut report).await?;
+    let forced = durable.url(SESSION);
+    cycle::measure(options, &at(&forced, 0)?, "with fsync", &mut report).await?;
+    println!("hand-offs, without and with fsync");
+    hand_offs(options, &url, "without fsync", &mut report).await?;
+    hand_offs(options, &forced, "with fsync", &mut report).await?;
     println!("{} sessions wait for {} s", options.waiters, options.waits);
     quiet::measure(options, servers, &mut report).await?;
     Ok(report)
 }
 
 /// Measures from the release in one process until the body begins in another one that waits.
-async fn hand_offs(options: &Options, url: &str, report: &mut Report) -> Result<(), Failure> {
+async fn hand_offs(
+    options: &Options,
+    url: &str,
+    disk: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
     turns::prepare(url).await?;
     let own = std::env::current_exe()?;
     let mut pairs = Vec::new();
@@ -89,15 +102,22 @@ async fn hand_offs(options: &Options, url: &str, report: &mut Report) -> Result<
     }
     take_turns(&mut pairs, options.rounds).await?;
     let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
-    report.time("hand-off by dlock", rounds[0]);
-    report.time("write until the event of a watch is there", rounds[1]);
-    report.time("hand-off by the recipe", rounds[2]);
+    report.time(format!("hand-off by dlock, {disk}"), rounds[0]);
+    report.time(
+        format!("write until the event of a watch is there, {disk}"),
+        rounds[1],
+    );
+    report.time(format!("hand-off by the recipe, {disk}"), rounds[2]);
     report.ratio(
-        "hand-off / event of a watch",
+        format!("hand-off / event of a watch, {disk}"),
         rounds[0].ratio(rounds[1]),
         Some(1.3),
     );
-    report.ratio("hand-off / by the recipe", rounds[0].ratio(rounds[2]), None);
+    report.ratio(
+        format!("hand-off / by the recipe, {disk}"),
+        rounds[0].ratio(rounds[2]),
+        None,
+    );
     Ok(())
 }
 

@@ -32,6 +32,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The directory of a server's transactions and snapshots, in that of the server.
 const DATA: &str = "version-2";
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Nothing is forced to the disk.
+    Quick,
+    Durable,
+    Apart,
+}
+
 /// Three servers with ports, directories and data of their own. Their `tickTime` is 500 ms.
 ///
 /// Dropping it kills the servers, also paused ones, and removes the directories.
@@ -58,17 +66,22 @@ impl ZooKeepers {
 
     /// Starts three servers, and waits until they have a leader.
     pub async fn start() -> Self {
-        Self::start_with(false).await
+        Self::start_with(Kind::Quick).await
+    }
+
+    /// Starts three servers that write to the disk before each answer, as servers in use do.
+    pub async fn start_durable() -> Self {
+        Self::start_with(Kind::Durable).await
     }
 
     /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
     pub async fn start_apart() -> Self {
-        Self::start_with(true).await
+        Self::start_with(Kind::Apart).await
     }
 
-    async fn start_with(is_apart: bool) -> Self {
+    async fn start_with(kind: Kind) -> Self {
         for _ in 0..ENSEMBLES_TO_TRY {
-            let started = Self::launch(is_apart);
+            let started = Self::launch(kind);
             if started.is_up().await {
                 return started;
             }
@@ -109,7 +122,7 @@ impl ZooKeepers {
         }
     }
 
-    fn launch(is_apart: bool) -> Self {
+    fn launch(kind: Kind) -> Self {
         let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
         reaper::removes(directory.path());
         let ports: Vec<_> = (0..SERVERS)
@@ -119,11 +132,13 @@ impl ZooKeepers {
             .iter()
             .map(|[_, quorum, election]| [*quorum, *election]);
         let own: Vec<_> = own.collect();
-        let between = if is_apart {
+        let between = if kind == Kind::Apart {
             Between::start(&own)
         } else {
             Between::default()
         };
+        // No test is about the power of the machine.
+        let forced = if kind == Kind::Durable { "yes" } else { "no" };
         // Each server has its own view of the others.
         let members_of = |from: usize| {
             let members = own.iter().enumerate().map(|(to, own)| {
@@ -142,7 +157,7 @@ impl ZooKeepers {
             write("myid", format!("{id}\n"));
             let settings = format!(
                 "tickTime={}\ninitLimit=40\nsyncLimit=6\nmaxSessionTimeout=120000\ndataDir={}\nclientPort={port}\n\
-                 clientPortAddress=127.0.0.1\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{members}\n",
+                 clientPortAddress=127.0.0.1\nforceSync={forced}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{members}\n",
                 Self::TICK.as_millis(),
                 place.display()
             );
@@ -414,8 +429,6 @@ fn spawn(configuration: &Path) -> OwnedChild {
     let mut command = Command::new(program::java());
     command
         .args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-        // No test is about the power of the machine.
-        .arg("-Dzookeeper.forceSync=no")
         // Debian's directory has several loggers, of which one writes nothing. The first one is taken.
         .arg("-Dorg.slf4j.simpleLogger.showDateTime=true")
         .arg("-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS")

@@ -58,7 +58,7 @@ pub(super) const ALL: &[Mutant] = &[
             "waiting::a_child_that_was_found_is_not_held_without_a_write",
         )],
     )
-    .breaks("A child whose creation got no answer is held after a write to it alone"),
+    .breaks("A child whose creation or deletion got no answer is held after a write to it alone"),
     Mutant::new(
         "zookeeper-not-alone",
         "A child holds by its creation, whichever children are beside it",
