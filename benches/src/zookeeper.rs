@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 use crate::Failure;
-use crate::apart::pair::{Pair, QUICK, take_turns};
+use crate::apart::pair::{Pair, QUICK, report_turns, take_turns};
 use crate::apart::report::Report;
 use crate::apart::{self, PATIENCE};
 
@@ -101,24 +101,7 @@ async fn hand_offs(
         pairs.push(Pair::start(&own, &words, options.turns, QUICK).await?);
     }
     take_turns(&mut pairs, options.rounds).await?;
-    let rounds: Vec<_> = pairs.iter().map(|it| &it.rounds).collect();
-    report.time(format!("hand-off by dlock, {disk}"), rounds[0]);
-    report.time(
-        format!("write until the event of a watch is there, {disk}"),
-        rounds[1],
-    );
-    report.time(format!("hand-off by the recipe, {disk}"), rounds[2]);
-    report.ratio(
-        format!("hand-off / event of a watch, {disk}"),
-        rounds[0].ratio(rounds[1]),
-        Some(1.3),
-    );
-    report.ratio(
-        format!("hand-off / by the recipe, {disk}"),
-        rounds[0].ratio(rounds[2]),
-        None,
-    );
-    Ok(())
+    report_turns(&pairs, "the recipe", disk, report)
 }
 
 async fn manager(url: &str) -> Result<LockManager, Failure> {

@@ -145,7 +145,7 @@ impl LockStore for ZooKeeperStore {
             let renewal = async move {
                 // A panic is that of one lease, and the hook of the process has told of it.
                 let renewed = AssertUnwindSafe(core.renew(claim)).catch_unwind().await;
-                // Nobody waits for it behind its time limit.
+                // The caller may have given up at its time limit.
                 renewed.map(|it| answer.send(it).ok()).ok();
             };
             (renewal, answered)

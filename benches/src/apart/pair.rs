@@ -11,6 +11,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::PATIENCE;
+use super::report::Report;
 use super::rounds::Rounds;
 use crate::Failure;
 use crate::clock::micros;
@@ -83,6 +84,35 @@ pub(crate) async fn take_turns(pairs: &mut [Pair], rounds: u32) -> Result<(), Fa
             }
         }
     }
+    Ok(())
+}
+
+/// Tells of the turns of three ways: locks of dlock, events of a watch, and `other` locks.
+pub(crate) fn report_turns(
+    pairs: &[Pair],
+    other: &str,
+    disk: &str,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let [dlock, watch, by_other] = pairs else {
+        return Err("a way is missing".into());
+    };
+    report.time(format!("hand-off by dlock, {disk}"), &dlock.rounds);
+    report.time(
+        format!("write until the event of a watch is there, {disk}"),
+        &watch.rounds,
+    );
+    report.time(format!("hand-off by {other}, {disk}"), &by_other.rounds);
+    report.ratio(
+        format!("hand-off / event of a watch, {disk}"),
+        dlock.rounds.ratio(&watch.rounds),
+        Some(1.3),
+    );
+    report.ratio(
+        format!("hand-off / by {other}, {disk}"),
+        dlock.rounds.ratio(&by_other.rounds),
+        None,
+    );
     Ok(())
 }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
-    LockMode,
-    store::{AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, StoreOptions},
+    LockKey, LockMode,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions,
+    },
 };
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 
@@ -121,6 +123,26 @@ async fn used_before(server: &EtcdServer, proxy: &Proxy) -> (EtcdStore, String, 
     (store, name, value)
 }
 
+/// Asks until there is an answer, which is a grant.
+async fn until_granted(store: &EtcdStore, key: &LockKey, owner: OwnerId) {
+    let mut answer = None;
+    eventually(LONG, "it is granted", async || {
+        let asked = store.acquire(AcquireRequest::new(key, owner, TTL)).await;
+        answer = asked.ok();
+        answer.is_some()
+    })
+    .await;
+    assert!(
+        matches!(answer, Some(AcquireOutcome::Granted { .. })),
+        "{answer:?}"
+    );
+}
+
+/// The lease that names a key.
+fn lease_of(name: &str) -> u64 {
+    u64::from_str_radix(name.rsplit('/').next().unwrap(), 16).unwrap()
+}
+
 #[tokio::test]
 async fn a_request_without_an_answer_is_over_before_its_claim_has_another_name() {
     let server = EtcdServer::start().await;
@@ -130,22 +152,10 @@ async fn a_request_without_an_answer_is_over_before_its_claim_has_another_name()
     proxy.cut_before_request(&next.to_string());
     let asked = store.acquire(AcquireRequest::new(&one, next, TTL)).await;
     assert!(asked.is_err() && !proxy.is_trap_set(), "{asked:?}");
-    let mut granted = None;
-    eventually(LONG, "it is granted", async || {
-        granted = store
-            .acquire(AcquireRequest::new(&one, next, TTL))
-            .await
-            .ok();
-        granted.is_some()
-    })
-    .await;
-    assert!(
-        matches!(granted, Some(AcquireOutcome::Granted { .. })),
-        "{granted:?}"
-    );
+    until_granted(&store, &one, next).await;
     assert_ne!(name_of(&server, "order:42").await, name);
     // The late request, as etcd would see it: it names a lease that has ended.
-    let lease = u64::from_str_radix(name.rsplit('/').next().unwrap(), 16).unwrap();
+    let lease = lease_of(&name);
     assert!(!server.put_with(&lease.to_string(), &name, &value).await);
     let released = store.release(ReleaseRequest::new(&one, next)).await;
     assert_eq!(released, Ok(Released::WasHeld));
@@ -162,22 +172,10 @@ async fn a_restored_key_is_not_that_of_the_next_claim_with_its_name() {
     let asked = store.acquire(AcquireRequest::new(&one, next, TTL)).await;
     assert!(asked.is_err() && !proxy.is_trap_set(), "{asked:?}");
     // As a snapshot would have it: the key of the claim before, of which the server knows no end.
-    let lease = u64::from_str_radix(name.rsplit('/').next().unwrap(), 16).unwrap();
+    let lease = lease_of(&name);
     assert!(server.put_with(&lease.to_string(), &name, &value).await);
     let restored = server.revision().await;
-    let mut granted = None;
-    eventually(LONG, "it is granted", async || {
-        granted = store
-            .acquire(AcquireRequest::new(&one, next, TTL))
-            .await
-            .ok();
-        granted.is_some()
-    })
-    .await;
-    assert!(
-        matches!(granted, Some(AcquireOutcome::Granted { .. })),
-        "{granted:?}"
-    );
+    until_granted(&store, &one, next).await;
     assert_ne!(name_of(&server, "order:42").await, name);
     assert!(server.revision().await > restored);
     let released = store.release(ReleaseRequest::new(&one, next)).await;
@@ -212,7 +210,7 @@ async fn a_restored_key_is_not_overwritten_by_a_claim_beside_it() {
         assert_eq!(released, Ok(Released::WasHeld));
     }
     for (name, value) in &restored {
-        let lease = u64::from_str_radix(name.rsplit('/').next().unwrap(), 16).unwrap();
+        let lease = lease_of(name);
         assert!(server.put_with(&lease.to_string(), name, value).await);
     }
     let next = owner();
