@@ -190,8 +190,8 @@ async fn locks_in_etcd_are_compared_with_those_by_hand_and_with_its_own() {
     for what in [
         "cycle / two transactions by hand, with fsync",
         "cycle / by etcd's own lock, without fsync",
-        "hand-off / event of a watch",
-        "hand-off / by etcd's own lock",
+        "hand-off / event of a watch, without fsync",
+        "hand-off / by etcd's own lock, with fsync",
     ] {
         let aim = aims.iter().find(|aim| aim["what"] == what);
         let aim = aim.unwrap_or_else(|| panic!("no `{what}` in {all}"));
