@@ -3,6 +3,7 @@
 //! All ways take turns in short rounds on the same servers. A ratio is that of one round, and the median of all rounds
 //! counts: so a slow phase of the machine affects both sides of it.
 
+pub(crate) mod disk;
 pub(crate) mod pair;
 pub(crate) mod report;
 pub(crate) mod rounds;

@@ -12,7 +12,8 @@ use dlock_testkit::{EtcdOptions, EtcdServer};
 use tokio::runtime::Builder;
 
 use crate::Failure;
-use crate::apart::pair::{Pair, QUICK, report_turns, take_turns};
+use crate::apart::disk::Disk;
+use crate::apart::pair::{Pair, report_turns, take_turns};
 use crate::apart::report::Report;
 use crate::apart::{self, PATIENCE};
 
@@ -65,11 +66,11 @@ async fn measure(
 ) -> Result<Report, Failure> {
     let mut report = Report::default();
     println!("cycles, without and with fsync");
-    cycle::measure(options, &quick.url(), "without fsync", &mut report).await?;
-    cycle::measure(options, &durable.url(), "with fsync", &mut report).await?;
+    cycle::measure(options, &quick.url(), Disk::Ignored, &mut report).await?;
+    cycle::measure(options, &durable.url(), Disk::Awaited, &mut report).await?;
     println!("hand-offs, without and with fsync");
-    hand_offs(options, &quick.url(), "without fsync", &mut report).await?;
-    hand_offs(options, &durable.url(), "with fsync", &mut report).await?;
+    hand_offs(options, &quick.url(), Disk::Ignored, &mut report).await?;
+    hand_offs(options, &durable.url(), Disk::Awaited, &mut report).await?;
     Ok(report)
 }
 
@@ -77,14 +78,14 @@ async fn measure(
 async fn hand_offs(
     options: &Options,
     url: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let own = std::env::current_exe()?;
     let mut pairs = Vec::new();
     for way in [turns::DLOCK, turns::WATCH, turns::LOCK] {
         let words = ["etcd", "--child", way, url];
-        pairs.push(Pair::start(&own, &words, options.turns, QUICK).await?);
+        pairs.push(Pair::start(&own, &words, options.turns, disk).await?);
     }
     take_turns(&mut pairs, options.rounds).await?;
     report_turns(&pairs, "etcd's own lock", disk, report)

@@ -17,6 +17,7 @@ use tokio::runtime::Builder;
 use tokio_postgres::{Client, NoTls};
 
 use crate::Failure;
+use crate::apart::disk::Disk;
 use crate::apart::report::Report;
 use crate::apart::{self, PATIENCE};
 
@@ -84,13 +85,14 @@ async fn measure(
     let mut report = Report::default();
     let url = prepare(quick).await?;
     println!("cycles, without and with fsync");
-    cycle::measure(options, &url, "without fsync", &mut report).await?;
+    cycle::measure(options, &url, Disk::Ignored, &mut report).await?;
     let durable = prepare(durable).await?;
-    cycle::measure(options, &durable, "with fsync", &mut report).await?;
+    cycle::measure(options, &durable, Disk::Awaited, &mut report).await?;
     println!("transactions");
     fenced::measure(options, &url, &mut report).await?;
-    println!("hand-offs");
-    hand_off::measure(options, &url, &mut report).await?;
+    println!("hand-offs, without and with fsync");
+    hand_off::measure(options, &url, Disk::Ignored, &mut report).await?;
+    hand_off::measure(options, &durable, Disk::Awaited, &mut report).await?;
     println!("{} locks, held for {} s", options.locks, options.held);
     held::measure(options, &prepare(quick).await?, &mut report).await?;
     Ok(report)

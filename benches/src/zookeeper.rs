@@ -16,7 +16,8 @@ use tokio::runtime::Builder;
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 
 use crate::Failure;
-use crate::apart::pair::{Pair, QUICK, report_turns, take_turns};
+use crate::apart::disk::Disk;
+use crate::apart::pair::{Pair, report_turns, take_turns};
 use crate::apart::report::Report;
 use crate::apart::{self, PATIENCE};
 
@@ -75,12 +76,12 @@ async fn measure(
     let mut report = Report::default();
     let url = servers.url(SESSION);
     println!("cycles, without and with fsync");
-    cycle::measure(options, &at(&url, 0)?, "without fsync", &mut report).await?;
+    cycle::measure(options, &at(&url, 0)?, Disk::Ignored, &mut report).await?;
     let forced = durable.url(SESSION);
-    cycle::measure(options, &at(&forced, 0)?, "with fsync", &mut report).await?;
+    cycle::measure(options, &at(&forced, 0)?, Disk::Awaited, &mut report).await?;
     println!("hand-offs, without and with fsync");
-    hand_offs(options, &url, "without fsync", &mut report).await?;
-    hand_offs(options, &forced, "with fsync", &mut report).await?;
+    hand_offs(options, &url, Disk::Ignored, &mut report).await?;
+    hand_offs(options, &forced, Disk::Awaited, &mut report).await?;
     println!("{} sessions wait for {} s", options.waiters, options.waits);
     quiet::measure(options, servers, &mut report).await?;
     Ok(report)
@@ -90,7 +91,7 @@ async fn measure(
 async fn hand_offs(
     options: &Options,
     url: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     turns::prepare(url).await?;
@@ -98,7 +99,7 @@ async fn hand_offs(
     let mut pairs = Vec::new();
     for way in [turns::DLOCK, turns::WATCH, turns::RECIPE] {
         let words = ["zookeeper", "--child", way, url];
-        pairs.push(Pair::start(&own, &words, options.turns, QUICK).await?);
+        pairs.push(Pair::start(&own, &words, options.turns, disk).await?);
     }
     take_turns(&mut pairs, options.rounds).await?;
     report_turns(&pairs, "the recipe", disk, report)

@@ -168,8 +168,8 @@ async fn locks_in_postgresql_are_compared_with_those_by_hand() {
     for what in [
         "cycle / by hand, with fsync",
         "`fence` / `SELECT 1`",
-        "hand-off / commit with NOTIFY",
-        "hand-off / that of an advisory lock",
+        "hand-off / commit with NOTIFY, with fsync",
+        "hand-off / that of an advisory lock, without fsync",
     ] {
         assert!(measured(what) > 0.0, "{what}");
     }

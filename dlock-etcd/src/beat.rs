@@ -250,7 +250,7 @@ impl Core {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use dlock_runtime::{
@@ -266,10 +266,10 @@ mod tests {
     use super::*;
     use crate::{EtcdStore, places::shared};
 
-    const LONG: Duration = Duration::from_secs(60);
-    const TTL: Duration = Duration::from_secs(120);
+    pub(crate) const LONG: Duration = Duration::from_secs(60);
+    pub(crate) const TTL: Duration = Duration::from_secs(120);
 
-    struct Heard(mpsc::UnboundedSender<u64>);
+    pub(crate) struct Heard(pub(crate) mpsc::UnboundedSender<u64>);
 
     impl HintReceiver for Heard {
         fn hint(&self, hint: &Hint<'_>) -> bool {
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    fn open(server: &EtcdServer) -> EtcdStore {
+    pub(crate) fn open(server: &EtcdServer) -> EtcdStore {
         let mut options = StoreOptions::default();
         options.response_timeout = LONG;
         EtcdStore::open(&server.url(), &options).unwrap()
@@ -312,7 +312,7 @@ mod tests {
         let asked = Instant::now();
         let answer = waiter.acquire(request).await;
         assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
-        let stopped = waiter.core.follow.with(&key, |it| it.task.abort());
+        let stopped = waiter.core.follow.with(&key, Followed::stop);
         assert!(stopped.is_some());
         holder
             .release(ReleaseRequest::new(&key, held))
@@ -370,7 +370,7 @@ mod tests {
         };
         assert!(!left(released).await, "the release has deleted it");
         assert!(left(silent).await);
-        eventually(LONG, "a place that nobody knows is deleted", async || {
+        eventually(LONG, "a place of no waiter is deleted", async || {
             // The lease of both goes on.
             waiter.acquire(request(living)).await.unwrap();
             !left(silent).await

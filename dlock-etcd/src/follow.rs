@@ -4,9 +4,12 @@
 //! a little later. A claim that holds goes on to hold, so an event that comes late is still right. A watch that ends, by
 //! a lost connection or a compaction, begins again with a new read. If a server loses an event, or the watch is silent
 //! although its connection is not, the next beat of `places.rs` finds the grant.
+//!
+//! When each waiter knows that it holds, the watch ends: nothing that others do changes that, and a holder that
+//! releases soon reads no events, its own among them. (`a_holder_watches_its_key_no_longer`)
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -28,7 +31,7 @@ use tokio::{
 use crate::{
     config::Config,
     conn::Conn,
-    followed::{Followed, News},
+    followed::{Followed, News, Task},
     keys, ops,
     proto::WatchCreateRequest,
     queue::Queue,
@@ -38,6 +41,9 @@ use crate::{
 
 /// The pause before a watch begins again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// A watch goes on for so long when each waiter knows that it holds. The new holder begins meanwhile.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// The keys that are followed.
 #[derive(Clone)]
@@ -99,28 +105,42 @@ impl Follow {
         asked: Moment,
     ) {
         let mut keys = locked(&self.shared.keys);
-        if let Some(followed) = keys.get_mut(key) {
-            followed.read(queue, revision, seen);
-            followed.ask(owner, lease, asked);
-        } else {
-            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            let (shared, mut stopped, own) =
-                (self.shared.clone(), self.stopped.clone(), key.clone());
-            let task = self.handle.spawn(async move {
-                tokio::select! {
-                    () = shared.follow(&own, number) => {}
-                    _ = stopped.changed() => {}
+        let followed = match keys.entry(key.clone()) {
+            Entry::Occupied(entry) => {
+                let followed = entry.into_mut();
+                if followed.is_watched() {
+                    followed.read(queue, revision, seen);
+                } else {
+                    followed.begin(queue, revision, seen);
                 }
-            });
-            let task = (number, task.abort_handle());
-            let mut followed = Followed::new((queue, revision), seen, task);
-            followed.ask(owner, lease, asked);
-            keys.insert(key.clone(), followed);
-            self.shared.begins.notify_one();
+                followed
+            }
+            Entry::Vacant(entry) => {
+                self.shared.begins.notify_one();
+                entry.insert(Followed::new((queue, revision), seen))
+            }
+        };
+        followed.ask(owner, lease, asked);
+        if !followed.is_watched() {
+            followed.watched_by(self.start(key));
         }
         drop(keys);
         // The watch may have seen the grant before this waiter was known.
         self.tell(key);
+    }
+
+    /// Starts to watch a key.
+    fn start(&self, key: &LockKey) -> Task {
+        let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let (shared, mut stopped, key) = (self.shared.clone(), self.stopped.clone(), key.clone());
+        let task = self.handle.spawn(async move {
+            tokio::select! {
+                () = shared.follow(&key, number) => {}
+                _ = stopped.changed() => {}
+            }
+        });
+        let handle = task.abort_handle();
+        Task { number, handle }
     }
 
     /// Waits until a key is followed that was not before.
@@ -151,7 +171,7 @@ impl Follow {
         };
         followed.remove(owner);
         if followed.is_empty() {
-            followed.task.abort();
+            followed.stop();
             keys.remove(key);
         }
     }
@@ -171,7 +191,7 @@ impl Shared {
         change: impl FnOnce(&mut Followed) -> T,
     ) -> Option<T> {
         let mut keys = locked(&self.keys);
-        let followed = keys.get_mut(key).filter(|it| it.number == number)?;
+        let followed = keys.get_mut(key).filter(|it| it.is_watched_by(number))?;
         let changed = change(followed);
         if followed.is_empty() {
             keys.remove(key);
@@ -207,9 +227,21 @@ impl Shared {
         };
         let mut answers = conn.watch(create).await?;
         loop {
+            let has_told_all = |followed: &mut Followed| {
+                followed.has_told_all(&self.config.namespace, key.as_str())
+            };
             let answer = tokio::select! {
                 answer = answers.next() => answer,
                 () = conn.is_given_up() => return Ok(()),
+                () = sleep(LINGER), if self.change(key, number, has_told_all) == Some(true) => {
+                    let ends = |followed: &mut Followed| {
+                        has_told_all(followed).then(|| followed.is_watched_no_longer())
+                    };
+                    if self.change(key, number, ends).flatten().is_some() {
+                        return Ok(());
+                    }
+                    continue;
+                }
             };
             let Ok(Some(answer)) = answer else {
                 return Ok(());
@@ -258,3 +290,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,10 +38,16 @@ pub(crate) struct Followed {
     seen: Moment,
     /// The rests of the holders' leases, each at its moment. They only inform.
     rests: HashMap<i64, (Moment, Duration)>,
-    /// The number of its task. A task that is about to end must not change the queue of its successor.
-    pub(crate) number: u64,
-    pub(crate) task: AbortHandle,
+    /// The task that watches the key. `None` while every waiter knows that it holds.
+    task: Option<Task>,
     changed: watch::Sender<()>,
+}
+
+/// The task that watches a key.
+pub(crate) struct Task {
+    /// A task that is about to end must not change the queue of its successor.
+    pub(crate) number: u64,
+    pub(crate) handle: AbortHandle,
 }
 
 /// A claim that waits.
@@ -71,11 +77,7 @@ pub(crate) enum View {
 }
 
 impl Followed {
-    pub(crate) fn new(
-        (queue, revision): (Queue, i64),
-        seen: Moment,
-        (number, task): (u64, AbortHandle),
-    ) -> Self {
+    pub(crate) fn new((queue, revision): (Queue, i64), seen: Moment) -> Self {
         Self {
             waiters: HashMap::new(),
             queue,
@@ -83,8 +85,7 @@ impl Followed {
             needed: 0,
             seen,
             rests: HashMap::new(),
-            number,
-            task,
+            task: None,
             changed: watch::Sender::new(()),
         }
     }
@@ -95,6 +96,29 @@ impl Followed {
 
     pub(crate) fn revision(&self) -> i64 {
         self.revision
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.task.is_some()
+    }
+
+    pub(crate) fn is_watched_by(&self, number: u64) -> bool {
+        self.task.as_ref().is_some_and(|task| task.number == number)
+    }
+
+    pub(crate) fn watched_by(&mut self, task: Task) {
+        self.task = Some(task);
+    }
+
+    pub(crate) fn is_watched_no_longer(&mut self) {
+        self.task = None;
+    }
+
+    /// Ends the task, if there is one.
+    pub(crate) fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.handle.abort();
+        }
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
@@ -172,6 +196,15 @@ impl Followed {
         self.changed.send_replace(());
     }
 
+    /// Takes the queue from which a watch begins. The known one may be from before a restore, which no watch has seen.
+    pub(crate) fn begin(&mut self, queue: Queue, revision: i64, seen: Moment) {
+        if revision < self.revision {
+            self.begin_again(queue, revision, seen);
+        } else {
+            self.read(queue, revision, seen);
+        }
+    }
+
     /// Takes the queue from which a watch begins again. After a restore, revisions are smaller than before.
     pub(crate) fn begin_again(&mut self, queue: Queue, revision: i64, seen: Moment) {
         self.queue = queue;
@@ -226,15 +259,33 @@ impl Followed {
         news
     }
 
+    /// Returns `true` if the claim of this name and create revision has been seen to hold the key. It does until its own key
+    /// is deleted, so changes that are missing do not matter.
+    pub(crate) fn has_seen_held(&self, name: &[u8], create: i64) -> bool {
+        self.queue.get(name).is_some_and(|own| own.create == create) && self.queue.holds(name)
+    }
+
+    /// Returns `true` if each waiter has been notified that it holds. Nothing that others do changes that.
+    pub(crate) fn has_told_all(&self, namespace: &str, key: &str) -> bool {
+        self.waiters.iter().all(|(owner, waiter)| {
+            let own = self.queue.get(&keys::claim(namespace, key, *owner));
+            own.is_some_and(|own| waiter.told == own.create)
+        })
+    }
+
     /// The queue as the claim with this name and place sees it at `now`.
     pub(crate) fn view(&self, name: &[u8], place: &Place, mode: LockMode, now: Moment) -> View {
+        // Without a watch, it is not known whether it waits still.
+        if self.task.is_none() || self.has_seen_held(name, place.create) {
+            return View::Changed;
+        }
         if self.revision < self.needed {
             return View::IsBehind;
         }
         let own = self.queue.get(name);
         let is_same =
             own.is_some_and(|own| own.create == place.create && own.lease == place.lease.id);
-        if !is_same || self.queue.holds(name) {
+        if !is_same {
             return View::Changed;
         }
         let rest = |lease| {

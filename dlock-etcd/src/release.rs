@@ -18,6 +18,7 @@ use crate::{
     claims::{Claim, Place},
     conn::{Conn, Failure},
     core::{Core, ROUNDS},
+    followed::Followed,
     keys,
     names::Names,
     ops,
@@ -90,7 +91,11 @@ impl Core {
         let place = claim.place.clone();
         let own = names.own(claim.named_by);
         let is_settled = claim.unsettled.is_empty();
-        let was_known = is_settled && place.as_ref().is_some_and(|place| place.held.is_some());
+        let is_known = |place: &Place| {
+            let was_told = |followed: &mut Followed| followed.has_seen_held(&own, place.create);
+            place.held.is_some() || self.follow.with(key, was_told) == Some(true)
+        };
+        let was_known = is_settled && place.as_ref().is_some_and(is_known);
         let shared = claim.unsettled.iter().filter(|lease| lease.is_shared);
         let gates: Vec<_> = shared
             .map(|lease| keys::gate(&self.config.namespace, lease.id))

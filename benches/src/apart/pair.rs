@@ -11,13 +11,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::PATIENCE;
+use super::disk::Disk;
 use super::report::Report;
 use super::rounds::Rounds;
 use crate::Failure;
 use crate::clock::micros;
-
-/// The pace of ways that are woken: a hold, and a rest within it, in µs.
-pub(crate) const QUICK: [u64; 2] = [5_000, 2_000];
 
 /// A way, its two processes, and what was measured of it.
 pub(crate) struct Pair {
@@ -28,7 +26,18 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
+    /// Two processes of a way that is woken.
     pub(crate) async fn start(
+        program: &Path,
+        words: &[&str],
+        turns: u32,
+        disk: Disk,
+    ) -> Result<Self, Failure> {
+        Self::start_at(program, words, turns, disk.pace()).await
+    }
+
+    /// Two processes with a pace of their own: a hold, and a rest within it, in µs.
+    pub(crate) async fn start_at(
         program: &Path,
         words: &[&str],
         turns: u32,
@@ -91,7 +100,7 @@ pub(crate) async fn take_turns(pairs: &mut [Pair], rounds: u32) -> Result<(), Fa
 pub(crate) fn report_turns(
     pairs: &[Pair],
     other: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let [dlock, watch, by_other] = pairs else {

@@ -18,6 +18,7 @@ use std::time::Instant;
 use super::api::Client;
 use super::{Options, PATIENCE, manager};
 use crate::Failure;
+use crate::apart::disk::Disk;
 use crate::apart::report::Report;
 use crate::apart::rounds::Rounds;
 
@@ -29,7 +30,7 @@ const TTL: i64 = 3600;
 pub(super) async fn measure(
     options: &Options,
     url: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let manager = manager(url).await?;

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::by_hand::Sent;
 use super::{Options, connect, manager};
 use crate::Failure;
+use crate::apart::disk::Disk;
 use crate::apart::report::Report;
 use crate::apart::rounds::Rounds;
 
@@ -16,7 +17,7 @@ const KEY: &str = "order:42";
 pub(super) async fn measure(
     options: &Options,
     url: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let manager = manager(url).await?;

@@ -20,6 +20,7 @@ use super::recipe::Recipe;
 use super::requests::Requests;
 use super::{Options, PATIENCE, connect, manager, node};
 use crate::Failure;
+use crate::apart::disk::Disk;
 use crate::apart::report::Report;
 use crate::apart::rounds::Rounds;
 
@@ -29,7 +30,7 @@ const BY_HAND: &str = "/by-hand";
 pub(super) async fn measure(
     options: &Options,
     url: &str,
-    disk: &str,
+    disk: Disk,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let manager = manager(url).await?;

@@ -61,9 +61,10 @@ fn events(events: Vec<Event>) -> WatchResponse {
 /// The claims of two owners, the second of which waits.
 fn followed([first, second]: [OwnerId; 2]) -> Followed {
     let queue = Queue::read(&[claim(first, 4), claim(second, 5)]);
-    let task = tokio::spawn(async {}).abort_handle();
     let now = SystemClock.now();
-    let mut followed = Followed::new((queue, 5), now, (0, task));
+    let mut followed = Followed::new((queue, 5), now);
+    let handle = tokio::spawn(async {}).abort_handle();
+    followed.watched_by(Task { number: 0, handle });
     followed.ask(second, SHARED, now);
     followed
 }
@@ -107,7 +108,9 @@ async fn a_waiter_is_told_once_and_asks_while_the_database_is_full() {
         matches!(view(&all, second, 5), View::Waits { holder, .. } if holder.position == Some(0))
     );
     all.apply(&events(vec![deleted(first, 6)]));
+    assert!(!all.has_told_all(NAMESPACE, KEY));
     assert_eq!(told(&mut all), [(second, 105)]);
+    assert!(all.has_told_all(NAMESPACE, KEY));
     assert!(told(&mut all).is_empty());
     assert!(matches!(view(&all, second, 5), View::Changed), "it holds");
 
@@ -119,6 +122,36 @@ async fn a_waiter_is_told_once_and_asks_while_the_database_is_full() {
     all.quit(second);
     all.apply(&events(vec![deleted(first, 6)]));
     assert!(told(&mut all).is_empty(), "it is leaving");
+}
+
+#[tokio::test]
+async fn a_claim_is_seen_to_hold_when_it_is_the_first() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    let name = keys::claim(NAMESPACE, KEY, second);
+    assert!(!all.has_seen_held(&name, 5), "it waits");
+    all.apply(&events(vec![deleted(first, 6)]));
+    assert!(all.has_seen_held(&name, 5));
+    assert!(!all.has_seen_held(&name, 4), "that was an earlier claim");
+}
+
+/// A restored snapshot has smaller revisions. A watch would notice, but there was none.
+#[tokio::test]
+async fn a_watch_begins_with_a_queue_that_is_older_than_the_known_one() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    all.apply(&events(vec![deleted(first, 6)]));
+    all.stop();
+    let now = SystemClock.now();
+    let restored = || Queue::read(&[claim(first, 4), claim(second, 5)]);
+    all.begin(restored(), 5, now);
+    assert_eq!(all.revision(), 5);
+    assert!(!all.has_seen_held(&keys::claim(NAMESPACE, KEY, second), 5));
+    // No watch says that it waits still.
+    assert!(matches!(view(&all, second, 5), View::Changed));
+    let handle = tokio::spawn(async {}).abort_handle();
+    all.watched_by(Task { number: 1, handle });
+    assert!(matches!(view(&all, second, 5), View::Waits { .. }));
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ const CALLS: &str = "dlock-etcd/src/calls.rs";
 const CONN: &str = "dlock-etcd/src/conn.rs";
 const RELEASE: &str = "dlock-etcd/src/release.rs";
 const CLAIMS: &str = "dlock-etcd/src/claims.rs";
+const FOLLOW: &str = "dlock-etcd/src/follow.rs";
 const FOLLOWED: &str = "dlock-etcd/src/followed.rs";
 const PLACES: &str = "dlock-etcd/src/places.rs";
 const BEAT: &str = "dlock-etcd/src/beat.rs";
@@ -397,6 +398,50 @@ pub(super) const ALL: &[Mutant] = &[
         "if fence == own.own_fence() && «!is_full» => fence,",
         "true",
         FULL,
+    ),
+    Mutant::new(
+        "etcd-waiter-held",
+        "A waiter that leaves is taken for the holder",
+        FOLLOWED,
+        "is_some_and(|own| own.create == create) && «self.queue.holds(name)»",
+        "true",
+        &[Test(
+            UNIT,
+            "followed::tests::a_claim_is_seen_to_hold_when_it_is_the_first",
+        )],
+    ),
+    Mutant::new(
+        "etcd-unwatched",
+        "A waiter that comes after the end of a watch gets no new one",
+        FOLLOW,
+        "if «!followed.is_watched()» { followed.watched_by(self.start(key)); }",
+        "false",
+        &[Test(
+            UNIT,
+            "follow::tests::a_holder_watches_its_key_no_longer",
+        )],
+    ),
+    Mutant::new(
+        "etcd-early-end",
+        "A watch ends although a waiter has not been told",
+        FOLLOWED,
+        "own.is_some_and(|own| «waiter.told == own.create»)",
+        "waiter.told <= own.create",
+        &[Test(
+            UNIT,
+            "followed::tests::a_waiter_is_told_once_and_asks_while_the_database_is_full",
+        )],
+    ),
+    Mutant::new(
+        "etcd-old-queue",
+        "A watch begins after the revision of a queue from before a restore",
+        FOLLOWED,
+        "if «revision < self.revision» { self.begin_again(queue, revision, seen); }",
+        "false",
+        &[Test(
+            UNIT,
+            "followed::tests::a_watch_begins_with_a_queue_that_is_older_than_the_known_one",
+        )],
     ),
     // Connections and versions
     Mutant::new(

@@ -1,0 +1,108 @@
+//! Tests of watches that end and begin again, with a server.
+
+use dlock_runtime::{
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, Queue as Queueing, ReleaseRequest, StoreError,
+    },
+    testing::SystemRandom,
+};
+use dlock_testkit::{EtcdServer, eventually, within};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::{
+    EtcdStore,
+    beat::tests::{Heard, LONG, TTL, open},
+};
+
+const KEY: &str = "order:42";
+
+/// A process with two waiters for one key.
+struct Waiters {
+    store: EtcdStore,
+    owners: [OwnerId; 2],
+    heard: mpsc::UnboundedReceiver<u64>,
+    key: LockKey,
+}
+
+impl Waiters {
+    fn new(server: &EtcdServer) -> Self {
+        let store = open(server);
+        let client = ClientId::new(&SystemRandom);
+        let (send, heard) = mpsc::unbounded_channel();
+        let hooks = store.properties().hooks.unwrap();
+        hooks.attach(client, HintSink::new(Arc::new(Heard(send))));
+        Self {
+            store,
+            owners: [1, 2].map(|number| OwnerId::new(client, number)),
+            heard,
+            key: LockKey::new(KEY).unwrap(),
+        }
+    }
+
+    async fn ask(&self, owner: OwnerId) -> Result<AcquireOutcome, StoreError> {
+        let request = AcquireRequest::new(&self.key, owner, TTL).queue(Queueing::ForLease);
+        self.store.acquire(request).await
+    }
+
+    /// `None` if nobody waits for the key or has been told without asking since.
+    fn is_watched(&self) -> Option<bool> {
+        let follow = &self.store.core.follow;
+        follow.with(&self.key, |followed| followed.is_watched())
+    }
+
+    async fn is_told(&mut self) -> bool {
+        let told = within(Duration::from_secs(3), self.heard.recv()).await;
+        told.flatten().is_some_and(|fence| fence > 0)
+    }
+}
+
+async fn release(store: &EtcdStore, key: &LockKey, owner: OwnerId) {
+    let released = store.release(ReleaseRequest::new(key, owner)).await;
+    released.unwrap();
+}
+
+#[tokio::test]
+async fn a_holder_watches_its_key_no_longer() {
+    let server = EtcdServer::start().await;
+    eventually(LONG, "all before a place ends", async || {
+        ends_and_begins_again(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that a place ended.
+async fn ends_and_begins_again(server: &EtcdServer) -> bool {
+    let holder = open(server);
+    let mut waiters = Waiters::new(server);
+    let [first, second] = waiters.owners;
+    let key = waiters.key.clone();
+    let held = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    let request = AcquireRequest::new(&key, held, TTL);
+    if !matches!(
+        holder.acquire(request).await,
+        Ok(AcquireOutcome::Granted { .. })
+    ) {
+        return false;
+    }
+    let waits = matches!(waiters.ask(first).await, Ok(AcquireOutcome::Busy(_)))
+        && waiters.is_watched() == Some(true);
+    release(&holder, &key, held).await;
+    let is_over = waits
+        && waiters.is_told().await
+        && within(Duration::from_secs(3), async {
+            while waiters.is_watched() == Some(true) {
+                sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await
+        .is_some()
+        && waiters.is_watched() == Some(false)
+        // Another one of the same process is told as well.
+        && matches!(waiters.ask(second).await, Ok(AcquireOutcome::Busy(_)))
+        && waiters.is_watched() == Some(true);
+    release(&waiters.store, &key, first).await;
+    let is_told = is_over && waiters.is_told().await;
+    release(&waiters.store, &key, second).await;
+    is_told
+}
