@@ -312,8 +312,10 @@ pub(crate) mod tests {
         let asked = Instant::now();
         let answer = waiter.acquire(request).await;
         assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
-        let stopped = waiter.core.follow.with(&key, Followed::stop);
-        assert!(stopped.is_some());
+        let stopped = waiter.core.follow.with(&key, |followed| {
+            followed.task.as_ref().map(|task| task.handle.abort())
+        });
+        assert_eq!(stopped, Some(Some(())));
         holder
             .release(ReleaseRequest::new(&key, held))
             .await

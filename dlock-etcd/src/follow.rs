@@ -25,7 +25,7 @@ use dlock_runtime::{
 use tokio::{
     runtime::Handle,
     sync::{Notify, watch},
-    time::sleep,
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -108,11 +108,7 @@ impl Follow {
         let followed = match keys.entry(key.clone()) {
             Entry::Occupied(entry) => {
                 let followed = entry.into_mut();
-                if followed.is_watched() {
-                    followed.read(queue, revision, seen);
-                } else {
-                    followed.begin(queue, revision, seen);
-                }
+                followed.read(queue, revision, seen);
                 followed
             }
             Entry::Vacant(entry) => {
@@ -122,20 +118,22 @@ impl Follow {
         };
         followed.ask(owner, lease, asked);
         if !followed.is_watched() {
-            followed.watched_by(self.start(key));
+            // An answer that is read late, or the first one after a restore, which no watch has seen.
+            let is_known = !followed.is_ahead(revision);
+            followed.watched_by(self.start(key, is_known));
         }
         drop(keys);
         // The watch may have seen the grant before this waiter was known.
         self.tell(key);
     }
 
-    /// Starts to watch a key.
-    fn start(&self, key: &LockKey) -> Task {
+    /// Starts to watch a key, whose queue is read first if it is not known.
+    fn start(&self, key: &LockKey, is_known: bool) -> Task {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (shared, mut stopped, key) = (self.shared.clone(), self.stopped.clone(), key.clone());
         let task = self.handle.spawn(async move {
             tokio::select! {
-                () = shared.follow(&key, number) => {}
+                () = shared.follow(&key, number, is_known) => {}
                 _ = stopped.changed() => {}
             }
         });
@@ -200,14 +198,15 @@ impl Shared {
         Some(changed)
     }
 
-    async fn follow(&self, key: &LockKey, number: u64) {
-        let mut is_known = true;
+    async fn follow(&self, key: &LockKey, number: u64, mut is_known: bool) {
         while self.change(key, number, |_| ()).is_some() {
             if let Err(error) = self.watch(key, number, is_known).await {
                 tracing::debug!(target: "dlock::store", %key, %error, "a watch ended, and begins again");
             }
             is_known = false;
-            sleep(PAUSE).await;
+            if self.change(key, number, |_| ()).is_some() {
+                sleep(PAUSE).await;
+            }
         }
     }
 
@@ -226,14 +225,18 @@ impl Shared {
             start_revision: revision + 1,
         };
         let mut answers = conn.watch(create).await?;
+        let has_told_all =
+            |followed: &mut Followed| followed.has_told_all(&self.config.namespace, key.as_str());
+        let mut end = None;
         loop {
-            let has_told_all = |followed: &mut Followed| {
-                followed.has_told_all(&self.config.namespace, key.as_str())
+            end = match self.change(key, number, has_told_all) {
+                Some(true) => end.or_else(|| Some(Instant::now() + LINGER)),
+                _ => None,
             };
             let answer = tokio::select! {
                 answer = answers.next() => answer,
                 () = conn.is_given_up() => return Ok(()),
-                () = sleep(LINGER), if self.change(key, number, has_told_all) == Some(true) => {
+                () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                     let ends = |followed: &mut Followed| {
                         has_told_all(followed).then(|| followed.is_watched_no_longer())
                     };

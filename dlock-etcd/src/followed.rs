@@ -39,7 +39,7 @@ pub(crate) struct Followed {
     /// The rests of the holders' leases, each at its moment. They only inform.
     rests: HashMap<i64, (Moment, Duration)>,
     /// The task that watches the key. `None` while every waiter knows that it holds.
-    task: Option<Task>,
+    pub(crate) task: Option<Task>,
     changed: watch::Sender<()>,
 }
 
@@ -196,13 +196,9 @@ impl Followed {
         self.changed.send_replace(());
     }
 
-    /// Takes the queue from which a watch begins. The known one may be from before a restore, which no watch has seen.
-    pub(crate) fn begin(&mut self, queue: Queue, revision: i64, seen: Moment) {
-        if revision < self.revision {
-            self.begin_again(queue, revision, seen);
-        } else {
-            self.read(queue, revision, seen);
-        }
+    /// Returns `true` if more is known than the queue at this revision, or if that is from before a restore.
+    pub(crate) fn is_ahead(&self, revision: i64) -> bool {
+        revision < self.revision.max(self.needed)
     }
 
     /// Takes the queue from which a watch begins again. After a restore, revisions are smaller than before.
@@ -268,8 +264,8 @@ impl Followed {
     /// Returns `true` if each waiter has been notified that it holds. Nothing that others do changes that.
     pub(crate) fn has_told_all(&self, namespace: &str, key: &str) -> bool {
         self.waiters.iter().all(|(owner, waiter)| {
-            let own = self.queue.get(&keys::claim(namespace, key, *owner));
-            own.is_some_and(|own| waiter.told == own.create)
+            let name = keys::claim(namespace, key, *owner);
+            self.has_seen_held(&name, waiter.told)
         })
     }
 

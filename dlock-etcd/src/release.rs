@@ -42,6 +42,8 @@ struct Ended {
     deleted_at: Option<i64>,
     /// The queue before, if it was read.
     queue: Option<Queue>,
+    /// The key that was deleted is the one that was known to hold.
+    is_known: bool,
 }
 
 impl Core {
@@ -127,7 +129,7 @@ impl Core {
             self.follow.with(key, |followed| followed.wrote(revision));
         }
         let holds = |queue: Option<Queue>| queue.is_some_and(|queue| queue.holds(&own));
-        let was_held = ended.deleted_at.is_some() && (was_known || holds(ended.queue));
+        let was_held = ended.deleted_at.is_some() && (ended.is_known || holds(ended.queue));
         while let Some(lease) = claim.unsettled.last().copied() {
             // A request that names it may still arrive.
             if lease.is_shared {
@@ -194,11 +196,13 @@ impl Core {
                 return Ok(Ended {
                     deleted_at: (create != 0).then(|| answer.header().revision),
                     queue: queue.transpose()?,
+                    is_known,
                 });
             }
             let is_gone = Ended {
                 deleted_at: None,
                 queue: None,
+                is_known,
             };
             if is_only {
                 return Ok(is_gone);
@@ -248,5 +252,6 @@ async fn end_one_by_one(
     Ok(Ended {
         deleted_at: was_there.then_some(revision),
         queue,
+        is_known,
     })
 }

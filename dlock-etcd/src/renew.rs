@@ -147,6 +147,10 @@ impl Core {
             self.adopt(&conn, &mut claim, &names, request.owner).await?;
         }
         let Some((queue, ..)) = self.look(&conn, &mut claim, &names).await? else {
+            if claim.is_empty() {
+                // No watch says that its key is gone: it watches that no longer.
+                self.follow.leave(request.key, request.owner);
+            }
             return not_held(&claim);
         };
         if !queue.holds(&names.own(claim.named_by)) {

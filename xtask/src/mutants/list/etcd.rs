@@ -414,7 +414,7 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-unwatched",
         "A waiter that comes after the end of a watch gets no new one",
         FOLLOW,
-        "if «!followed.is_watched()» { followed.watched_by(self.start(key)); }",
+        "if «!followed.is_watched()» { // An answer that is read late",
         "false",
         &[Test(
             UNIT,
@@ -425,8 +425,8 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-early-end",
         "A watch ends although a waiter has not been told",
         FOLLOWED,
-        "own.is_some_and(|own| «waiter.told == own.create»)",
-        "waiter.told <= own.create",
+        "self.has_seen_held(&name, «waiter.told»)",
+        "self.queue.get(&name).map_or(0, |own| own.create)",
         &[Test(
             UNIT,
             "followed::tests::a_waiter_is_told_once_and_asks_while_the_database_is_full",
@@ -436,11 +436,11 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-old-queue",
         "A watch begins after the revision of a queue from before a restore",
         FOLLOWED,
-        "if «revision < self.revision» { self.begin_again(queue, revision, seen); }",
+        "«revision < self.revision.max(self.needed)»",
         "false",
         &[Test(
             UNIT,
-            "followed::tests::a_watch_begins_with_a_queue_that_is_older_than_the_known_one",
+            "followed::tests::an_older_queue_replaces_none_and_has_the_queue_read_before_a_watch",
         )],
     ),
     // Connections and versions
