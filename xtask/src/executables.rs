@@ -19,7 +19,7 @@ use crate::linted::{self, Lints};
 const FEATURES: [&str; 2] = ["--all-features", "--no-default-features"];
 
 /// A test executable with everything that a process begins with.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     program: OsString,
     arguments: Vec<OsString>,
@@ -28,6 +28,7 @@ struct Record {
 }
 
 /// A test executable and the call by which a user repeats it.
+#[derive(Clone)]
 pub(crate) struct Executable {
     record: Record,
     /// The call of cargo that runs this executable and no other one.

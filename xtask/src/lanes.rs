@@ -63,10 +63,47 @@ pub(crate) fn run(
     Err(failed.join("\n"))
 }
 
+/// Builds the tests of all calls with `lints`.
+pub(crate) fn built(calls: &[Call], lints: &Lints) -> Result<Vec<Executable>, String> {
+    let mut all = Vec::new();
+    for call in calls {
+        let executables = executables::built(call, lints)?;
+        all.extend(executables.ok_or("cargo has another runner for tests")?);
+    }
+    Ok(all)
+}
+
+/// Runs the executables without showing what they write, and returns the failures, each with the call that repeats it.
+pub(crate) fn quietly(executables: Vec<Executable>) -> Vec<(String, String)> {
+    let mut durations = Durations::read();
+    let failed = side_by_side(
+        executables,
+        &Times::default(),
+        &mut durations,
+        |_, _| Ok(()),
+    );
+    durations.write();
+    failed
+}
+
 /// Runs the executables, and returns the failures, each with the call that repeats it.
 fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Durations) -> Vec<String> {
+    println!("{} test executables, {LANES} at a time", executables.len());
+    let failed = side_by_side(executables, times, durations, shown);
+    let failed = failed.into_iter();
+    failed
+        .map(|(call, failure)| format!("{call}: {failure}"))
+        .collect()
+}
+
+/// Runs the executables, each of which is shown when it ends, and returns the calls and texts of failures.
+fn side_by_side(
+    executables: Vec<Executable>,
+    times: &Times,
+    durations: &mut Durations,
+    show: impl Fn(&Executable, &timed::Run) -> io::Result<()> + Sync,
+) -> Vec<(String, String)> {
     let begun = longest_first(executables, |it| durations.expected(it));
-    println!("{} test executables, {LANES} at a time", begun.len());
     let waiting = Mutex::new(begun);
     let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
@@ -74,7 +111,7 @@ fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Duration
             scope.spawn(|| {
                 while let Some(executable) = next(&waiting) {
                     let outcome = timed::run(&executable, times).and_then(|run| {
-                        shown(&executable, &run).map_err(|error| error.to_string())?;
+                        show(&executable, &run).map_err(|error| error.to_string())?;
                         Ok(run)
                     });
                     let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,8 +125,8 @@ fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Duration
     for (call, outcome) in ended {
         match outcome {
             Ok(run) if run.succeeded() => durations.note(call, run.took),
-            Ok(run) => failed.push(format!("{call}: {}\n{}", run.ended(), run.failure())),
-            Err(reason) => failed.push(format!("{call}: {reason}")),
+            Ok(run) => failed.push((call, format!("{}\n{}", run.ended(), run.failure()))),
+            Err(reason) => failed.push((call, reason)),
         }
     }
     failed

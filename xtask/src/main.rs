@@ -30,6 +30,7 @@ mod packages;
 mod postgres;
 mod promtool;
 mod server;
+mod soak;
 mod steps;
 mod supply;
 mod systemd;
@@ -60,7 +61,7 @@ struct Arguments {
 enum Command {
     /// Checks everything: format, lints, tests, documentation
     ///
-    /// Test executables run two at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
+    /// Four test executables run at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
     /// of an executable appears when it ends.
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
@@ -151,6 +152,12 @@ Examples:
         compare: bench::Compare,
     },
 
+    /// Runs tests again and again beside busy loops, and counts those that fail by chance
+    ///
+    /// Busy loops take half of the processors, as other programs do on a machine that is in use. The executables that
+    /// only compute or compile are left out.
+    Soak(soak::Soak),
+
     /// Checks models of the protocols, state by state
     ///
     /// Those of dlock hold; those that others use, and those of dlock without one of its rules, are
@@ -230,6 +237,7 @@ fn main() -> ExitCode {
         Command::Bench { apart, compare } => {
             told(apart.map_or_else(|| compare.run(), |apart| apart.run()))
         }
+        Command::Soak(soak) => told(soak.run()),
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
         Command::Chaos(chaos) => told(chaos.run()),
