@@ -79,7 +79,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A claim is created as a holder although there are others",
         REQUESTS,
         "«ops::none_after(&names.all, known)», ];",
-        "ops::is_created_at(&names.own, 0)",
+        "ops::is_created_at(&own, 0)",
         CONTRACT,
     ),
     Mutant::new(
@@ -138,7 +138,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A claim is created with an old base",
         REQUESTS,
         "let mut compare = vec![ «base.is_unchanged(&self.config.namespace)»,",
-        "ops::is_created_at(&names.own, 0)",
+        "ops::is_created_at(&own, 0)",
         &[Test(
             STORE,
             "keys::a_base_that_another_process_has_raised_is_used",
@@ -323,7 +323,7 @@ pub(super) const ALL: &[Mutant] = &[
         "The request for a place does not compare the gate",
         WAIT,
         "«ops::is_created_at(&gate_name, gate.create)», ],",
-        "ops::is_created_at(&names.own, 0)",
+        "ops::is_created_at(&names.by_owner, 0)",
         LATE_PLACE,
     )
     .breaks("Such a request therefore compares the *gate*"),
