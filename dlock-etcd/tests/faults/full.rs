@@ -23,7 +23,8 @@ const BRIEF: Duration = Duration::from_secs(9);
 /// The smallest quota that the members start with: some pages are in use from the start.
 const QUOTA: &str = "--quota-backend-bytes=1048576";
 
-async fn is_kept_and_released(make: EtcdMake) {
+/// Returns `false` if the machine was so slow that the beats did not keep the place of the waiter: it cannot get another one.
+async fn is_kept_and_released(make: EtcdMake) -> bool {
     let options = EtcdOptions::new().make(make).argument(QUOTA);
     let server = EtcdServer::start_with(options).await;
     let proxy = Proxy::start(server.port());
@@ -65,7 +66,10 @@ async fn is_kept_and_released(make: EtcdMake) {
         tokio::time::Instant::now() > end
     })
     .await;
-    assert!(claims(2).await, "the holder and the waiter");
+    if !claims(2).await {
+        waiting.abort();
+        return false;
+    }
     is_released(guard).await;
     eventually(
         DEADLINE,
@@ -89,16 +93,23 @@ async fn is_kept_and_released(make: EtcdMake) {
     is_released(kept).await;
     works(&one, "order:44").await;
     assert_eq!(server.keys("dlock/order:").await, [""; 0]);
+    true
 }
 
 #[tokio::test]
 async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
-    is_kept_and_released(EtcdMake::Usual).await;
+    eventually(3 * DEADLINE, "the holder and the waiter", async || {
+        is_kept_and_released(EtcdMake::Usual).await
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
-    is_kept_and_released(EtcdMake::Old).await;
+    eventually(3 * DEADLINE, "the holder and the waiter", async || {
+        is_kept_and_released(EtcdMake::Old).await
+    })
+    .await;
 }
 
 #[tokio::test]
