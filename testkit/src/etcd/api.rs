@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
-use super::EtcdServer;
+use super::{EtcdServer, PAUSE};
 use dlock_waiting::within;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -144,10 +145,25 @@ impl EtcdServer {
     /// Writes until the database is full, and beyond: the server looks at its size before a write, and that of some writes
     /// comes late.
     pub async fn fill(&self) {
+        // What does not fit raises the alarm, and less may fit still. The database has pages of 4 KiB.
+        let filled = within(LIMIT, async {
+            for size in [64 * 1024, 1024] {
+                self.end_alarms().await;
+                self.fill_by(size).await;
+                while self.alarms().await.is_empty() {
+                    sleep(PAUSE).await;
+                }
+            }
+        });
+        assert!(filled.await.is_some(), "the database does not become full");
+    }
+
+    /// Writes values of this size until one is refused.
+    async fn fill_by(&self, size: usize) {
         const AT_ONCE: usize = 48;
-        let value = encode(&vec![b'x'; 64 * 1024]);
+        let value = encode(&vec![b'x'; size]);
         let put = async |number: usize| {
-            let key = encode(format!("fill/{number}").as_bytes());
+            let key = encode(format!("fill/{size}/{number}").as_bytes());
             let put = json!({"key": key, "value": value}).to_string();
             match post(self.port(), "kv/put", &put, None).await {
                 Some((200, _)) => true,
@@ -155,16 +171,13 @@ impl EtcdServer {
                 other => panic!("a write: {other:?}"),
             }
         };
-        let filled = within(LIMIT, async {
-            for round in 0.. {
-                let numbers = round * AT_ONCE..(round + 1) * AT_ONCE;
-                let written = join_all(numbers.map(&put)).await;
-                if written.into_iter().any(|is_written| !is_written) {
-                    return;
-                }
+        for round in 0.. {
+            let numbers = round * AT_ONCE..(round + 1) * AT_ONCE;
+            let written = join_all(numbers.map(&put)).await;
+            if written.into_iter().any(|is_written| !is_written) {
+                return;
             }
-        });
-        assert!(filled.await.is_some(), "the database does not become full");
+        }
     }
 
     /// Deletes what [`fill`](Self::fill) has written, and ends the alarm.
@@ -172,12 +185,19 @@ impl EtcdServer {
         self.delete("fill/").await;
         self.compact().await;
         self.call("maintenance/defragment", &json!({})).await;
-        let raised = self.call("maintenance/alarm", &json!({})).await;
-        for alarm in raised["alarms"].as_array().into_iter().flatten() {
-            let mut off = alarm.clone();
+        self.end_alarms().await;
+    }
+
+    async fn end_alarms(&self) {
+        for mut off in self.alarms().await {
             off["action"] = "DEACTIVATE".into();
             self.call("maintenance/alarm", &off).await;
         }
+    }
+
+    async fn alarms(&self) -> Vec<Value> {
+        let raised = self.call("maintenance/alarm", &json!({})).await;
+        raised["alarms"].as_array().cloned().unwrap_or_default()
     }
 
     /// Deletes the keys that begin with this text.
