@@ -1,4 +1,4 @@
-//! What the word `srvr` tells of a server.
+//! Asks a server for its version and its mode, by the word `srvr`.
 
 use tokio::time::timeout;
 

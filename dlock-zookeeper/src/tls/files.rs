@@ -30,7 +30,7 @@ pub(crate) struct Files {
     own: Option<(String, String)>,
 }
 
-/// What is in them.
+/// The certificates that they contain.
 pub(crate) struct Certificates {
     /// In PEM format, as the client of ZooKeeper takes it.
     roots: String,
@@ -102,7 +102,7 @@ impl Files {
 }
 
 impl Certificates {
-    /// Returns them for the client of ZooKeeper, which verifies hosts unless it is told not to.
+    /// Returns them for the client of ZooKeeper, which verifies hosts by default.
     pub(crate) fn options(&self) -> Result<TlsOptions, zookeeper_client::Error> {
         let options = TlsOptions::new().with_pem_ca(&self.roots)?;
         match &self.own {

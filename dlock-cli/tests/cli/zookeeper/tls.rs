@@ -14,5 +14,9 @@ async fn the_command_has_a_tls_provider() {
         ca.display()
     );
     let ended = call(&mut cases::at(&url, "tls", &["ls"])).await.with(69);
-    assert!(ended.stderr.contains("no server answers"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("no server answers"),
+        "{}",
+        ended.stderr
+    );
 }
