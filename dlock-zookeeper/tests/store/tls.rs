@@ -1,6 +1,6 @@
 //! TLS, at a server that asks for certificates of its clients.
 
-use std::fs;
+use std::{fs, net::SocketAddr};
 
 use dlock::{ConnectError, LockManager};
 use dlock_runtime::{
@@ -9,6 +9,7 @@ use dlock_runtime::{
 };
 use dlock_testkit::{Authority, Identity, SecureZooKeeper, eventually};
 use dlock_zookeeper::ZooKeeper;
+use tokio::{net::TcpListener, task::JoinSet};
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::world::{LIMIT, SESSION, TTL, key, manager, opened, owner};
@@ -68,19 +69,45 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
         assert!(text.contains(advice), "{text}\n{}", server.log());
     }
 
+    let (plain, _closing) = plain_port().await;
+    let ca = authority.ca_file();
+    let url = format!(
+        "zookeeper://{plain}?sslmode=require&sslrootcert={}",
+        ca.display()
+    );
+    let (kind, text) = refusal(&url).await;
+    assert_eq!(kind, StoreErrorKind::Tls, "{text}");
+    assert!(text.contains("`secureClientPort`"), "{text}");
+
     // Files that were wrong are replaced, and read for the next session.
     let renewed = stranger.issue(&["shop"]);
     let store = opened(&format!("{right}{}", own(&renewed)));
     let (key, owner) = (key("order"), owner());
     let acquire = async || store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
-    let error = acquire().await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Tls, "{error}");
+    eventually(LIMIT, "the certificate is refused", async || {
+        let error = acquire().await.unwrap_err();
+        error.kind() == StoreErrorKind::Tls
+    })
+    .await;
     fs::write(renewed.key_file(), client.key_pem()).unwrap();
     fs::write(renewed.cert_file(), client.cert_pem()).unwrap();
     eventually(LIMIT, "the certificate is read again", async || {
         acquire().await.is_ok()
     })
     .await;
+}
+
+/// A port that closes connections, as one without TLS does behind the first bytes.
+async fn plain_port() -> (SocketAddr, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut closing = JoinSet::new();
+    closing.spawn(async move {
+        loop {
+            drop(listener.accept().await);
+        }
+    });
+    (address, closing)
 }
 
 #[cfg(feature = "admin")]
