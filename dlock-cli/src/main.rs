@@ -20,6 +20,8 @@ use crate::cli::Cli;
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    #[cfg(feature = "zookeeper-tls")]
+    choose_tls_provider();
     let mut cli = Cli::of_arguments();
     let as_json = cli.global.json;
     log::start(&cli.global, cli.command.always_logs());
@@ -34,4 +36,13 @@ async fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+/// Two providers are compiled in, of which rustls takes none by itself.
+#[cfg(feature = "zookeeper-tls")]
+fn choose_tls_provider() {
+    use tokio_rustls::rustls::crypto::ring;
+
+    // It fails if there is one.
+    ring::default_provider().install_default().ok();
 }

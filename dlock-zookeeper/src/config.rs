@@ -6,7 +6,11 @@ use dlock_runtime::{ConnectError, store::StoreOptions};
 use url::form_urlencoded;
 use zookeeper_client::{Acl, Acls};
 
-use crate::{names, readers};
+use crate::{names, readers, tls};
+
+/// The port of an address without one.
+#[cfg(any(feature = "admin", feature = "tls", test))]
+const PORT: u16 = 2181;
 
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
 
@@ -17,6 +21,9 @@ pub(crate) struct Config {
     pub(crate) hosts: String,
     /// `user:password`.
     pub(crate) login: Option<String>,
+    /// The certificates, if connections are encrypted.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<tls::Files>,
     /// The directory of the locks.
     pub(crate) root: String,
     /// The permissions of all nodes: those of the user, and then those of readers.
@@ -71,6 +78,8 @@ impl Config {
         let mut config = Self {
             hosts: hosts.to_owned(),
             login,
+            #[cfg(feature = "tls")]
+            tls: None,
             root: root(path, &options.namespace),
             acls: Arc::default(),
             session: Duration::from_secs(40),
@@ -79,12 +88,10 @@ impl Config {
             shown: shown.clone(),
         };
         let mut readers = Vec::new();
+        let mut own_tls = tls::Own::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if name.starts_with("ssl") {
-                let reason = format!(
-                    "no `{name}`: connections to ZooKeeper are not encrypted; use a tunnel, or a network that no other service reads"
-                );
-                return Err(refused(reason));
+            if own_tls.note(&name, &value).map_err(refused)? {
+                continue;
             }
             if name == "readers" {
                 let reader = readers::read(&value).ok_or_else(|| {
@@ -103,7 +110,7 @@ impl Config {
                 "session" => config.session = time.map_err(refused)?,
                 "tick" => config.tick = time.map_err(refused)?,
                 _ => {
-                    let known = "the options are `session`, `tick` and `readers`";
+                    let known = "the options are `session`, `tick`, `readers`, `sslmode`, `sslrootcert`, `sslcert` and `sslkey`";
                     return Err(refused(format!("unknown option `{name}`; {known}")));
                 }
             }
@@ -123,6 +130,19 @@ impl Config {
                 "the session of {session:?} is too short for a lease; write for example `session={:?}`",
                 tick * 4 + Duration::from_secs(2)
             )));
+        }
+        #[cfg(not(feature = "tls"))]
+        own_tls.is_required().map_err(refused)?;
+        #[cfg(feature = "tls")]
+        if own_tls.is_required().map_err(refused)? {
+            let mut hosts = hosts.split(',').map(|host| place(host).0);
+            if hosts.any(|host| tls::name_of(host).is_none()) {
+                let reason = "a host has a character that host names do not have";
+                return Err(refused(reason.to_owned()));
+            }
+            let files = tls::Files::new(own_tls);
+            files.read()?;
+            config.tls = Some(files);
         }
         Ok(config)
     }
@@ -146,6 +166,16 @@ impl Config {
     pub(crate) fn longest_ttl(&self) -> Duration {
         let late = self.tick + self.beat() * 2 + self.response_limit.min(self.session / 20);
         self.session.saturating_sub(late)
+    }
+}
+
+/// Returns the host of an address, and its port.
+#[cfg(any(feature = "admin", feature = "tls", test))]
+pub(crate) fn place(address: &str) -> (&str, u16) {
+    match address.rsplit_once(':') {
+        // In the brackets of an address there are colons too.
+        Some((host, port)) if !address.ends_with(']') => (host, port.parse().unwrap_or(PORT)),
+        _ => (address, PORT),
     }
 }
 
@@ -247,13 +277,76 @@ mod tests {
             ),
             ("zookeeper://a?session=3s", "too short for a lease"),
             (
-                "zookeeper://u:secret@a?sslmode=require",
-                "are not encrypted",
+                "zookeeper://u:secret@a?sslmode=sometimes",
+                "`sslmode` is `disable` or `require`",
+            ),
+            ("zookeeper://a?sslmode=disable&sslmode=require", "twice"),
+            (
+                "zookeeper://u:secret@a?sslmode=require&sslcert=a",
+                "belong together",
+            ),
+            (
+                "zookeeper://u:secret@a?sslrootcert=ca.pem",
+                "need `sslmode=require`",
+            ),
+            (
+                "zookeeper://u:secret@a?sslcert=a&sslkey=b&sslmode=disable",
+                "need `sslmode=require`",
             ),
         ] {
             let error = parsed(url).unwrap_err();
             assert!(error.contains(reason), "{error}");
             assert!(!error.contains(":secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_address_has_a_port_or_that_of_zookeeper() {
+        for (address, found) in [
+            ("a:2281", ("a", 2281)),
+            ("a", ("a", 2181)),
+            ("[::1]", ("[::1]", 2181)),
+            ("[::1]:2281", ("[::1]", 2281)),
+        ] {
+            assert_eq!(place(address), found);
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_needs_its_feature() {
+        let error = parsed("zookeeper://u:secret@a?sslmode=require").unwrap_err();
+        assert!(error.contains("feature `tls`"), "{error}");
+        assert!(!error.contains(":secret"), "{error}");
+        assert!(parsed("zookeeper://a?sslmode=disable").is_ok());
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_needs_files_and_hosts_that_can_be_used() {
+        for (url, reason) in [
+            (
+                "zookeeper://u:secret@a?sslmode=require&sslrootcert=/none",
+                "cannot use `/none`",
+            ),
+            (
+                "zookeeper://u:secret@a,b%20c?sslmode=require",
+                "a host has a character",
+            ),
+            (
+                "zookeeper://a,[fe80::1%25eth0]?sslmode=require",
+                "a host has a character",
+            ),
+        ] {
+            let error = parsed(url).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+            assert!(!error.contains(":secret"), "{error}");
+        }
+        assert!(
+            parsed("zookeeper://a?sslmode=disable")
+                .unwrap()
+                .tls
+                .is_none()
+        );
     }
 }

@@ -19,7 +19,7 @@
 //!   `session`.
 //! - If the resource that the lock protects is in the same ZooKeeper, [`Check::check`] makes its transactions exact.
 //!
-//! With the feature `admin`, the module `admin` has an inspector for operators.
+//! With the feature `admin`, the module `admin` has an inspector for operators. The feature `tls` adds TLS, see [`ZooKeeper`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "admin")]
@@ -32,6 +32,7 @@ mod config;
 mod confirm;
 mod creation;
 mod data;
+mod dial;
 mod errors;
 mod fence;
 mod holder;
@@ -49,6 +50,7 @@ mod sinks;
 mod slots;
 mod store;
 mod timers;
+mod tls;
 mod waiting;
 mod worker;
 

@@ -25,7 +25,14 @@ use crate::store::ZooKeeperStore;
 /// |---|---|
 /// | `session=40s` | the session time-out, 40 s if not set. The locks of a crashed process are free after this time. The longest TTL is shorter by a tick and up to a tenth: 35 s if neither is set. The servers' `maxSessionTimeout` must not be shorter |
 /// | `readers=digest:ops:<hash>` | another client that may read the nodes: a scheme and an identity of ZooKeeper. It changes no node, but must be trusted: with what it reads, it could end sessions. It may be given several times, and needs a user |
+/// | `sslmode=require` | TLS, with the feature `tls`; the server's certificate is verified. Without it, the connection is not encrypted |
+/// | `sslrootcert=ca.pem` | trust only the authorities in this file, and not those of the machine |
+/// | `sslcert=…`, `sslkey=…` | the client's certificate and its key |
 /// | `tick=2s` | the servers' `tickTime`, or more; 2 s if not set |
+///
+/// With TLS, name the port that is the servers' `secureClientPort`. The client of ZooKeeper uses the default TLS provider of the
+/// process. The program installs one at its start, for example with `rustls::crypto::ring::default_provider().install_default()`; without
+/// one, the URL is refused. The files are read when the store is created and again for each new session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZooKeeper;
 

@@ -13,8 +13,8 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
 
 use crate::{
-    config::Config, errors, fence::Known, inline::Tasks, names, notices, proof::Proof, readers,
-    sinks::Sinks, worker::Worker,
+    config::Config, dial, errors, fence::Known, inline::Tasks, names, notices, proof::Proof,
+    readers, sinks::Sinks, worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -123,8 +123,14 @@ async fn connect(config: &Arc<Config>, tasks: &Tasks) -> Result<Session, StoreEr
     let connecting = SystemClock.now();
     // A lease with a `min_hold` outlives its process, for as long as the session does.
     let connector = connector(config).with_detached();
-    let client = tasks.with_session(connector.connect(&config.hosts)).await;
-    let client = client.map_err(|error| errors::of(&error).unsent())?;
+    let connected = tasks.with_session(dial::connect(config, connector, &config.hosts));
+    let client = match connected.await {
+        Ok(client) => client,
+        Err(failure) => {
+            let failure = dial::explained(config, &config.hosts, failure).await;
+            return Err(failure.into_error().unsent());
+        }
+    };
     match prepared(config, client.clone(), connecting).await {
         Ok(session) => Ok(session),
         Err(error) => {
@@ -157,7 +163,7 @@ fn connector(config: &Config) -> Connector {
 async fn close(config: &Config, client: Client) {
     let taken_over = connector(config).with_session(client.into_session());
     // Without an answer, the session ends by its time-out.
-    if let Ok(client) = taken_over.connect(&config.hosts).await {
+    if let Ok(client) = dial::connect(config, taken_over, &config.hosts).await {
         let mut state = client.state_watcher();
         drop(client);
         while !state.changed().await.is_terminated() {}

@@ -3,7 +3,7 @@
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
 //! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them, [`MemcachedServer`] a memcached, and
-//! [`ZooKeepers`] an ensemble of ZooKeeper. [`Proxy`] makes the network in front of one
+//! [`ZooKeepers`] an ensemble of ZooKeeper, and [`SecureZooKeeper`] one server of it with TLS. [`Proxy`] makes the network in front of one
 //! misbehave, [`Worker`] is a second process, [`Browser`] a Chromium with a [`Page`] for each test, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
@@ -57,4 +57,4 @@ pub use sentinel::{SentinelShape, Sentinels};
 pub use server::{RedisServer, patient};
 pub use tls::{Authority, Identity};
 pub use tls_sentinel::TlsSentinel;
-pub use zookeeper::{CountedRequests, ZooKeeperBackup, ZooKeepers};
+pub use zookeeper::{CountedRequests, SecureZooKeeper, ZooKeeperBackup, ZooKeepers};

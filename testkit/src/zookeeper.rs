@@ -2,6 +2,7 @@
 
 mod between;
 mod counted;
+mod secure;
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use tokio::time::{sleep, timeout};
 
 use between::Between;
 pub use counted::CountedRequests;
+pub use secure::SecureZooKeeper;
 
 use crate::child::OwnedChild;
 use crate::pool::{Pool, Pooled};

@@ -6,6 +6,8 @@
 
 mod doctor;
 mod reads;
+#[cfg(feature = "zookeeper-tls")]
+mod tls;
 
 use std::time::Duration;
 

@@ -6,7 +6,11 @@ use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{sync::Mutex, time::timeout};
 use zookeeper_client::{Acl, Client, Error, Stat};
 
-use crate::{config::Config, errors};
+use crate::{
+    config::Config,
+    dial,
+    errors::{self, Failure},
+};
 
 /// The session of an inspector. Clones share it.
 #[derive(Clone)]
@@ -158,16 +162,19 @@ pub(super) async fn open(
     if let Some(login) = &config.login {
         connector = connector.with_auth("digest", login.as_bytes());
     }
-    let connected = timeout(limit, connector.connect(hosts)).await;
-    match connected {
-        Ok(Ok(client)) => Ok(client),
+    let connected = timeout(limit, dial::connect(config, connector, hosts)).await;
+    let failure = match connected {
+        Ok(Ok(client)) => return Ok(client),
+        Ok(Err(failure)) => dial::explained(config, hosts, failure).await,
+        Err(_) => return Err(StoreError::timed_out(limit).unsent()),
+    };
+    match failure {
         // A server without a majority refuses connections, so this is all that can be told.
-        Ok(Err(Error::NoHosts)) => {
+        Failure::Client(Error::NoHosts) => {
             let text = "no server answers, or those that do have no majority";
             Err(StoreError::new(StoreErrorKind::Unreachable, text).unsent())
         }
-        Ok(Err(error)) => Err(errors::of(&error).unsent()),
-        Err(_) => Err(StoreError::timed_out(limit).unsent()),
+        other => Err(other.into_error().unsent()),
     }
 }
 

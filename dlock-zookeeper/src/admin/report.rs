@@ -41,7 +41,7 @@ async fn of_server(link: &Link, host: &str) -> ServerReport {
 /// Fails only if the server cannot be asked at all.
 async fn fill(link: &Link, host: &str, report: &mut ServerReport) -> Result<(), StoreError> {
     let (config, limit) = (link.config(), link.connect_limit());
-    let told = word::ask(host, config.response_limit).await;
+    let told = word::ask(config, host).await;
     let info = &mut report.info;
     if let Some(version) = &told.version {
         tell(info, "zookeeper_version", version);

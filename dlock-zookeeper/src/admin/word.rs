@@ -1,16 +1,8 @@
-//! The word `srvr`, by which servers tell their version and their mode. It is one of the "four letter words". By default, servers
-//! answer only this one.
+//! Asks a server for its version and its mode, by the word `srvr`.
 
-use std::time::Duration;
+use tokio::time::timeout;
 
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
-
-/// The longest answer that is read.
-const LONGEST: u64 = 64 * 1024;
+use crate::{config::Config, dial::word};
 
 /// The answer of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,28 +13,11 @@ pub(super) struct Told {
 }
 
 /// Asks a server. The answer is empty if it does not answer, or refuses the word.
-pub(super) async fn ask(host: &str, limit: Duration) -> Told {
-    let asked = async {
-        let mut stream = if has_port(host) {
-            TcpStream::connect(host).await?
-        } else {
-            TcpStream::connect(format!("{host}:2181")).await?
-        };
-        stream.write_all(b"srvr").await?;
-        let mut said = String::new();
-        stream.take(LONGEST).read_to_string(&mut said).await?;
-        Ok::<_, std::io::Error>(said)
-    };
-    match timeout(limit, asked).await {
+pub(super) async fn ask(config: &Config, host: &str) -> Told {
+    match timeout(config.response_limit, word::ask(config, host)).await {
         Ok(Ok(said)) => read(&said),
         _ => Told::default(),
     }
-}
-
-/// In the brackets of an address there are colons too.
-fn has_port(host: &str) -> bool {
-    host.rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 fn read(said: &str) -> Told {
@@ -76,18 +51,6 @@ mod tests {
             "Zookeeper version: unknown\n",
         ] {
             assert_eq!(read(refused), Told::default(), "{refused}");
-        }
-    }
-
-    #[test]
-    fn an_address_has_a_port_or_not() {
-        for (host, has) in [
-            ("a:2181", true),
-            ("a", false),
-            ("[::1]", false),
-            ("[::1]:2181", true),
-        ] {
-            assert_eq!(has_port(host), has, "{host}");
         }
     }
 }

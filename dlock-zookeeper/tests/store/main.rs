@@ -15,5 +15,7 @@ mod login;
 mod scripted;
 mod sessions;
 mod sharing;
+#[cfg(feature = "tls")]
+mod tls;
 mod waiting;
 mod world;
