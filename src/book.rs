@@ -106,7 +106,8 @@ macro_rules! links {
          [which-store]: crate::book::which_store\n\
          [zookeeper]: crate::book::zookeeper\n\
          [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n\
-         [zookeeper#let-others-look]: crate::book::zookeeper#let-others-look\n"
+         [zookeeper#let-others-look]: crate::book::zookeeper#let-others-look\n\
+         [zookeeper#tls]: crate::book::zookeeper#tls\n"
     };
 }
 
