@@ -120,7 +120,7 @@ impl Follow {
         if !followed.is_watched() {
             // An answer that is read late, or the first one after a restore, which no watch has seen.
             let is_known = !followed.is_ahead(revision);
-            followed.watched_by(self.start(key, is_known));
+            followed.task = Some(self.start(key, is_known));
         }
         drop(keys);
         // The watch may have seen the grant before this waiter was known.
@@ -238,7 +238,7 @@ impl Shared {
                 () = conn.is_given_up() => return Ok(()),
                 () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                     let ends = |followed: &mut Followed| {
-                        has_told_all(followed).then(|| followed.is_watched_no_longer())
+                        has_told_all(followed).then(|| followed.task = None)
                     };
                     if self.change(key, number, ends).flatten().is_some() {
                         return Ok(());

@@ -106,14 +106,6 @@ impl Followed {
         self.task.as_ref().is_some_and(|task| task.number == number)
     }
 
-    pub(crate) fn watched_by(&mut self, task: Task) {
-        self.task = Some(task);
-    }
-
-    pub(crate) fn is_watched_no_longer(&mut self) {
-        self.task = None;
-    }
-
     /// Ends the task, if there is one.
     pub(crate) fn stop(&mut self) {
         if let Some(task) = self.task.take() {

@@ -45,7 +45,7 @@ impl Waiters {
         self.store.acquire(request).await
     }
 
-    /// `None` if nobody waits for the key or has been told without asking since.
+    /// Returns `None` if the process has no place in the queue of the key.
     fn is_watched(&self) -> Option<bool> {
         let follow = &self.store.core.follow;
         follow.with(&self.key, |followed| followed.is_watched())

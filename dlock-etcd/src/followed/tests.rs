@@ -64,7 +64,7 @@ fn followed([first, second]: [OwnerId; 2]) -> Followed {
     let now = SystemClock.now();
     let mut followed = Followed::new((queue, 5), now);
     let handle = tokio::spawn(async {}).abort_handle();
-    followed.watched_by(Task { number: 0, handle });
+    followed.task = Some(Task { number: 0, handle });
     followed.ask(second, SHARED, now);
     followed
 }

@@ -145,7 +145,7 @@ impl EtcdServer {
     /// Writes until the database is full, and beyond: the server looks at its size before a write, and that of some writes
     /// comes late.
     pub async fn fill(&self) {
-        // What does not fit raises the alarm, and less may fit still. The database has pages of 4 KiB.
+        // A write that does not fit raises the alarm. A smaller one may still fit. The database has pages of 4 KiB.
         let filled = within(LIMIT, async {
             for size in [64 * 1024, 1024] {
                 self.end_alarms().await;

@@ -1,7 +1,6 @@
 //! One ZooKeeper server that speaks TLS.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -72,7 +71,7 @@ impl SecureZooKeeper {
         let up = within(START_DEADLINE, async {
             loop {
                 let listens = TcpStream::connect(("127.0.0.1", port)).await.is_ok();
-                // What listens in the place of one that has ended is another server.
+                // After its end, another server may listen on the port.
                 if self.process.exited().is_some() {
                     return false;
                 }
@@ -93,10 +92,9 @@ impl SecureZooKeeper {
         format!("{}&sslmode=require", ZooKeepers::url_of(&place, session))
     }
 
-    /// What the server has written to its log.
+    /// The log of the server.
     #[must_use]
     pub fn log(&self) -> String {
-        let log: PathBuf = self.directory.path().join("log");
-        fs::read_to_string(log).unwrap_or_default()
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 }
