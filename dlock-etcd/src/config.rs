@@ -67,11 +67,19 @@ impl Config {
             .rsplit_once('@')
             .map_or((None, place), |(login, hosts)| (Some(login), hosts));
         let hosts = hosts.strip_suffix('/').unwrap_or(hosts);
-        let shown = shown(hosts);
+        let shown = if query.contains('@') {
+            HIDDEN.to_owned()
+        } else {
+            shown(hosts)
+        };
         let refused = |reason: String| ConnectError::InvalidUrl {
             url: shown.clone(),
             reason,
         };
+        if query.contains('@') {
+            let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
+            return Err(refused(reason.to_owned()));
+        }
         let own = own(query).map_err(refused)?;
         let login = login.map(login_of).transpose().map_err(refused)?;
         let places = places(hosts).map_err(refused)?;
@@ -264,11 +272,14 @@ fn place_of(host: &str) -> Result<String, String> {
     Ok(format!("{name}:{port}"))
 }
 
+/// The URL whose hosts may be a part of a password.
+const HIDDEN: &str = "etcd://…";
+
 /// The URL with its hosts only, or less where a part may be that of a password.
 fn shown(hosts: &str) -> String {
     match places(hosts) {
         Ok(_) => format!("etcd://{hosts}"),
-        Err(_) => "etcd://…".to_owned(),
+        Err(_) => HIDDEN.to_owned(),
     }
 }
 
@@ -301,6 +312,8 @@ mod tests {
             ("etcd://shop:hush@a:x", "a port is not a number"),
             ("etcd://shop:hush/x@a,b:99999", "a port is not a number"),
             ("etcd://shop:hush", "a port is not a number"),
+            ("etcd://shop:2379?hush@a", "for a `?` in a password"),
+            ("etcd://shop:a?hush=x@a", "for a `?` in a password"),
             ("etcd://shop:hush@a/locks", "remove the path"),
             ("etcd://shop:hush@a,,b", "a host is empty"),
             ("etcd://shop:hush@a?colour=red", "unknown option `colour`"),

@@ -1,4 +1,6 @@
 //! TLS connections, whose certificates are always verified.
+//!
+//! No error contains that of a parser, which quotes the lines that it cannot read: a key with wrong line breaks is one line.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -7,7 +9,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
     crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
 };
 
 /// The files that a URL names.
@@ -22,7 +27,7 @@ pub(crate) struct Files {
 ///
 /// # Errors
 ///
-/// [`ConnectError::InvalidCertificate`] if a file cannot be used.
+/// [`ConnectError::InvalidOption`] if a file cannot be used.
 pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError> {
     let roots = match &files.root {
         Some(path) => roots_of(path)?,
@@ -37,10 +42,13 @@ pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError
         (Some(cert), Some(key)) => {
             let chain = certificates("sslcert", cert)?;
             let secret = PrivateKeyDer::from_pem_file(Path::new(key))
-                .map_err(|error| invalid("sslkey", key, error))?;
+                .map_err(|error| unread("sslkey", key, &error))?;
             config
                 .with_client_auth_cert(chain, secret)
-                .map_err(|error| invalid("sslcert", cert, error))?
+                .map_err(|error| {
+                    let reason = format!("it is no key of the certificate `{cert}`: {error}");
+                    invalid("sslkey", key, reason)
+                })?
         }
         _ => config.with_no_client_auth(),
     };
@@ -69,16 +77,81 @@ fn certificates(
     path: &str,
 ) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-    let all: Vec<_> = read.map_err(|error| invalid(option, path, error))?;
+    let all: Vec<_> = read.map_err(|error| unread(option, path, &error))?;
     if all.is_empty() {
         return Err(invalid(option, path, "it contains no certificate"));
     }
     Ok(all)
 }
 
+fn unread(option: &'static str, path: &str, error: &pem::Error) -> ConnectError {
+    match error {
+        pem::Error::Io(error) => invalid(option, path, error),
+        pem::Error::NoItemsFound if option == "sslkey" => invalid(
+            option,
+            path,
+            "it contains no private key that is not encrypted",
+        ),
+        _ => invalid(option, path, "it is not in PEM format"),
+    }
+}
+
 fn invalid(option: &'static str, path: &str, reason: impl fmt::Display) -> ConnectError {
     ConnectError::InvalidOption {
         option,
         reason: format!("cannot use `{path}`: {reason}").into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use dlock_testkit::Authority;
+
+    use super::*;
+
+    fn fault(root: &str, cert: &str, key: &str) -> String {
+        let files = Files {
+            root: Some(root.to_owned()),
+            cert: Some(cert.to_owned()),
+            key: Some(key.to_owned()),
+        };
+        let error = connector(&files).err().expect("a file cannot be used");
+        error.to_string()
+    }
+
+    /// A parser quotes the line that it cannot read, and a key from a variable may be one line.
+    #[test]
+    fn an_unusable_file_is_named_and_no_key_is_shown() {
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        let [own, foreign] = ["shop", "shop"].map(|name| authority.issue(&[name]));
+        let cert = own.cert_file().display().to_string();
+        let [key, other] = [&own, &foreign].map(|it| it.key_file().display().to_string());
+        for (error, option, path) in [
+            (fault("/none", &cert, &key), "sslrootcert", "/none"),
+            (fault(&ca, &key, &key), "sslcert", &*key),
+            (fault(&ca, &cert, &cert), "sslkey", &*cert),
+            (fault(&ca, &cert, &other), "sslkey", &*other),
+        ] {
+            let named = format!("`{option}`: cannot use `{path}`");
+            assert!(error.contains(&named), "{error}");
+        }
+        for lines in [" ", "\\n"] {
+            let text = own.key_pem().replace('\n', lines);
+            fs::write(own.key_file(), &text).unwrap();
+            for error in [
+                fault(&ca, &cert, &key),
+                fault(&ca, &key, &key),
+                fault(&key, &cert, &key),
+            ] {
+                let middle = text.len() / 2;
+                let secret = &text[middle..middle + 8];
+                let numbers = format!("{:?}", secret.as_bytes());
+                assert!(!error.contains(secret), "{error}");
+                assert!(!error.contains(numbers.trim_matches(['[', ']'])), "{error}");
+            }
+        }
     }
 }

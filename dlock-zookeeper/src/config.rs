@@ -9,7 +9,6 @@ use zookeeper_client::{Acl, Acls};
 use crate::{names, readers, tls};
 
 /// The port of an address without one.
-#[cfg(any(feature = "admin", feature = "tls", test))]
 const PORT: u16 = 2181;
 
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
@@ -22,8 +21,7 @@ pub(crate) struct Config {
     /// `user:password`.
     pub(crate) login: Option<String>,
     /// The certificates, if connections are encrypted.
-    #[cfg(feature = "tls")]
-    pub(crate) tls: Option<tls::Files>,
+    pub(crate) tls: Option<tls::Trust>,
     /// The directory of the locks.
     pub(crate) root: String,
     /// The permissions of all nodes: those of the user, and then those of readers.
@@ -32,7 +30,7 @@ pub(crate) struct Config {
     /// The time between two pings of the leader to its followers, or more.
     pub(crate) tick: Duration,
     pub(crate) response_limit: Duration,
-    /// The URL without its password.
+    /// The URL without its login and its options.
     pub(crate) shown: String,
 }
 
@@ -49,36 +47,43 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidUrl`] with the reason, without the password.
+    /// [`ConnectError::InvalidUrl`] with the reason, and [`ConnectError::InvalidOption`] for a file with certificates that cannot
+    /// be used; without the password.
     pub(crate) fn parse(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
-        let (shown, rest) = shown(url);
-        let refused = |reason: String| ConnectError::InvalidUrl {
-            url: shown.clone(),
-            reason,
-        };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (rest, query) = url.split_once('?').unwrap_or((url, ""));
+        let rest = rest.split_once("://").map_or("", |(_, rest)| rest);
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (Some(decoded(login)), rest),
             None => (None, rest),
         };
+        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // Less where a part may be that of a password.
+        let shown = if query.contains('@') || are_places(hosts).is_err() {
+            "zookeeper://…".to_owned()
+        } else {
+            format!("zookeeper://{rest}")
+        };
+        let refused = |reason: String| ConnectError::InvalidUrl {
+            url: shown.clone(),
+            reason,
+        };
+        if query.contains('@') {
+            let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
+            return Err(refused(reason.to_owned()));
+        }
         if login.as_ref().is_some_and(|login| !login.contains(':')) {
             return Err(refused(
                 "a user needs a password: `user:password@`".to_owned(),
             ));
         }
-        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        for host in hosts.split(',') {
-            let (name, port) = host.rsplit_once(':').unwrap_or((host, "2181"));
-            // In the brackets of an address there are colons too.
-            let is_port = port.parse::<u16>().is_ok_and(|port| port > 0) || host.ends_with(']');
-            if name.is_empty() || !is_port {
-                return Err(refused(format!("invalid server `{host}`; {FORM}")));
-            }
+        are_places(hosts).map_err(|reason| refused(format!("{reason}; {FORM}")))?;
+        if path.contains(['&', '=']) {
+            let reason = "the path contains `&` or `=`; options follow a `?`";
+            return Err(refused(reason.to_owned()));
         }
         let mut config = Self {
             hosts: hosts.to_owned(),
             login,
-            #[cfg(feature = "tls")]
             tls: None,
             root: root(path, &options.namespace),
             acls: Arc::default(),
@@ -131,18 +136,14 @@ impl Config {
                 tick * 4 + Duration::from_secs(2)
             )));
         }
-        #[cfg(not(feature = "tls"))]
-        own_tls.is_required().map_err(refused)?;
-        #[cfg(feature = "tls")]
         if own_tls.is_required().map_err(refused)? {
+            let trust = tls::Trust::open(own_tls)?;
             let mut hosts = hosts.split(',').map(|host| place(host).0);
-            if hosts.any(|host| tls::name_of(host).is_none()) {
+            if !hosts.all(|host| trust.can_verify(host)) {
                 let reason = "a host has a character that host names do not have";
                 return Err(refused(reason.to_owned()));
             }
-            let files = tls::Files::new(own_tls);
-            files.read()?;
-            config.tls = Some(files);
+            config.tls = Some(trust);
         }
         Ok(config)
     }
@@ -170,7 +171,6 @@ impl Config {
 }
 
 /// Returns the host of an address, and its port.
-#[cfg(any(feature = "admin", feature = "tls", test))]
 pub(crate) fn place(address: &str) -> (&str, u16) {
     match address.rsplit_once(':') {
         // In the brackets of an address there are colons too.
@@ -179,19 +179,20 @@ pub(crate) fn place(address: &str) -> (&str, u16) {
     }
 }
 
-/// Returns the URL without its password, and what follows the scheme.
-fn shown(url: &str) -> (String, &str) {
-    let (scheme, rest) = url.split_once(':').unwrap_or(("zookeeper", url));
-    let rest = rest.strip_prefix("//").unwrap_or(rest);
-    // The password may contain any of these characters, if it is written wrongly.
-    let shown = match rest.rsplit_once('@') {
-        Some((login, hosts)) => {
-            let user = login.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:***@{hosts}")
+/// Checks the hosts. A reason does not contain their text, which may be a part of a password.
+fn are_places(hosts: &str) -> Result<(), &'static str> {
+    for host in hosts.split(',') {
+        let (name, port) = host.rsplit_once(':').unwrap_or((host, "2181"));
+        // In the brackets of an address there are colons too.
+        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0) || host.ends_with(']');
+        if !is_port {
+            return Err("a port is not a number from 1 to 65535");
         }
-        None => format!("{scheme}://{rest}"),
-    };
-    (shown, rest)
+        if name.is_empty() {
+            return Err("a host is empty");
+        }
+    }
+    Ok(())
 }
 
 fn decoded(login: &str) -> String {
@@ -256,10 +257,21 @@ mod tests {
     #[test]
     fn a_refused_url_says_why_and_does_not_show_the_password() {
         for (url, reason) in [
-            ("zookeeper://", "invalid server ``"),
-            ("zookeeper://a,,b", "invalid server ``"),
-            ("zookeeper://a:x", "invalid server `a:x`"),
-            ("zookeeper://u:secret@a:0", "invalid server `a:0`"),
+            ("zookeeper://", "a host is empty"),
+            ("zookeeper://a,,b", "a host is empty"),
+            ("zookeeper://u:secret@a:0", "a port is not a number"),
+            // A URL without its host, and passwords with characters that have a meaning.
+            ("zookeeper://u:secret", "a port is not a number"),
+            ("zookeeper://u:2181?secret@a", "for a `?` in a password"),
+            (
+                "zookeeper://u:secret?x@a?sslmode=require",
+                "for a `?` in a password",
+            ),
+            ("zookeeper://u:secret/x@y:z@a:b", "a port is not a number"),
+            (
+                "zookeeper://u:secret@a/locks&sslmode=require",
+                "options follow a `?`",
+            ),
             ("zookeeper://secret@a", "a user needs a password"),
             ("zookeeper://u:secret@a?session=40", "invalid session `40`"),
             (
@@ -296,8 +308,14 @@ mod tests {
         ] {
             let error = parsed(url).unwrap_err();
             assert!(error.contains(reason), "{error}");
-            assert!(!error.contains(":secret"), "{error}");
+            assert!(!error.contains("secret"), "{error}");
         }
+        assert_eq!(
+            parsed("zookeeper://u:secret@a/locks?session=9s")
+                .unwrap()
+                .shown,
+            "zookeeper://a/locks"
+        );
     }
 
     #[test]
@@ -317,36 +335,6 @@ mod tests {
     fn tls_needs_its_feature() {
         let error = parsed("zookeeper://u:secret@a?sslmode=require").unwrap_err();
         assert!(error.contains("feature `tls`"), "{error}");
-        assert!(!error.contains(":secret"), "{error}");
         assert!(parsed("zookeeper://a?sslmode=disable").is_ok());
-    }
-
-    #[cfg(feature = "tls")]
-    #[test]
-    fn tls_needs_files_and_hosts_that_can_be_used() {
-        for (url, reason) in [
-            (
-                "zookeeper://u:secret@a?sslmode=require&sslrootcert=/none",
-                "cannot use `/none`",
-            ),
-            (
-                "zookeeper://u:secret@a,b%20c?sslmode=require",
-                "a host has a character",
-            ),
-            (
-                "zookeeper://a,[fe80::1%25eth0]?sslmode=require",
-                "a host has a character",
-            ),
-        ] {
-            let error = parsed(url).unwrap_err();
-            assert!(error.contains(reason), "{error}");
-            assert!(!error.contains(":secret"), "{error}");
-        }
-        assert!(
-            parsed("zookeeper://a?sslmode=disable")
-                .unwrap()
-                .tls
-                .is_none()
-        );
     }
 }

@@ -1,26 +1,46 @@
 //! Connections to the servers, with TLS if the URL asks for it.
 
+use std::time::Duration;
+
 use dlock_runtime::store::StoreError;
-use zookeeper_client::{Client, Connector};
+use tokio::time::timeout;
+use zookeeper_client::{Client, Connector, SessionState};
 
 use crate::{config::Config, errors::Failure};
 
+/// The time between two looks at the certificates while there is no connection.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Makes a session at one of these servers. With TLS, the certificates are read for each session.
-#[cfg_attr(
-    not(feature = "tls"),
-    expect(unused_variables, reason = "all connections are plain")
-)]
 pub(crate) async fn connect(
     config: &Config,
     connector: Connector,
     hosts: &str,
 ) -> Result<Client, Failure> {
-    #[cfg(feature = "tls")]
-    if let Some(files) = &config.tls {
-        let options = files.read().map_err(|error| unusable(&error))?.options()?;
-        return Ok(connector.with_tls(options).secure_connect(hosts).await?);
+    match &config.tls {
+        Some(trust) => {
+            trust.refresh().await;
+            trust.connect(connector, hosts).await
+        }
+        None => Ok(connector.connect(hosts).await?),
     }
-    Ok(connector.connect(hosts).await?)
+}
+
+/// Reads the certificates again while the session has lost its connection. Does not end before the session.
+pub(crate) async fn keep_trusted(config: &Config, client: &Client) {
+    let Some(trust) = &config.tls else {
+        return std::future::pending().await;
+    };
+    let mut watched = client.state_watcher();
+    let mut state = watched.state();
+    while !state.is_terminated() {
+        if state == SessionState::SyncConnected {
+            state = watched.changed().await;
+        } else {
+            trust.refresh().await;
+            state = timeout(LOOK, watched.changed()).await.unwrap_or(state);
+        }
+    }
 }
 
 /// Returns why no session was made. The client does not tell of TLS, so a connection beside it finds that out.
@@ -41,7 +61,6 @@ async fn fault(_: &Config, _: &str, _: &Failure) -> Option<StoreError> {
 async fn fault(config: &Config, hosts: &str, failure: &Failure) -> Option<StoreError> {
     use dlock_runtime::store::StoreErrorKind;
     use futures_util::future::join_all;
-    use tokio::time::timeout;
     use zookeeper_client::Error;
 
     if config.tls.is_none() || !matches!(failure, Failure::Client(Error::NoHosts | Error::Timeout))
@@ -52,15 +71,11 @@ async fn fault(config: &Config, hosts: &str, failure: &Failure) -> Option<StoreE
         let asked = timeout(config.response_limit, word::ask(config, host)).await;
         asked.ok()?.err()
     });
-    let mut faults = join_all(asked).await.into_iter().flatten();
-    faults.find(|fault| fault.kind() == StoreErrorKind::Tls)
-}
-
-#[cfg(feature = "tls")]
-fn unusable(error: &dlock_runtime::ConnectError) -> StoreError {
-    use dlock_runtime::store::StoreErrorKind;
-
-    StoreError::new(StoreErrorKind::Tls, error.to_string()).with_advice()
+    let mut faults: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    // The client has found out all about servers that are not there.
+    faults.retain(|fault| fault.kind() != StoreErrorKind::Unreachable);
+    faults.sort_by_key(|fault| fault.kind() != StoreErrorKind::Tls);
+    faults.into_iter().next()
 }
 
 /// The word `srvr`, by which servers tell their version and their mode. It is one of the "four letter words". By default, servers
@@ -81,25 +96,25 @@ pub(crate) mod word {
     const LONGEST: u64 = 64 * 1024;
 
     /// Asks a server over a connection of its own.
-    #[cfg_attr(
-        not(feature = "tls"),
-        expect(unused_variables, reason = "all connections are plain")
-    )]
     pub(crate) async fn ask(config: &Config, host: &str) -> Result<String, StoreError> {
-        #[cfg(feature = "tls")]
-        if let Some(files) = &config.tls {
-            return encrypted(files, host).await;
+        if let Some(trust) = &config.tls {
+            return encrypted(trust, host).await;
         }
         let stream = open(host).await?;
         said(stream).await.map_err(|error| broken(&error))
     }
 
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_async, reason = "it connects with the feature")]
+    async fn encrypted(trust: &crate::tls::Trust, _: &str) -> Result<String, StoreError> {
+        match *trust {}
+    }
+
     #[cfg(feature = "tls")]
-    async fn encrypted(files: &crate::tls::Files, host: &str) -> Result<String, StoreError> {
+    async fn encrypted(trust: &crate::tls::Trust, host: &str) -> Result<String, StoreError> {
         use crate::tls::{advised, name_of};
         use tokio_rustls::{TlsConnector, rustls};
 
-        let certificates = files.read().map_err(|error| super::unusable(&error))?;
         let (server, _) = place(host);
         let Some(name) = name_of(server) else {
             let text = format!("`{server}` is not a host");
@@ -109,19 +124,25 @@ pub(crate) mod word {
             let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
             Some(advised(host, cause))
         };
+        // Also a server that has reached its limit of connections closes the next one.
+        let closed = |why: &str| {
+            let text = format!(
+                "no TLS connection to `{host}`: {why}; check that its port is the `secureClientPort`, and its log"
+            );
+            StoreError::new(StoreErrorKind::Disconnected, text).with_advice()
+        };
+        let failed =
+            |error: &io::Error| of_tls(error).unwrap_or_else(|| closed(&error.to_string()));
         let stream = open(host).await?;
-        let connector = TlsConnector::from(certificates.config);
-        let stream = connector.connect(name, stream).await.map_err(|error| {
-            of_tls(&error).unwrap_or_else(|| {
-                let text = format!(
-                    "no TLS connection to `{host}`: {error}; check that its port is the `secureClientPort`"
-                );
-                StoreError::new(StoreErrorKind::Tls, text).with_advice()
-            })
-        })?;
-        // With TLS 1.3, a server refuses the client's certificate only now.
-        let said = said(stream).await;
-        said.map_err(|error| of_tls(&error).unwrap_or_else(|| broken(&error)))
+        let connector = TlsConnector::from(trust.config());
+        let stream = connector.connect(name, stream).await;
+        // With TLS 1.3, a server refuses the client's certificate only behind the handshake.
+        let said = said(stream.map_err(|error| failed(&error))?).await;
+        let said = said.map_err(|error| failed(&error))?;
+        if said.is_empty() {
+            return Err(closed("it was closed without an answer"));
+        }
+        Ok(said)
     }
 
     async fn open(host: &str) -> Result<TcpStream, StoreError> {
@@ -133,12 +154,14 @@ pub(crate) mod word {
     }
 
     async fn said(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> io::Result<String> {
-        stream.write_all(b"srvr").await?;
+        let written = stream.write_all(b"srvr").await;
         let mut said = Vec::new();
+        // The reason of a refusal may be there to be read.
         let read = stream.take(LONGEST).read_to_end(&mut said).await;
         // A server may break the connection behind its answer.
         if said.is_empty() {
             read?;
+            written?;
         }
         Ok(String::from_utf8_lossy(&said).into_owned())
     }

@@ -18,7 +18,8 @@ use crate::store::ZooKeeperStore;
 /// ```
 ///
 /// The URL is `zookeeper://user:password@host:2181,host:2181/path?option=value`. The user and the password are for the
-/// scheme `digest`; then only this user, and the readers that the URL names, get to the nodes. The path is the directory of the locks; without it, it is the manager's
+/// scheme `digest`. Then only this user, the readers that the URL names, and the subject of the client's certificate get to the
+/// nodes. The path is the directory of the locks; without it, it is the manager's
 /// [namespace](dlock_runtime::LockManagerBuilder::namespace).
 ///
 /// | option | meaning |
@@ -32,7 +33,8 @@ use crate::store::ZooKeeperStore;
 ///
 /// With TLS, name the port that is the servers' `secureClientPort`. The client of ZooKeeper uses the default TLS provider of the
 /// process. The program installs one at its start, for example with `rustls::crypto::ring::default_provider().install_default()`; without
-/// one, the URL is refused. The files are read when the store is created and again for each new session.
+/// one, the URL is refused. The files are read when the store is created, again for each new session, and while a session has no
+/// connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZooKeeper;
 

@@ -104,6 +104,7 @@ async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, si
                 sinks.look_again();
                 tokio::select! {
                     () = beat(config, &session) => {}
+                    () = dial::keep_trusted(config, &session.client) => {}
                     _ = notices::listen(&session.client, &config.root, sinks) => {}
                 }
                 tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");

@@ -2,9 +2,17 @@
 
 #[cfg(feature = "tls")]
 mod files;
+#[cfg(not(feature = "tls"))]
+mod none;
+#[cfg(feature = "tls")]
+mod trust;
 
 #[cfg(feature = "tls")]
-pub(crate) use files::{Files, advised, name_of};
+pub(crate) use files::{advised, name_of};
+#[cfg(not(feature = "tls"))]
+pub(crate) use none::Trust;
+#[cfg(feature = "tls")]
+pub(crate) use trust::Trust;
 
 /// The options after the `?` that are about TLS.
 #[derive(Default)]
@@ -49,11 +57,6 @@ impl Own {
         if has_files && !is_required {
             // Otherwise the connection would be plain although the URL names certificates.
             return Err("certificates need `sslmode=require`; add it".to_owned());
-        }
-        if is_required && cfg!(not(feature = "tls")) {
-            let reason = "`sslmode=require` needs the feature `tls` of `dlock-zookeeper` (of the command `dlock`: \
-                          `zookeeper-tls`); enable it, or use a tunnel";
-            return Err(reason.to_owned());
         }
         Ok(is_required)
     }

@@ -1,7 +1,9 @@
-//! The certificates of TLS connections, which are always verified, with the host.
+//! The files with certificates for TLS. Servers are always verified, with their host.
 //!
 //! The client of ZooKeeper takes the default provider of the process, and panics without one: two are compiled in, as it enables
 //! aws-lc-rs itself. This crate does not choose for the program, and refuses the URL then.
+//!
+//! No error contains that of a parser, which quotes the lines that it cannot read: a key with wrong line breaks is one line.
 
 use std::{fmt, fs, sync::Arc};
 
@@ -18,9 +20,13 @@ use tokio_rustls::rustls::{
         CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject,
     },
 };
-use zookeeper_client::TlsOptions;
+use zookeeper_client::{TlsCa, TlsCerts, TlsIdentity};
 
 use super::Own;
+
+const NO_PEM: &str = "it contains no certificate in PEM format, or a part of one";
+
+const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 
 /// The files that a URL names.
 #[derive(Clone)]
@@ -31,12 +37,21 @@ pub(crate) struct Files {
 }
 
 /// The certificates that they contain.
+#[derive(Clone)]
 pub(crate) struct Certificates {
-    /// In PEM format, as the client of ZooKeeper takes it.
+    /// In PEM format.
     roots: String,
     own: Option<(String, String)>,
-    /// The same for connections beside those of the client.
+    /// For the client of ZooKeeper.
+    pub(crate) certs: TlsCerts,
+    /// For connections beside those of the client.
     pub(crate) config: Arc<ClientConfig>,
+}
+
+impl PartialEq for Certificates {
+    fn eq(&self, other: &Self) -> bool {
+        self.roots == other.roots && self.own == other.own
+    }
 }
 
 impl Files {
@@ -51,8 +66,11 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] if a file cannot be used, or the process has no default provider.
-    pub(crate) fn read(&self) -> Result<Certificates, ConnectError> {
+    /// [`ConnectError::InvalidOption`] if a file cannot be used.
+    pub(crate) fn read(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Certificates, ConnectError> {
         let roots = match &self.root {
             Some(path) => read("sslrootcert", path)?,
             None => roots_of_the_machine()?,
@@ -61,32 +79,40 @@ impl Files {
             Some((cert, key)) => Some((read("sslcert", cert)?, read("sslkey", key)?)),
             None => None,
         };
-        let config = Arc::new(self.config(&roots, own.as_ref())?);
-        Ok(Certificates { roots, own, config })
+        let config = Arc::new(self.config(&roots, own.as_ref(), provider)?);
+        let certs = certs(&roots, own.as_ref()).map_err(|_| {
+            refused("the client of ZooKeeper cannot use the certificates".to_owned())
+        })?;
+        Ok(Certificates {
+            roots,
+            own,
+            certs,
+            config,
+        })
     }
 
     fn config(
         &self,
         roots: &str,
         own: Option<&(String, String)>,
+        provider: &Arc<CryptoProvider>,
     ) -> Result<ClientConfig, ConnectError> {
         let root = self.root.as_deref().unwrap_or("this machine");
         let mut store = RootCertStore::empty();
         let revoked: Result<Vec<_>, _> =
             CertificateRevocationListDer::pem_slice_iter(roots.as_bytes()).collect();
-        let revoked = revoked.map_err(|error| invalid("sslrootcert", root, error))?;
+        let revoked = revoked.map_err(|_| invalid("sslrootcert", root, NO_PEM))?;
         let trusted = certificates("sslrootcert", root, roots)?;
         // Some machines have an invalid certificate among hundreds.
         let (added, _) = store.add_parsable_certificates(trusted);
         if added == 0 {
             return Err(invalid("sslrootcert", root, "its certificates are invalid"));
         }
-        let provider = provider(CryptoProvider::get_default())?;
         let verifier = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone())
             .with_crls(revoked)
             .build()
             .map_err(|error| invalid("sslrootcert", root, error))?;
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| refused(error.to_string()))?
             .with_webpki_verifier(verifier);
@@ -94,22 +120,34 @@ impl Files {
             return Ok(builder.with_no_client_auth());
         };
         let chain = certificates("sslcert", cert_path, cert)?;
-        let secret = PrivateKeyDer::from_pem_slice(key.as_bytes());
-        let secret = secret.map_err(|error| invalid("sslkey", key_path, error))?;
+        let secret = secret(key_path, key)?;
         let config = builder.with_client_auth_cert(chain, secret);
-        config.map_err(|error| invalid("sslcert", cert_path, error))
+        config.map_err(|error| {
+            let reason = format!("it is no key of the certificate `{cert_path}`: {error}");
+            invalid("sslkey", key_path, reason)
+        })
     }
 }
 
-impl Certificates {
-    /// Returns them for the client of ZooKeeper, which verifies hosts by default.
-    pub(crate) fn options(&self) -> Result<TlsOptions, zookeeper_client::Error> {
-        let options = TlsOptions::new().with_pem_ca(&self.roots)?;
-        match &self.own {
-            Some((cert, key)) => options.with_pem_identity(cert, key),
-            None => Ok(options),
-        }
-    }
+fn certs(roots: &str, own: Option<&(String, String)>) -> Result<TlsCerts, zookeeper_client::Error> {
+    let builder = TlsCerts::builder().with_ca(TlsCa::from_pem(roots)?);
+    let builder = match own {
+        Some((cert, key)) => builder.with_identity(TlsIdentity::from_pem(cert, key)?),
+        None => builder,
+    };
+    builder.build()
+}
+
+fn secret(path: &str, text: &str) -> Result<PrivateKeyDer<'static>, ConnectError> {
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|_| {
+        let is_encrypted = text.contains(ENCRYPTED);
+        let reason = if is_encrypted {
+            "the key is encrypted; use a key without a passphrase"
+        } else {
+            "it contains no private key in PEM format"
+        };
+        invalid("sslkey", path, reason)
+    })
 }
 
 /// Returns the name that the certificate of a server must have.
@@ -119,7 +157,9 @@ pub(crate) fn name_of(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(inner.unwrap_or(host).to_owned()).ok()
 }
 
-fn provider(default: Option<&Arc<CryptoProvider>>) -> Result<Arc<CryptoProvider>, ConnectError> {
+pub(crate) fn provider(
+    default: Option<&Arc<CryptoProvider>>,
+) -> Result<Arc<CryptoProvider>, ConnectError> {
     default.cloned().ok_or_else(|| {
         let reason = "the process has no default TLS provider; call \
                       `rustls::crypto::ring::default_provider().install_default()` at its start";
@@ -128,15 +168,19 @@ fn provider(default: Option<&Arc<CryptoProvider>>) -> Result<Arc<CryptoProvider>
 }
 
 fn roots_of_the_machine() -> Result<String, ConnectError> {
-    let found = rustls_native_certs::load_native_certs().certs;
-    if found.is_empty() {
-        let reason = "this machine has no trusted certificate authorities; install `ca-certificates`, or set `sslrootcert`";
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let why = found.errors.first().map(|error| format!(" ({error})"));
+        let reason = format!(
+            "this machine has no trusted certificate authorities{}; install `ca-certificates`, or set `sslrootcert`",
+            why.unwrap_or_default()
+        );
         return Err(ConnectError::InvalidOption {
             option: "sslrootcert",
             reason: reason.into(),
         });
     }
-    Ok(found.iter().map(pem).collect())
+    Ok(found.certs.iter().map(pem).collect())
 }
 
 fn pem(certificate: &CertificateDer<'_>) -> String {
@@ -150,12 +194,10 @@ fn certificates(
     text: &str,
 ) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let all = read.map_err(|error| invalid(option, path, error))?;
-    if all.is_empty() {
-        let reason = "it contains no certificate in PEM format";
-        return Err(invalid(option, path, reason));
+    match read {
+        Ok(all) if !all.is_empty() => Ok(all),
+        _ => Err(invalid(option, path, NO_PEM)),
     }
-    Ok(all)
 }
 
 fn read(option: &'static str, path: &str) -> Result<String, ConnectError> {
@@ -208,17 +250,22 @@ mod tests {
 
     use super::*;
 
-    fn files(root: &Authority, cert: Option<(&str, &str)>) -> Files {
+    fn files(root: &str, cert: Option<(&str, &str)>) -> Files {
         Files {
-            root: Some(root.ca_file().display().to_string()),
+            root: Some(root.to_owned()),
             own: cert.map(|(cert, key)| (cert.to_owned(), key.to_owned())),
         }
+    }
+
+    fn fault(files: &Files) -> String {
+        let read = files.read(&Arc::new(ring::default_provider()));
+        read.err().expect("a file cannot be used").to_string()
     }
 
     // No test of this executable installs a provider.
     #[test]
     fn a_process_without_a_provider_gets_an_error() {
-        let error = files(&Authority::new(), None).read().err().unwrap();
+        let error = super::super::Trust::open(Own::default()).err().unwrap();
         let text = error.to_string();
         assert!(text.contains("no default TLS provider"), "{text}");
         assert!(text.contains("ring::default_provider()"), "{text}");
@@ -230,25 +277,63 @@ mod tests {
     fn an_unusable_file_is_named() {
         let authority = Authority::new();
         let ca = authority.ca_file().display().to_string();
-        let identity = authority.issue(&["shop"]);
-        let key = identity.key_file().display().to_string();
-        let missing = Files {
-            root: Some("/none".to_owned()),
-            own: None,
-        };
-        let empty = Files {
-            root: Some(key.clone()),
-            own: None,
-        };
+        let (one, other) = (authority.issue(&["shop"]), authority.issue(&["shop"]));
+        let cert = one.cert_file().display().to_string();
+        let [key, foreign] = [&one, &other].map(|it| it.key_file().display().to_string());
         for (files, option, path) in [
-            (missing, "sslrootcert", "/none"),
-            (empty, "sslrootcert", &*key),
-            (files(&authority, Some(("/none", &key))), "sslcert", "/none"),
-            (files(&authority, Some((&ca, "/none"))), "sslkey", "/none"),
+            (files("/none", None), "sslrootcert", "/none"),
+            (files(&key, None), "sslrootcert", &*key),
+            (files(&ca, Some(("/none", &key))), "sslcert", "/none"),
+            (files(&ca, Some((&key, &key))), "sslcert", &key),
+            (files(&ca, Some((&cert, "/none"))), "sslkey", "/none"),
+            (files(&ca, Some((&cert, &cert))), "sslkey", &cert),
+            (files(&ca, Some((&cert, &foreign))), "sslkey", &foreign),
         ] {
-            let error = files.read().err().unwrap().to_string();
-            assert!(error.contains(option) && error.contains(path), "{error}");
+            let error = fault(&files);
+            let named = format!("`{option}`: cannot use `{path}`");
+            assert!(error.contains(&named), "{error}");
         }
+        let encrypted =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAA==\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        fs::write(one.key_file(), encrypted).unwrap();
+        let error = fault(&files(&ca, Some((&cert, &key))));
+        assert!(error.contains("without a passphrase"), "{error}");
+    }
+
+    /// A parser quotes the line that it cannot read, and a key from a variable may be one line.
+    #[test]
+    fn no_error_shows_a_key() {
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        let identity = authority.issue(&["shop"]);
+        let cert = identity.cert_file().display().to_string();
+        let key = identity.key_file().display().to_string();
+        for lines in [" ", "\\n"] {
+            let text = identity.key_pem().replace('\n', lines);
+            fs::write(identity.key_file(), &text).unwrap();
+            for files in [
+                files(&ca, Some((&cert, &key))),
+                files(&ca, Some((&key, &key))),
+                files(&key, None),
+            ] {
+                let error = fault(&files);
+                let middle = text.len() / 2;
+                let secret = &text[middle..middle + 8];
+                let numbers = format!("{:?}", secret.as_bytes());
+                assert!(!error.contains(secret), "{error}");
+                assert!(!error.contains(numbers.trim_matches(['[', ']'])), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn authorities_are_those_of_the_file_alone_and_what_they_revoked() {
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        let read = files(&ca, None).read(&Arc::new(ring::default_provider()));
+        let certificates = read.unwrap();
+        let given = fs::read_to_string(authority.ca_file()).unwrap();
+        assert_eq!(certificates.roots, given);
     }
 
     #[test]
@@ -258,7 +343,7 @@ mod tests {
         let all = certificates("sslrootcert", "it", &given).unwrap();
         let text: String = all.iter().map(pem).collect();
         assert_eq!(certificates("sslrootcert", "it", &text).unwrap(), all);
-        assert!(TlsOptions::new().with_pem_ca(&text).is_ok());
+        assert!(TlsCa::from_pem(&text).is_ok());
     }
 
     #[test]

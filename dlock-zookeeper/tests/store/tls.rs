@@ -1,15 +1,20 @@
 //! TLS, at a server that asks for certificates of its clients.
 
-use std::{fs, net::SocketAddr};
+use std::{fs, net::SocketAddr, time::Duration};
 
 use dlock::{ConnectError, LockManager};
 use dlock_runtime::{
     StoreErrorKind,
-    store::{AcquireRequest, LockStore},
+    store::{AcquireRequest, LockStore, StoreOptions, StoreScheme},
 };
-use dlock_testkit::{Authority, Identity, SecureZooKeeper, eventually};
+use dlock_testkit::{Authority, Identity, Proxy, SecureZooKeeper, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeper;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+    time::timeout,
+};
 use tokio_rustls::rustls::crypto::ring;
 
 use crate::world::{LIMIT, SESSION, TTL, key, manager, opened, owner};
@@ -69,15 +74,21 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
         assert!(text.contains(advice), "{text}\n{}", server.log());
     }
 
-    let (plain, _closing) = plain_port().await;
     let ca = authority.ca_file();
-    let url = format!(
-        "zookeeper://{plain}?sslmode=require&sslrootcert={}",
-        ca.display()
-    );
-    let (kind, text) = refusal(&url).await;
-    assert_eq!(kind, StoreErrorKind::Tls, "{text}");
-    assert!(text.contains("`secureClientPort`"), "{text}");
+    for (is_silent, of_kind) in [
+        (false, StoreErrorKind::Tls),
+        // A server that has too many connections does the same.
+        (true, StoreErrorKind::Disconnected),
+    ] {
+        let (plain, _closing) = plain_port(is_silent).await;
+        let url = format!(
+            "zookeeper://{plain}?sslmode=require&sslrootcert={}",
+            ca.display()
+        );
+        let (kind, text) = refusal(&url).await;
+        assert_eq!(kind, of_kind, "{text}");
+        assert!(text.contains("`secureClientPort`"), "{text}");
+    }
 
     // Files that were wrong are replaced, and read for the next session.
     let renewed = stranger.issue(&["shop"]);
@@ -97,22 +108,102 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
     .await;
 }
 
-/// A port that closes connections, as one without TLS does behind the first bytes.
-async fn plain_port() -> (SocketAddr, JoinSet<()>) {
+/// A port without TLS: it closes connections behind the first bytes, with or without an answer.
+async fn plain_port(is_silent: bool) -> (SocketAddr, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut closing = JoinSet::new();
     closing.spawn(async move {
         loop {
-            drop(listener.accept().await);
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // The client may have closed it.
+            stream.read_u8().await.ok();
+            if !is_silent {
+                stream.write_all(b"This is no TLS at all").await.ok();
+            }
         }
     });
     (address, closing)
 }
 
+/// A session lasts longer than a certificate may.
+#[tokio::test]
+async fn a_session_reconnects_with_the_newest_files_that_can_be_used() {
+    ring::default_provider().install_default().ok();
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let [server, files, renewed] = ["127.0.0.1", "shop", "shop"].map(|it| authority.issue(&[it]));
+    let foreign = stranger.issue(&["shop"]);
+    let server = SecureZooKeeper::start(&server, &authority).await;
+    let proxy = Proxy::start(server.port());
+    let url = format!(
+        "zookeeper://127.0.0.1:{}?session={}s&tick={}ms&sslmode=require&sslrootcert={}{}",
+        proxy.port(),
+        SESSION.as_secs(),
+        ZooKeepers::TICK.as_millis(),
+        authority.ca_file().display(),
+        own(&files)
+    );
+    let replace = |by: &Identity| {
+        fs::write(files.cert_file(), by.cert_pem()).unwrap();
+        fs::write(files.key_file(), by.key_pem()).unwrap();
+    };
+    let locks = manager(&url).await;
+    let held = locks.lock("order:42").acquire().await.unwrap();
+    let is_usable = async || match locks.lock("other").try_acquire().await {
+        Ok(Some(guard)) => guard.release().await.is_ok(),
+        _ => false,
+    };
+
+    // Without files, the certificates from before are as good.
+    let key = fs::read(files.key_file()).unwrap();
+    fs::remove_file(files.key_file()).unwrap();
+    proxy.cut();
+    eventually(LIMIT, "it reconnects without the files", is_usable).await;
+    fs::write(files.key_file(), key).unwrap();
+
+    // The server refuses it.
+    replace(&foreign);
+    proxy.cut();
+    eventually(LIMIT, "the new certificate is shown", async || {
+        // It may have reconnected before it had read the files.
+        if let Ok(true) = timeout(Duration::from_millis(100), is_usable()).await {
+            proxy.cut();
+        }
+        server.refusals() > 0
+    })
+    .await;
+    replace(&renewed);
+    eventually(LIMIT, "it reconnects with the newest files", is_usable).await;
+    held.release().await.expect("the session has lasted");
+}
+
+#[tokio::test]
+async fn a_url_that_tls_cannot_use_is_refused() {
+    ring::default_provider().install_default().ok();
+    for (url, reason) in [
+        (
+            "zookeeper://u:secret@a?sslmode=require&sslrootcert=/none",
+            "cannot use `/none`",
+        ),
+        (
+            "zookeeper://u:secret@a,b%20c?sslmode=require",
+            "a host has a character",
+        ),
+        (
+            "zookeeper://a,[fe80::1%25eth0]?sslmode=require",
+            "a host has a character",
+        ),
+    ] {
+        let refused = ZooKeeper.open(url, &StoreOptions::default());
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
 #[cfg(feature = "admin")]
 async fn is_seen_by_operators(url: &str) {
-    use dlock_runtime::{admin::Inspect, store::StoreOptions};
+    use dlock_runtime::admin::Inspect;
     use dlock_zookeeper::admin::ZooKeeperInspector;
 
     let mut options = StoreOptions::default();

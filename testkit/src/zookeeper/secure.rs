@@ -92,6 +92,19 @@ impl SecureZooKeeper {
         format!("{}&sslmode=require", ZooKeepers::url_of(&place, session))
     }
 
+    /// The port for connections with TLS.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How many connections the server has refused because of the client's certificate.
+    #[must_use]
+    pub fn refusals(&self) -> usize {
+        let refusal = "DecoderException: javax.net.ssl.SSLHandshakeException: PKIX path";
+        self.log().matches(refusal).count()
+    }
+
     /// The log of the server.
     #[must_use]
     pub fn log(&self) -> String {

@@ -30,6 +30,7 @@ mod zookeeper;
 mod zookeeper_admin;
 mod zookeeper_astray;
 mod zookeeper_grants;
+mod zookeeper_tls;
 
 use super::mutant::Mutant;
 
@@ -59,6 +60,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper_admin::ALL,
         zookeeper_astray::ALL,
         zookeeper_grants::ALL,
+        zookeeper_tls::ALL,
         run::ALL,
         pace::ALL,
         page::ALL,

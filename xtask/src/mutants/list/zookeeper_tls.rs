@@ -1,0 +1,132 @@
+//! Mistakes in TLS to ZooKeeper, and in its URLs.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::TYPED;
+use super::super::mutant::Mutant;
+use super::zookeeper::{STORE, UNIT};
+
+const CONFIG: &str = "dlock-zookeeper/src/config.rs";
+const DIAL: &str = "dlock-zookeeper/src/dial.rs";
+const FILES: &str = "dlock-zookeeper/src/tls/files.rs";
+const OPTIONS: &str = "dlock-zookeeper/src/tls.rs";
+const TRUST: &str = "dlock-zookeeper/src/tls/trust.rs";
+
+const VERIFIED: &[Look] = &[Test(
+    STORE,
+    "tls::both_sides_are_verified_and_a_refusal_says_what_to_do",
+)];
+
+const NEWEST: &[Look] = &[Test(
+    STORE,
+    "tls::a_session_reconnects_with_the_newest_files_that_can_be_used",
+)];
+
+const URLS: &[Look] = &[Test(
+    UNIT,
+    "config::tests::a_refused_url_says_why_and_does_not_show_the_password",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "zookeeper-tls-plain",
+        "A session is not encrypted, although the URL asks for it",
+        TRUST,
+        "connector.with_tls(options).«secure_connect»(hosts)",
+        "connect",
+        VERIFIED,
+    ),
+    Mutant::new(
+        "zookeeper-tls-plain-word",
+        "A connection beside the session is not encrypted",
+        DIAL,
+        "«return encrypted(trust, host).await;»",
+        "let _ = trust;",
+        VERIFIED,
+    ),
+    Mutant::new(
+        "zookeeper-tls-no-identity",
+        "A session does not show the certificate of the client",
+        FILES,
+        "Some((cert, key)) => «builder.with_identity(TlsIdentity::from_pem(cert, key)?)»,",
+        "{ let _ = (cert, key); builder }",
+        VERIFIED,
+    ),
+    Mutant::new(
+        "zookeeper-tls-old-session-files",
+        "A new session does not read the certificates again",
+        DIAL,
+        "Some(trust) => { «trust.refresh().await;»",
+        "",
+        VERIFIED,
+    ),
+    Mutant::new(
+        "zookeeper-tls-closed-is-final",
+        "A connection that is closed in the handshake is refused for good",
+        DIAL,
+        "StoreError::new(StoreErrorKind::«Disconnected», text).with_advice()",
+        "Tls",
+        VERIFIED,
+    ),
+    Mutant::new(
+        "zookeeper-tls-old-files",
+        "A session that reconnects does not read the certificates again",
+        DIAL,
+        "} else { «trust.refresh().await;»",
+        "",
+        NEWEST,
+    ),
+    Mutant::new(
+        "zookeeper-tls-old-certificates",
+        "Certificates that were read again are not used",
+        TRUST,
+        "«self.certs.update(certificates.certs.clone());»",
+        "",
+        NEWEST,
+    ),
+    Mutant::new(
+        "zookeeper-tls-own-provider",
+        "The process needs no TLS provider, without which the client panics",
+        TRUST,
+        "provider(«CryptoProvider::get_default()»)?",
+        "Some(&Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()))",
+        &[Test(
+            UNIT,
+            "tls::files::tests::a_process_without_a_provider_gets_an_error",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-tls-shows-key",
+        "An error shows the text of a key",
+        FILES,
+        "«invalid(\"sslkey\", path, reason)»",
+        "invalid(\"sslkey\", path, format!(\"{reason}: {text}\"))",
+        &[Test(UNIT, "tls::files::tests::no_error_shows_a_key")],
+    ),
+    Mutant::new(
+        "zookeeper-tls-files-in-vain",
+        "A URL with certificates gets a plain connection",
+        OPTIONS,
+        "if «has_files && !is_required» {",
+        "false",
+        URLS,
+    ),
+    Mutant::new(
+        "zookeeper-url-shows-password",
+        "An error shows a password whose characters have a meaning",
+        CONFIG,
+        "let shown = if «query.contains('@') || are_places(hosts).is_err()» {",
+        "false",
+        URLS,
+    ),
+    Mutant::new(
+        "command-no-tls-provider",
+        "The command `dlock` installs no TLS provider, so it refuses URLs with TLS",
+        "dlock-cli/src/main.rs",
+        "«ring::default_provider().install_default().ok();»",
+        "",
+        &[Test(
+            TYPED,
+            "zookeeper::tls::the_command_has_a_tls_provider",
+        )],
+    ),
+];
