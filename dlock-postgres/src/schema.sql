@@ -44,6 +44,10 @@ CREATE UNLOGGED TABLE {schema}.waiter (
     -- For operators: since when it waits, and the process.
     since timestamptz NOT NULL,
     label text,
+    -- The fence of an exclusive grant to it, if no greater one is given before, and the message about that grant: its hash
+    -- takes time, and a release is what others wait for.
+    number bigint,
+    message text,
     PRIMARY KEY (key, owner)
 ) WITH (fillfactor = 70);
 
@@ -82,17 +86,21 @@ BEGIN
     END IF;
 END $$;
 
--- The first digits of the SHA-256 of a text. STABLE, as `convert_to` is: otherwise it is planned again for each message.
-CREATE FUNCTION {schema}.hash(_text text, _digits integer) RETURNS text
-LANGUAGE sql STABLE AS $$ SELECT left(encode(sha256(convert_to(_text, 'UTF8')), 'hex'), _digits) $$;
+-- The channel of a client. Everybody who may connect can listen and send, so it has only a part of the client's id.
+CREATE FUNCTION {schema}.channel(_owner text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT 'dlock_' || left(_owner, 8) $$;
 
--- Sends a message to a client. Everybody who may connect can listen and send, so the id of the client is in no part of
--- it; the hash over it proves that the message is from here.
+-- A message about a grant, with no part of the client's id. The hash over it and the id proves that it is from here. STABLE,
+-- as `convert_to` is: otherwise it is planned again for each message.
+CREATE FUNCTION {schema}.message(_owner text, _fence bigint, _number bigint, _key text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT concat_ws(' ', split_part(_owner, '.', 2), _fence, _number,
+        left(encode(sha256(convert_to(concat_ws(' ', _fence, _number, _key, _owner), 'UTF8')), 'hex'), 32), _key)
+$$;
+
 CREATE FUNCTION {schema}.notify(_owner text, _fence bigint, _number bigint, _key text) RETURNS void
 LANGUAGE sql AS $$
-    SELECT pg_notify('dlock_' || {schema}.hash(split_part(_owner, '.', 1), 57),
-        concat_ws(' ', split_part(_owner, '.', 2), _fence, _number,
-            {schema}.hash(concat_ws(' ', _fence, _number, _key, _owner), 32), _key))
+    SELECT pg_notify({schema}.channel(_owner), {schema}.message(_owner, _fence, _number, _key))
 $$;
 
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
@@ -161,6 +169,7 @@ DECLARE
     _is_bound boolean := false;
     _holders bigint := 0;
     _earliest timestamptz;
+    _number bigint;
     _setting text;
 BEGIN
     LOOP
@@ -225,9 +234,14 @@ BEGIN
         RETURN;
     END IF;
     IF _queue AND NOT _is_bound THEN
-        INSERT INTO {schema}.waiter (key, owner, most, alive, since, label)
-            VALUES (_key, _owner, _most, _now + interval '3 seconds', _now, nullif(_label, ''))
-            ON CONFLICT (key, owner) DO UPDATE SET alive = excluded.alive, most = excluded.most;
+        UPDATE {schema}.waiter w SET alive = _now + interval '3 seconds', most = _most
+            WHERE w.key = _key AND w.owner = _owner;
+        IF NOT FOUND THEN
+            _number := {schema}.next_fence(_lock.last_fence, _now);
+            INSERT INTO {schema}.waiter (key, owner, most, alive, since, label, number, message)
+                VALUES (_key, _owner, _most, _now + interval '3 seconds', _now, nullif(_label, ''),
+                        _number, {schema}.message(_owner, _number, _number, _key));
+        END IF;
     END IF;
     SELECT (SELECT count(*) FROM {schema}.waiter w WHERE w.key = _key AND w.place < own.place)
         INTO place FROM {schema}.waiter own WHERE own.key = _key AND own.owner = _owner;
@@ -263,8 +277,7 @@ DECLARE
     _is_awaited boolean;
     _is_shared boolean;
     _fence bigint;
-    _next text;
-    _most integer;
+    _next {schema}.waiter;
     _gave boolean := false;
     _told text;
     _setting text;
@@ -291,21 +304,27 @@ BEGIN
     END IF;
     _now := clock_timestamp();
     IF _is_awaited AND NOT _is_shared THEN
-        SELECT w.owner, w.most INTO _next, _most FROM {schema}.waiter w
+        SELECT w.owner, w.most, w.number, w.message
+            INTO _next.owner, _next.most, _next.number, _next.message FROM {schema}.waiter w
             WHERE w.key = _key AND w.alive > _now ORDER BY w.place LIMIT 1;
     END IF;
-    IF _most = 0 THEN
+    IF _next.most = 0 THEN
         -- The usual grant, as `grant_waiters` makes it, in fewer statements: the key has no holder, this waiter will be the
         -- only one, and the owner of the lease is in no queue.
-        _fence := {schema}.next_fence(_fence, _now);
+        IF _next.number > _fence THEN
+            _fence := _next.number;
+        ELSE
+            _fence := {schema}.next_fence(_fence, _now);
+            _next.message := {schema}.message(_next.owner, _fence, _fence, _key);
+        END IF;
         WITH granted AS (
-                DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.owner = _next OR w.alive <= _now)),
+                DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.owner = _next.owner OR w.alive <= _now)),
             counted AS (
                 UPDATE {schema}.lock l SET last_fence = _fence, epoch = _fence, is_shared = false, used_at = _now
                 WHERE l.key = _key)
         INSERT INTO {schema}.holder (key, owner, fence, ends)
-            VALUES (_key, _next, _fence, _now + interval '3 seconds')
-            RETURNING {schema}.notify(_next, _fence, _fence, _key) INTO _told;
+            VALUES (_key, _next.owner, _fence, _now + interval '3 seconds')
+            RETURNING pg_notify({schema}.channel(_next.owner), _next.message) INTO _told;
         _gave := true;
     ELSE
         IF _is_shared THEN

@@ -53,8 +53,7 @@ async fn a_message_of_another_role_begins_no_body() {
     let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
     eventually(DEADLINE, "it waits", is_queued).await;
     // A role with `pg_read_all_stats` sees it as the last statement of the waiter's connection.
-    let channel =
-        "SELECT 'LISTEN dlock_' || dlock.hash(split_part(owner, '.', 1), 57) FROM dlock.waiter";
+    let channel = "SELECT 'LISTEN ' || dlock.channel(owner) FROM dlock.waiter";
     let admin = database.client().await;
     let listen = admin.query_one(channel, &[]).await.unwrap();
     stranger.batch_execute(listen.get(0)).await.unwrap();
@@ -96,4 +95,39 @@ async fn a_message_of_another_role_begins_no_body() {
     let told = next.fencing_token().to_i64() >> 12;
     assert_eq!(told, fence, "the body began by the grant of the server");
     next.release().await.unwrap();
+}
+
+/// The message of a waiter is made when it comes. A lease that is given since may have a greater fence.
+#[tokio::test]
+async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
+    let given = "UPDATE dlock.lock SET last_fence = (SELECT number FROM dlock.waiter)";
+    for since in ["SELECT", given] {
+        let database = Database::new().await;
+        let (client, mut received) = stranger(&database).await;
+        let listen = "SELECT 'LISTEN ' || dlock.channel('somebody.3')";
+        let admin = database.client().await;
+        let listen = admin.query_one(listen, &[]).await.unwrap();
+        client.batch_execute(listen.get(0)).await.unwrap();
+        for owner in ["one.1", "somebody.3"] {
+            let acquire =
+                format!("SELECT dlock.acquire('a key', '{owner}', 30000, 0, true, '', '')");
+            admin.batch_execute(&acquire).await.unwrap();
+        }
+        let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+        admin.batch_execute(patient).await.unwrap();
+        admin.batch_execute(since).await.unwrap();
+        let last = database.number("SELECT last_fence FROM dlock.lock").await;
+        let release = "SELECT dlock.release('a key', 'one.1')";
+        admin.batch_execute(release).await.unwrap();
+        let fence = database
+            .number("SELECT fence FROM dlock.holder WHERE owner = 'somebody.3'")
+            .await;
+        assert!(fence > last, "{since}");
+        let message = format!("SELECT dlock.message('somebody.3', {fence}, {fence}, 'a key')");
+        let message: String = admin.query_one(&message, &[]).await.unwrap().get(0);
+        assert_eq!(received.recv().await.unwrap().payload(), message, "{since}");
+        let counted =
+            "SELECT last_fence FROM dlock.lock WHERE last_fence = epoch AND NOT is_shared";
+        assert_eq!(database.number(counted).await, fence, "{since}");
+    }
 }

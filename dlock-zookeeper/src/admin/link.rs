@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{sync::Mutex, time::timeout};
-use zookeeper_client::{Acl, Client, Error, Stat};
+use zookeeper_client::{Acl, Client, Error, SessionState, Stat};
 
 use crate::{
     config::Config,
@@ -46,6 +46,12 @@ impl Link {
     pub(super) async fn client(&self) -> Result<Client, StoreError> {
         let mut slot = self.client.lock().await;
         if let Some(known) = slot.as_ref().filter(|it| !it.state().is_terminated()) {
+            if known.state() != SessionState::SyncConnected
+                && let Some(trust) = &self.config.tls
+            {
+                // The session reconnects with the newest certificates.
+                trust.refresh().await;
+            }
             return Ok(known.clone());
         }
         let hosts = &self.config.hosts;

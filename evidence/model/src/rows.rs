@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `lock` | the key, with its last fence | the *mutex* of the key: acquire, release, unlock and sweep take it first, `FOR NO KEY UPDATE` |
 //! | `holder` | a lease: owner, fence, end | see below |
-//! | `waiter` | a place in the queue | none: places are read and written under the mutex |
+//! | `waiter` | a place in the queue, with the fence for it if no greater one is given before | none: places are read and written under the mutex |
 //!
 //! | who | locks a row of `holder` | if the row is locked otherwise |
 //! |---|---|---|
@@ -162,6 +162,10 @@ pub enum Rule {
     FenceExceedsTheLast,
     /// And not below the clock.
     FenceFollowsTheClock,
+    /// A fence from when its waiter came is given only if no greater one was given since.
+    NumberExceedsTheLast,
+    /// A standby that takes over has no waiters.
+    QueueEndsWithItsServer,
     /// The row of a key is swept only when the clock is beyond its last fence.
     SweptLater,
     /// A request that has waited for a row which was swept then starts over.
@@ -170,7 +174,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 29] = [
         Self::MutexExcludes,
         Self::LockedAtOnce,
         Self::SnapshotAfterTheLock,
@@ -196,6 +200,8 @@ impl Rule {
         Self::LockInIsNotRenewed,
         Self::FenceExceedsTheLast,
         Self::FenceFollowsTheClock,
+        Self::NumberExceedsTheLast,
+        Self::QueueEndsWithItsServer,
         Self::SweptLater,
         Self::StartsOverWhenSwept,
     ];

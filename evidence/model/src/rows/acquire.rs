@@ -3,7 +3,7 @@
 use super::{
     Role, Rows, Rule,
     locks::Strength,
-    state::{Actor, Holder, LATE, Outcome, Owner, Owners, Request, State, Step},
+    state::{Actor, Holder, LATE, Outcome, Owner, Owners, Request, State, Step, What},
 };
 use crate::list::List;
 
@@ -25,7 +25,7 @@ impl Rows {
             Step::Decided(outcome) => self.commit_acquire(next, of, request, outcome),
             Step::Queueing => {
                 next.set(of, None);
-                queue(&mut next.tables.waiters, request.owner);
+                self.queue(next, request.owner);
                 self.see_who_is_left(next);
                 self.answer(next, of, &request, Outcome::Busy);
             }
@@ -173,7 +173,7 @@ impl Rows {
                 return;
             }
             Outcome::Busy if !request.meant.has(request.owner) => {
-                queue(&mut next.tables.waiters, request.owner);
+                self.queue(next, request.owner);
             }
             _ => {}
         }
@@ -189,7 +189,8 @@ impl Rows {
             .retain(|it| !request.locked.has(it.owner));
         next.tables.waiters.retain(|it| !request.meant.has(*it));
         for owner in request.meant.iter() {
-            let fence = self.next_fence(next, owner);
+            let fence = self.next_fence(next, request, owner);
+            *next.tables.number_mut(owner) = 0;
             next.grants += 1;
             next.tables.holders.retain(|it| it.owner != owner);
             next.tables.holders.insert(Holder {
@@ -200,21 +201,54 @@ impl Rows {
         }
     }
 
+    /// Puts a waiter at the end of the queue.
+    fn queue(&self, next: &mut State, owner: Owner) {
+        if next.tables.waiters.iter().any(|it| it == owner) {
+            return;
+        }
+        queue(&mut next.tables.waiters, owner);
+        if self.role(owner) != Role::Shared {
+            *next.tables.number_mut(owner) = self.above(next.tables.last, next.clock);
+        }
+    }
+
+    /// A number above the last one.
+    fn above(&self, last: u8, clock: u8) -> u8 {
+        let next = if self.keeps(Rule::FenceExceedsTheLast) {
+            last + 1
+        } else {
+            last.max(1)
+        };
+        if self.keeps(Rule::FenceFollowsTheClock) {
+            next.max(clock)
+        } else {
+            next
+        }
+    }
+
     /// The fence of a new lease: all that hold together have that of the first.
-    fn next_fence(&self, next: &mut State, owner: Owner) -> u8 {
+    fn next_fence(&self, next: &mut State, request: &Request, owner: Owner) -> u8 {
         let is_shared = |owner| self.role(owner) == Role::Shared;
         let first = next.tables.holders.iter().find(|it| is_shared(it.owner));
         if let Some(first) = first.filter(|_| is_shared(owner)) {
             return first.fence;
         }
         let tables = &mut next.tables;
-        if self.keeps(Rule::FenceExceedsTheLast) {
-            tables.last += 1;
+        // Only a release that leaves no holder grants the key to one waiter alone.
+        let is_alone = request.what == What::Release && tables.holders.is_empty();
+        let number = *tables.number_mut(owner);
+        let is_greater = number > tables.last || !self.keeps(Rule::NumberExceedsTheLast);
+        tables.last = if is_alone && number > 0 && is_greater {
+            number
         } else {
-            tables.last = tables.last.max(1);
-        }
-        if self.keeps(Rule::FenceFollowsTheClock) {
-            tables.last = tables.last.max(next.clock);
+            self.above(tables.last, next.clock)
+        };
+        if self.keeps(Rule::NumberExceedsTheLast) {
+            // They are as good as none.
+            let last = tables.last;
+            for number in tables.numbers.iter_mut().filter(|it| **it <= last) {
+                *number = 0;
+            }
         }
         next.faults.fence_fell |= tables.last <= next.greatest;
         next.greatest = next.greatest.max(tables.last);

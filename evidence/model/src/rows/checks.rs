@@ -67,9 +67,9 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     if !is_large {
         checks.extend(negative());
         checks.extend(not_needed());
-        checks.extend(whatever_happens());
         checks.extend(examples());
     }
+    checks.extend(whatever_happens(is_large));
     let bounds = if is_large { large() } else { small() };
     for (bounds, at_least) in bounds {
         let model = Rows {
@@ -236,7 +236,7 @@ fn not_needed() -> Vec<Check> {
 }
 
 /// An operator, and a failover that loses the last commits, take leases away, but no fence.
-fn whatever_happens() -> Vec<Check> {
+fn whatever_happens(is_large: bool) -> Vec<Check> {
     let unlocks = Bounds {
         unlocks: true,
         ..SMALL
@@ -253,6 +253,15 @@ fn whatever_happens() -> Vec<Check> {
         };
         Check::keeps(protocol(&bounds), model, &WHATEVER_HAPPENS, at_least)
     };
+    if is_large {
+        let again = Bounds {
+            rounds: 2,
+            fences: false,
+            clock: Some(3),
+            ..fails_over
+        };
+        return vec![one(again, 5_000_000)];
+    }
     vec![one(unlocks, 70_000), one(fails_over, 500_000)]
 }
 
@@ -341,6 +350,16 @@ fn negative() -> Vec<Check> {
         sweeps: true,
         ..again
     };
+    let three = Bounds {
+        roles: &[E, E, E],
+        fences: false,
+        ..SMALL
+    };
+    let fails_over = Bounds {
+        failovers: 1,
+        clock: Some(3),
+        ..again
+    };
     vec![
         without(&[MutexExcludes], MUTEX, SMALL, 6),
         without(&[LockedAtOnce], DEADLOCK, SMALL, 4),
@@ -393,6 +412,8 @@ fn negative() -> Vec<Check> {
         ),
         without(&[FenceExceedsTheLast], FENCES, again, 8),
         without(&[FenceFollowsTheClock], FENCES, sweeping, 13),
+        without(&[NumberExceedsTheLast], FENCES, three, 15),
+        without(&[QueueEndsWithItsServer], FENCES, fails_over, 16),
         without(&[SweptLater], FENCES, sweeping, 11),
         without(&[StartsOverWhenSwept], MUTEX, sweeping, 16),
         without(

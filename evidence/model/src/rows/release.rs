@@ -58,6 +58,7 @@ impl Rows {
 
     fn commit_release(&self, next: &mut State, of: Actor, request: &Request) {
         next.tables.waiters.retain(|it| *it != request.owner);
+        *next.tables.number_mut(request.owner) = 0;
         self.write(next, request);
         next.set(of, None);
         self.see_who_is_left(next);

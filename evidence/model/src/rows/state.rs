@@ -106,6 +106,8 @@ pub(super) struct Tables {
     pub(super) holders: List<Holder, 6>,
     /// By place.
     pub(super) waiters: List<Owner, 6>,
+    /// The fence that each exclusive waiter gets if no greater one is given before, by owner; 0 without one.
+    pub(super) numbers: [u8; 8],
     /// The last fence in the row of the key; 0 without a row.
     pub(super) last: u8,
     /// The greatest fence of the user's transactions that have committed.
@@ -346,6 +348,7 @@ impl Tables {
     pub(super) const EMPTY: Self = Self {
         holders: List::new(),
         waiters: List::new(),
+        numbers: [0; 8],
         last: 0,
         committed: 0,
     };
@@ -361,6 +364,16 @@ impl Tables {
     /// The owners of all rows, whether ended or not.
     pub(super) fn owners(&self) -> Owners {
         self.holders.iter().map(|it| it.owner).collect()
+    }
+
+    pub(super) fn number_mut(&mut self, owner: Owner) -> &mut u8 {
+        &mut self.numbers[usize::from(owner.number())]
+    }
+
+    /// A queue is not written to the log: it ends with its server.
+    pub(super) fn lose_the_queue(&mut self) {
+        self.waiters = List::new();
+        self.numbers = [0; 8];
     }
 
     pub(super) fn pass(&mut self) {

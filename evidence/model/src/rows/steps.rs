@@ -104,6 +104,9 @@ impl Model for Rows {
                 next.left.failovers -= 1;
                 self.restart(&mut next);
                 next.tables = next.standby.take()?;
+                if self.keeps(Rule::QueueEndsWithItsServer) {
+                    next.tables.lose_the_queue();
+                }
                 self.pass(&mut next);
             }
             Action::Unlock(number) => {
