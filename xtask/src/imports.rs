@@ -24,7 +24,7 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// Modules of tests, and those that stand in for others in them.
-const TESTS: [&str; 6] = [
+pub(crate) const TESTS: [&str; 6] = [
     "tests",
     "live_tests",
     "fuzzing",
@@ -167,7 +167,7 @@ fn room(path: &[String]) -> Option<(&'static str, &'static [&'static str])> {
     ROOMS.into_iter().find(|(room, _)| room == first)
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) {
+pub(crate) fn find(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("it is a folder") {
         let path = entry.expect("it can be read").path();
         if path.is_dir() {

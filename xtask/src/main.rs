@@ -36,6 +36,8 @@ mod supply;
 mod systemd;
 mod timed;
 mod tools;
+#[cfg(test)]
+mod type_names;
 mod words;
 #[cfg(test)]
 mod workflow;

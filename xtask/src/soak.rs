@@ -37,7 +37,7 @@ pub(crate) struct Soak {
     busy: Option<usize>,
 
     /// The last round begins before so many minutes are over
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
 
     /// The names of executables [default: all that start servers or threads]

@@ -17,7 +17,7 @@ use dlock::{
     admin::{
         Deployment, Inspect,
         doctor::{
-            facts::{Facts, Layout, LockFacts, ServerFacts},
+            facts::{Arrangement, Facts, LockFacts, ServerFacts},
             finding::{Finding, Known},
             judge,
         },
@@ -80,7 +80,7 @@ pub(crate) fn of_options(global: &Global) -> Result<Facts, Failure> {
         ..Facts::unknown()
     };
     if matches!(global.product(), Product::Etcd | Product::ZooKeeper) {
-        facts.layout = Layout::Ensemble;
+        facts.layout = Arrangement::Ensemble;
     }
     if global.product() == Product::Redis {
         let deployment = Deployment::of(&global.config())?;
@@ -139,8 +139,8 @@ fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {
     let silent = facts.servers.iter().filter(|it| it.is_silent).count();
     let all = facts.servers.len();
     let too_many = match facts.layout {
-        Layout::Quorum => all - silent <= all / 2,
-        Layout::Ensemble => !facts.servers.iter().any(ServerFacts::has_majority),
+        Arrangement::Quorum => all - silent <= all / 2,
+        Arrangement::Ensemble => !facts.servers.iter().any(ServerFacts::has_majority),
         _ => silent == all,
     };
     if too_many {
@@ -183,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn facts(layout: Layout, silent: &[bool]) -> Facts {
+    fn facts(layout: Arrangement, silent: &[bool]) -> Facts {
         let servers = silent.iter().map(|&is_silent| ServerFacts {
             is_silent,
             ..ServerFacts::default()
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_that_of_the_worst() {
-        let up = facts(Layout::Single, &[false]);
+        let up = facts(Arrangement::Single, &[false]);
         let of = |findings: &[Finding]| verdict(&up, findings);
         let (note, risk) = (Finding::note, Finding::risk);
         assert_eq!(of(&[note(Topic::Load, "")]), Exit::Success);
@@ -240,13 +240,17 @@ mod tests {
     #[test]
     fn a_quorum_is_reached_as_long_as_a_majority_is() {
         for (layout, silent, exit) in [
-            (Layout::Single, &[true][..], Exit::Unavailable),
-            (Layout::Quorum, &[true, false, false], Exit::Success),
-            (Layout::Quorum, &[true, true, false], Exit::Unavailable),
-            (Layout::Quorum, &[true, false], Exit::Unavailable),
-            (Layout::Sentinel, &[true, false], Exit::Success),
-            (Layout::Ensemble, &[true, true, true], Exit::Unavailable),
-            (Layout::Cluster, &[true, true], Exit::Unavailable),
+            (Arrangement::Single, &[true][..], Exit::Unavailable),
+            (Arrangement::Quorum, &[true, false, false], Exit::Success),
+            (Arrangement::Quorum, &[true, true, false], Exit::Unavailable),
+            (Arrangement::Quorum, &[true, false], Exit::Unavailable),
+            (Arrangement::Sentinel, &[true, false], Exit::Success),
+            (
+                Arrangement::Ensemble,
+                &[true, true, true],
+                Exit::Unavailable,
+            ),
+            (Arrangement::Cluster, &[true, true], Exit::Unavailable),
         ] {
             assert_eq!(
                 verdict(&facts(layout, silent), &[]),

@@ -79,7 +79,7 @@ use axum::Router;
 use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 
 use self::{
-    desk::{Desk, Source},
+    desk::{Desk, InspectorSource},
     events::Streams,
     examine::Examination,
     hosts::Hosts,
@@ -134,7 +134,7 @@ pub fn router(inspector: Arc<dyn Inspect>) -> Router {
 /// ```
 #[must_use = "a page does nothing until `into_router` is called"]
 pub struct Page {
-    source: Source,
+    source: InspectorSource,
     namespace: Option<String>,
     interval: Duration,
     hosts: Hosts,
@@ -146,7 +146,7 @@ pub struct Page {
 impl Page {
     /// Creates a read-only page about the locks that `inspector` reads.
     pub fn new(inspector: Arc<dyn Inspect>) -> Self {
-        Self::of(Source::Connected(inspector))
+        Self::of(InspectorSource::Connected(inspector))
     }
 
     /// Creates a read-only page about the locks of a store that may not be there yet. `connect` is called when the page is
@@ -174,13 +174,13 @@ impl Page {
         F: Future<Output = Result<Arc<dyn Inspect>, E>> + Send + 'static,
         E: fmt::Display,
     {
-        Self::of(Source::Connecting(Box::new(move || {
+        Self::of(InspectorSource::Connecting(Box::new(move || {
             let connecting = connect();
             Box::pin(async move { connecting.await.map_err(|error| error.to_string()) })
         })))
     }
 
-    fn of(source: Source) -> Self {
+    fn of(source: InspectorSource) -> Self {
         Self {
             source,
             namespace: None,

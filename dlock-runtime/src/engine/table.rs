@@ -22,7 +22,7 @@ pub(crate) struct Table<T> {
 }
 
 struct Entries<T> {
-    by_kind: [HashMap<LockKey, Arc<KeyEntry<T>>>; Kind::COUNT],
+    by_kind: [HashMap<LockKey, Arc<KeyEntry<T>>>; ModeKind::COUNT],
     /// Set once, under the same mutex that admits new attempts, so that none can enter during a shutdown.
     closed: bool,
 }
@@ -30,13 +30,13 @@ struct Entries<T> {
 /// The kind of a mode. Attempts at one key in different kinds of modes know nothing of each other: the store decides
 /// between them.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ModeKind {
     Exclusive,
     Shared,
     Permits,
 }
 
-impl Kind {
+impl ModeKind {
     const COUNT: usize = 3;
 
     fn of(mode: LockMode) -> Self {
@@ -51,7 +51,7 @@ impl Kind {
 /// The state of one key in a kind of mode.
 pub(crate) struct KeyEntry<T> {
     pub(crate) key: LockKey,
-    kind: Kind,
+    kind: ModeKind,
     state: Mutex<KeyState<T>>,
 }
 
@@ -99,7 +99,7 @@ impl<T: Clone> Table<T> {
         if entries.closed {
             return None;
         }
-        let kind = Kind::of(mode);
+        let kind = ModeKind::of(mode);
         let of_kind = &mut entries.by_kind[kind as usize];
         let entry = of_kind.entry(key.clone()).or_insert_with(|| {
             Arc::new(KeyEntry {

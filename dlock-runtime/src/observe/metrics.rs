@@ -75,7 +75,7 @@ fn describe_to(recorder: &dyn Recorder) {
 }
 
 /// The metrics of every call, for one template and one mode.
-struct Keys {
+struct MetricKeys {
     template: &'static str,
     mode: &'static str,
     waiting: Key,
@@ -87,11 +87,11 @@ struct Keys {
     announced: AtomicUsize,
 }
 
-impl Keys {
+impl MetricKeys {
     /// Returns the metrics of a template. They are kept for the life of the process, because a program has a
     /// fixed number of templates.
     fn of(template: Option<&'static str>, mode: LockMode) -> &'static Self {
-        static ALL: RwLock<Option<HashMap<(&str, &str), &Keys>>> = RwLock::new(None);
+        static ALL: RwLock<Option<HashMap<(&str, &str), &MetricKeys>>> = RwLock::new(None);
         let (template, mode) = (template.unwrap_or(NO_TEMPLATE), mode.name());
         let known = ALL.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(keys) = known.as_ref().and_then(|all| all.get(&(template, mode))) {
@@ -144,7 +144,7 @@ impl Keys {
 pub(super) struct CallCounts(Arc<Inner>);
 
 struct Inner {
-    keys: &'static Keys,
+    keys: &'static MetricKeys,
     waiting: Gauge,
     held: Mutex<Option<HeldCall>>,
 }
@@ -157,7 +157,7 @@ struct HeldCall {
 
 impl CallCounts {
     pub(super) fn begin(template: Option<&'static str>, mode: LockMode) -> Self {
-        let keys = Keys::of(template, mode);
+        let keys = MetricKeys::of(template, mode);
         let waiting = with_recorder(|recorder| {
             describe_to(recorder);
             keys.announce_to(recorder);

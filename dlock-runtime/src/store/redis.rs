@@ -25,9 +25,9 @@ use std::{
 
 #[cfg(feature = "admin")]
 pub(crate) use self::admin::{
-    inspect::{HolderSnapshot, LeaseIdentity, LockSnapshot, Pace, Survey, Wanted},
+    inspect::{HolderSnapshot, InspectPace, LeaseIdentity, LockSnapshot, Survey, Wanted},
     presence::Presence,
-    report::Facts,
+    report::NodeFacts,
 };
 pub use self::config::{
     credentials::{Credentials, CredentialsProvider},
@@ -48,7 +48,7 @@ use self::{
     },
 };
 #[cfg(feature = "admin")]
-pub(crate) use self::{config::url::Layout as UrlLayout, net::listen::Listener};
+pub(crate) use self::{config::url::UrlLayout, net::listen::Listener};
 pub(crate) use self::{
     config::{env::without_password, scheme::names as schemes},
     topology::independent::Independent,
@@ -122,7 +122,7 @@ pub struct RedisStore {
     lane: OnceLock<Connections>,
     /// The pace of all inspections.
     #[cfg(feature = "admin")]
-    pace: Pace,
+    pace: InspectPace,
 }
 
 impl RedisStore {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use dlock::admin::doctor::{
-    facts::{Facts, Layout, name},
+    facts::{Arrangement, Facts, name},
     finding::{Finding, Severity},
 };
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
 
 fn title(facts: &Facts) -> String {
     match (facts.layout, facts.servers.len()) {
-        (Layout::Single, _) => "Locks".to_owned(),
+        (Arrangement::Single, _) => "Locks".to_owned(),
         (layout, 1) => format!("{}: 1 server", capital(name(layout))),
         (layout, count) => format!("{}: {count} servers", capital(name(layout))),
     }
@@ -175,7 +175,7 @@ mod tests {
 
     fn facts() -> Facts {
         Facts {
-            layout: Layout::Single,
+            layout: Arrangement::Single,
             ttl: Duration::from_secs(30),
             min_replicas: 0,
             sentinels: 0,

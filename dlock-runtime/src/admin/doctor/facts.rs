@@ -9,7 +9,7 @@ use crate::{
 
 /// How the servers work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum Arrangement {
     /// One server, also of another product than Redis.
     Single,
     Sentinel,
@@ -20,7 +20,7 @@ pub enum Layout {
 }
 
 #[cfg(feature = "redis")]
-impl From<crate::admin::Layout> for Layout {
+impl From<crate::admin::Layout> for Arrangement {
     fn from(layout: crate::admin::Layout) -> Self {
         match layout {
             crate::admin::Layout::Sentinel => Self::Sentinel,
@@ -32,20 +32,20 @@ impl From<crate::admin::Layout> for Layout {
 }
 
 /// The name of a layout, as reports show it.
-pub fn name(layout: Layout) -> &'static str {
+pub fn name(layout: Arrangement) -> &'static str {
     match layout {
-        Layout::Sentinel => "Sentinel",
-        Layout::Cluster => "cluster",
-        Layout::Quorum => "quorum",
-        Layout::Ensemble => "ensemble",
-        Layout::Single => "one server",
+        Arrangement::Sentinel => "Sentinel",
+        Arrangement::Cluster => "cluster",
+        Arrangement::Quorum => "quorum",
+        Arrangement::Ensemble => "ensemble",
+        Arrangement::Single => "one server",
     }
 }
 
 /// The input of all checks.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    pub layout: Layout,
+    pub layout: Arrangement,
     /// The shortest TTL of the user's locks.
     pub ttl: Duration,
     /// The number of replicas that must confirm a lease, from the URL.
@@ -147,7 +147,7 @@ impl Facts {
     /// Returns facts that say nothing yet, about a single server and locks of 30 s.
     pub fn unknown() -> Self {
         Self {
-            layout: Layout::Single,
+            layout: Arrangement::Single,
             ttl: Duration::from_secs(30),
             min_replicas: 0,
             sentinels: 0,
@@ -172,13 +172,13 @@ impl Facts {
     pub fn guess_layout(&mut self) {
         let any = |is: fn(&ServerFacts) -> bool| self.servers.iter().any(is);
         self.layout = if any(|it| it.is_etcd() || it.is_zookeeper()) {
-            Layout::Ensemble
+            Arrangement::Ensemble
         } else if any(|it| it.is("redis_mode", "cluster")) {
-            Layout::Cluster
+            Arrangement::Cluster
         } else if self.servers.len() > 1 {
-            Layout::Quorum
+            Arrangement::Quorum
         } else {
-            Layout::Single
+            Arrangement::Single
         };
     }
 }

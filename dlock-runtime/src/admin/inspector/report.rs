@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use super::Inspector;
 use crate::{
     admin::{ClockReading, Denied, ReplicaReport, ServerReport},
-    store::redis::{Facts, RedisStore},
+    store::redis::{NodeFacts, RedisStore},
 };
 
 impl Inspector {
@@ -35,7 +35,7 @@ impl Inspector {
     }
 }
 
-fn report(facts: Facts) -> ServerReport {
+fn report(facts: NodeFacts) -> ServerReport {
     let denied = facts.denied.into_iter();
     let denied = denied.map(|(rule, purpose, is_required)| Denied {
         rule,

@@ -21,13 +21,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The number of those who look at something, and whether a task reads it for them.
 #[derive(Debug, Default)]
 pub(super) struct Attention {
-    state: Mutex<State>,
+    state: Mutex<AttentionState>,
     /// Only the task waits for it.
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AttentionState {
     lookers: usize,
     /// The end of the time that begins when the last one leaves.
     until: Option<Instant>,
@@ -87,7 +87,7 @@ impl Attention {
         !self.state().is_served
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AttentionState> {
         // Every change is complete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -21,7 +21,7 @@ use super::{
     picture::{Draft, Picture},
     rate::Rate,
     server::Server,
-    work::{MANY, Work},
+    work::{MANY, PageWork},
 };
 use crate::{
     admin::{Inspect, LockInfo},
@@ -42,7 +42,7 @@ const STEP: Duration = Duration::from_millis(500);
 type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Inspect>, String>> + Send>>;
 
 /// How the desk comes by its inspector.
-pub(super) enum Source {
+pub(super) enum InspectorSource {
     Connected(Arc<dyn Inspect>),
     Connecting(Box<dyn Fn() -> Connecting + Send + Sync>),
 }
@@ -51,7 +51,7 @@ pub(super) enum Source {
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     pub(super) server: Server,
-    pub(super) state: State,
+    pub(super) state: DeskState,
     /// The last one stays while the store is unreachable.
     pub(super) picture: Option<Arc<Picture>>,
     /// The reason why grants are not heard.
@@ -66,7 +66,7 @@ impl Shown {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum State {
+pub(super) enum DeskState {
     /// The first picture is being read; the completed part, if it is known.
     Reading(Option<f64>),
     Live,
@@ -79,31 +79,35 @@ pub(super) enum State {
 }
 
 #[derive(Default)]
-struct Connection {
+struct KnownInspector {
     inspector: Option<Arc<dyn Inspect>>,
     /// `false` until there was an inspector.
     has_begun: bool,
 }
 
 pub(super) struct Desk {
-    source: Source,
+    source: InspectorSource,
     pub(super) interval: Duration,
     attention: Arc<Attention>,
     shown: watch::Sender<Shown>,
-    inspector: tokio::sync::Mutex<Connection>,
+    inspector: tokio::sync::Mutex<KnownInspector>,
     /// `None` while grants are not heard.
     rate: Mutex<Option<Rate>>,
     past: Arc<Past>,
-    pub(super) work: Work,
+    pub(super) work: PageWork,
     /// The time of the latest request for name, version and clock of the server.
     asked: Mutex<Option<Instant>>,
 }
 
 impl Desk {
-    pub(super) fn new(source: Source, namespace: Option<String>, interval: Duration) -> Self {
+    pub(super) fn new(
+        source: InspectorSource,
+        namespace: Option<String>,
+        interval: Duration,
+    ) -> Self {
         let shown = Shown {
             server: Server::unknown(namespace),
-            state: State::Reading(None),
+            state: DeskState::Reading(None),
             picture: None,
             is_deaf: None,
         };
@@ -115,7 +119,7 @@ impl Desk {
             inspector: tokio::sync::Mutex::default(),
             rate: Mutex::default(),
             past: Arc::new(Past::every(interval)),
-            work: Work::default(),
+            work: PageWork::default(),
             asked: Mutex::default(),
         }
     }
@@ -126,13 +130,13 @@ impl Desk {
             *self.rate() = None;
             // An older picture says nothing about now.
             self.shown.send_modify(|shown| {
-                shown.state = State::Reading(None);
+                shown.state = DeskState::Reading(None);
                 shown.picture = None;
             });
         });
         if let Some(duty) = duty {
             let desk = self.clone();
-            tokio::spawn(Reading { desk, duty }.go_on());
+            tokio::spawn(DeskReader { desk, duty }.go_on());
         }
         (looker, self.shown.subscribe())
     }
@@ -153,8 +157,8 @@ impl Desk {
             return Ok(inspector.clone());
         }
         let connected = match &self.source {
-            Source::Connected(inspector) => inspector.clone(),
-            Source::Connecting(connect) => connect().await?,
+            InspectorSource::Connected(inspector) => inspector.clone(),
+            InspectorSource::Connecting(connect) => connect().await?,
         };
         // A store that fails again and again must not be read in haste each time.
         if !std::mem::replace(&mut connection.has_begun, true) {
@@ -183,12 +187,12 @@ impl Desk {
     fn is_away(&self, reason: String, now: Moment) {
         self.shown.send_modify(|shown| {
             let (since_ms, since) = match shown.state {
-                State::Away {
+                DeskState::Away {
                     since_ms, since, ..
                 } => (since_ms, since),
                 _ => (shown.server.at_ms(now), now),
             };
-            shown.state = State::Away {
+            shown.state = DeskState::Away {
                 reason: reason.into(),
                 since_ms,
                 since,
@@ -217,7 +221,7 @@ impl Desk {
                 let picture = self.take_picture(inspector, &server).await?;
                 self.shown.send_modify(|shown| {
                     shown.picture = Some(picture);
-                    shown.state = State::Live;
+                    shown.state = DeskState::Live;
                 });
             }
         }
@@ -264,7 +268,7 @@ impl Desk {
         };
         let rest = inspector.overview_in_parts(&mut add).await?;
         let (now_ms, took) = (server.now_ms(), began.elapsed(SystemClock.now()));
-        let is_gap = !matches!(self.shown.borrow().state, State::Live);
+        let is_gap = !matches!(self.shown.borrow().state, DeskState::Live);
         let past = self.past.clone();
         let finish = move || {
             for (locks, read_ms) in later {
@@ -280,7 +284,7 @@ impl Desk {
             sleep(STEP).await;
             let progress = inspector.progress();
             self.shown.send_if_modified(|shown| match &mut shown.state {
-                State::Reading(shown) if progress.is_some() => {
+                DeskState::Reading(shown) if progress.is_some() => {
                     *shown = progress;
                     true
                 }
@@ -321,7 +325,7 @@ impl Desk {
     /// Returns what the last minutes have shown of a lock. It may take as long as a comparison of all locks.
     pub(super) fn history_of(&self, key: &str) -> HistoryView {
         let shown = self.shown();
-        let is_away = !matches!(shown.state, State::Live);
+        let is_away = !matches!(shown.state, DeskState::Live);
         self.past.of(key, shown.server.now_ms(), is_away)
     }
 
@@ -345,12 +349,12 @@ impl Desk {
 }
 
 /// The task that reads.
-struct Reading {
+struct DeskReader {
     desk: Arc<Desk>,
     duty: Duty,
 }
 
-impl Reading {
+impl DeskReader {
     async fn go_on(mut self) {
         let Self { desk, duty } = &mut self;
         tokio::select! {
@@ -361,7 +365,7 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for DeskReader {
     /// Tells those who look that nothing is read any more. They start another task.
     fn drop(&mut self) {
         if self.duty.ends_too_early() {

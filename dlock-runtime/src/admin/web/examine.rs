@@ -38,14 +38,14 @@ pub(super) struct Examination {
 
 #[derive(Clone, Debug)]
 struct Examined {
-    groups: Arc<[Group]>,
+    groups: Arc<[FindingGroup]>,
     is_complete: bool,
     at: Moment,
 }
 
 /// The findings about one server, or about all together.
 #[derive(Debug, Serialize)]
-struct Group {
+struct FindingGroup {
     server: Option<String>,
     findings: Vec<View>,
 }
@@ -104,7 +104,7 @@ impl Examination {
                     remedy: None,
                 };
                 return Examined {
-                    groups: Arc::new([Group {
+                    groups: Arc::new([FindingGroup {
                         server: None,
                         findings: vec![unreachable],
                     }]),
@@ -132,11 +132,11 @@ impl Examination {
     }
 }
 
-fn grouped(findings: Vec<Finding>, facts: &Facts) -> Vec<Group> {
+fn grouped(findings: Vec<Finding>, facts: &Facts) -> Vec<FindingGroup> {
     let servers = facts.servers.iter().map(|it| Some(it.server.clone()));
     let mut groups: Vec<_> = std::iter::once(None)
         .chain(servers)
-        .map(|server| Group {
+        .map(|server| FindingGroup {
             server,
             findings: Vec::new(),
         })

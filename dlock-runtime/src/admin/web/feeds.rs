@@ -7,9 +7,9 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     attention::Looker,
-    desk::{Shown, State},
+    desk::{DeskState, Shown},
     events::Feed,
-    looks::Known,
+    looks::LookResult,
     query::Query,
     reply,
     room::{Room, cannot},
@@ -28,7 +28,7 @@ pub(super) async fn shown(room: &Room) -> Shown {
 }
 
 async fn first(shown: &mut watch::Receiver<Shown>) {
-    let is_there = |shown: &Shown| !matches!(shown.state, State::Reading(_));
+    let is_there = |shown: &Shown| !matches!(shown.state, DeskState::Reading(_));
     // A reading that takes longer is shown as such.
     drop(timeout(PATIENCE, shown.wait_for(is_there)).await);
 }
@@ -46,7 +46,7 @@ pub(super) struct One {
     room: Arc<Room>,
     key: LockKey,
     shown: watch::Receiver<Shown>,
-    seen: watch::Receiver<Known>,
+    seen: watch::Receiver<LookResult>,
     looker: Looker,
     of_lock: Looker,
 }
@@ -108,7 +108,7 @@ impl One {
 
     /// Returns the document after the first reading, or soon.
     pub(super) async fn once(mut self) -> String {
-        let is_read = |known: &Known| known.seen.is_some() || known.failure.is_some();
+        let is_read = |known: &LookResult| known.seen.is_some() || known.failure.is_some();
         drop(timeout(PATIENCE, self.seen.wait_for(is_read)).await);
         self.document().await
     }
@@ -146,15 +146,15 @@ impl Feed for One {
 }
 
 /// Returns the document of one lock.
-fn document_of(room: &Room, key: &LockKey, shown: &Shown, known: &Known) -> String {
-    let Known { seen, failure } = known;
+fn document_of(room: &Room, key: &LockKey, shown: &Shown, known: &LookResult) -> String {
+    let LookResult { seen, failure } = known;
     let taken = seen.as_ref().map(|seen| (seen.read_ms, seen.at));
     let mut picture = room.age(shown, taken);
     // The lock is read long before a picture of many locks, or cannot be read although others can.
     if let Some(failure) = failure {
         picture.state = "away";
         picture.reason = Some(failure);
-    } else if !matches!(shown.state, State::Away { .. }) {
+    } else if !matches!(shown.state, DeskState::Away { .. }) {
         picture.state = if seen.is_some() { "live" } else { "reading" };
         picture.progress = None;
     }

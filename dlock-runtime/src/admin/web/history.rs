@@ -19,8 +19,8 @@ use std::{
 
 pub(super) use self::view::HistoryView;
 use self::{
-    identity::{Lease, LockHash},
-    renewals::Renewals,
+    identity::{LeaseId, LockHash},
+    renewals::PastRenewals,
 };
 use super::picture::Picture;
 use crate::{mode::LockMode, owner::OwnerId};
@@ -43,8 +43,8 @@ pub(super) struct History {
     hasher: RandomState,
     /// The time between two pictures.
     interval: Duration,
-    events: VecDeque<Event>,
-    renewals: Renewals,
+    events: VecDeque<PastEvent>,
+    renewals: PastRenewals,
     /// The times in which nothing was seen.
     gaps: VecDeque<(u64, u64)>,
     /// The time until which events have been forgotten.
@@ -52,7 +52,7 @@ pub(super) struct History {
     /// The time of the first picture.
     began_ms: Option<u64>,
     /// The latest grants that the latest picture may not show.
-    granted: HashMap<LockHash, Granted>,
+    granted: HashMap<LockHash, PastGrants>,
     /// The time of the first grant of a lock for which `granted` had no place.
     unheard_ms: Option<u64>,
     /// The leases that this page has ended, unless the latest picture shows it.
@@ -71,7 +71,7 @@ struct Forced {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Granted {
+struct PastGrants {
     owner: OwnerId,
     fence: u64,
     at_ms: u64,
@@ -81,7 +81,7 @@ struct Granted {
 }
 
 #[derive(Debug)]
-struct Event {
+struct PastEvent {
     lock: LockHash,
     at_ms: u64,
     what: What,
@@ -91,7 +91,7 @@ struct Event {
 enum What {
     /// A lease has ended.
     Held {
-        lease: Lease,
+        lease: LeaseId,
         label: Option<Arc<str>>,
         from_ms: u64,
         end: End,
@@ -151,7 +151,7 @@ impl History {
         let last = self.granted.get(&lock);
         let count = last.map_or(0, |last| last.count).saturating_add(1);
         let skipped_ms = last.and_then(|last| last.skipped_ms);
-        let granted = Granted {
+        let granted = PastGrants {
             owner,
             fence,
             at_ms,
@@ -188,7 +188,7 @@ impl History {
         {
             self.forgotten_ms = self.forgotten_ms.max(oldest.at_ms);
         }
-        self.events.push_back(Event { lock, at_ms, what });
+        self.events.push_back(PastEvent { lock, at_ms, what });
     }
 
     fn add_gap(&mut self, from_ms: u64, to_ms: u64) {

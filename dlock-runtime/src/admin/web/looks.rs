@@ -40,7 +40,7 @@ pub(super) struct Seen {
 
 /// The latest reading of a lock.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LookResult {
     /// `None` before the first reading.
     pub(super) seen: Option<Seen>,
     /// The reason why the next reading failed.
@@ -50,7 +50,7 @@ pub(super) struct Known {
 #[derive(Debug)]
 struct Look {
     attention: Arc<Attention>,
-    seen: watch::Sender<Known>,
+    seen: watch::Sender<LookResult>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ impl Looks {
         &self,
         desk: &Arc<Desk>,
         key: &LockKey,
-    ) -> Option<(Looker, watch::Receiver<Known>)> {
+    ) -> Option<(Looker, watch::Receiver<LookResult>)> {
         let mut looks = self.looks();
         looks.retain(|_, look| !look.attention.is_lost());
         if looks.len() >= MOST && !looks.contains_key(key) {
@@ -78,11 +78,12 @@ impl Looks {
             })
         });
         let (looker, duty) = look.attention.look(|| {
-            look.seen.send_modify(|known| *known = Known::default());
+            look.seen
+                .send_modify(|known| *known = LookResult::default());
         });
         if let Some(duty) = duty {
             let look = look.clone();
-            let reading = Reading { look, duty };
+            let reading = LockReader { look, duty };
             tokio::spawn(reading.go_on(desk.clone(), key.clone()));
         }
         Some((looker, look.seen.subscribe()))
@@ -95,12 +96,12 @@ impl Looks {
 }
 
 /// The task that reads one lock.
-struct Reading {
+struct LockReader {
     look: Arc<Look>,
     duty: Duty,
 }
 
-impl Reading {
+impl LockReader {
     async fn go_on(mut self, desk: Arc<Desk>, key: LockKey) {
         let Self { look, duty } = &mut self;
         tokio::select! {
@@ -111,7 +112,7 @@ impl Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for LockReader {
     /// Tells those who look, so that they start another task.
     fn drop(&mut self) {
         if self.duty.ends_too_early() {

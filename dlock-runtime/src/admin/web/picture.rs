@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 pub(super) use self::{
     draft::Draft,
-    lock::{Holder, Lock, Waiter},
+    lock::{ShownHolder, ShownLock, Waiter},
 };
 use super::moment;
 use crate::{
@@ -32,7 +32,7 @@ pub(super) struct Picture {
     texts: Vec<Box<str>>,
     clients: Vec<ClientId>,
     rows: Vec<Row>,
-    holders: Vec<Held>,
+    holders: Vec<LeaseRow>,
     waiters: Vec<Waits>,
     /// The records of processes; `None` if the store keeps none.
     pub(super) processes: Option<Vec<ProcessInfo>>,
@@ -78,7 +78,7 @@ struct Row {
 
 /// A lease.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct LeaseRow {
     client: u32,
     name: u32,
     function: u32,
@@ -134,20 +134,20 @@ impl Picture {
     }
 
     /// Returns the lock at a place in the order of the keys.
-    pub(super) fn lock(&self, place: usize) -> Option<Lock<'_>> {
+    pub(super) fn lock(&self, place: usize) -> Option<ShownLock<'_>> {
         let row = self.rows.get(place)?;
-        Some(Lock { picture: self, row })
+        Some(ShownLock { picture: self, row })
     }
 
-    pub(super) fn locks(&self) -> impl Iterator<Item = Lock<'_>> {
-        self.rows.iter().map(|row| Lock { picture: self, row })
+    pub(super) fn locks(&self) -> impl Iterator<Item = ShownLock<'_>> {
+        self.rows.iter().map(|row| ShownLock { picture: self, row })
     }
 
     /// Returns the lock with this key.
-    pub(super) fn named(&self, key: &str) -> Option<Lock<'_>> {
+    pub(super) fn named(&self, key: &str) -> Option<ShownLock<'_>> {
         let place = self
             .rows
-            .binary_search_by(|row| Lock { picture: self, row }.key().cmp(key));
+            .binary_search_by(|row| ShownLock { picture: self, row }.key().cmp(key));
         self.lock(place.ok()?)
     }
 

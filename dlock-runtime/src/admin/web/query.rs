@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use url::form_urlencoded;
 
-use super::picture::{Holder, Lock, Picture};
+use super::picture::{Picture, ShownHolder, ShownLock};
 use crate::{admin::KeyPattern, mode::LockMode};
 
 /// The number of locks on a page, unless the query names another.
@@ -50,7 +50,7 @@ enum Filter {
 /// The locks of one page.
 #[derive(Debug)]
 pub(super) struct Chosen<'a> {
-    pub(super) locks: Vec<Lock<'a>>,
+    pub(super) locks: Vec<ShownLock<'a>>,
     /// The number of locks on all pages.
     pub(super) matching: usize,
     /// The number of this page, from 1.
@@ -61,7 +61,7 @@ pub(super) struct Chosen<'a> {
 
 /// The place of a page among all locks that match.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PagePlace {
     matching: usize,
     page: usize,
     pages: usize,
@@ -70,8 +70,8 @@ struct Place {
     end: usize,
 }
 
-impl Place {
-    fn with(self, locks: Vec<Lock<'_>>) -> Chosen<'_> {
+impl PagePlace {
+    fn with(self, locks: Vec<ShownLock<'_>>) -> Chosen<'_> {
         let Self {
             matching,
             page,
@@ -172,7 +172,7 @@ impl Query {
         let mut locks: Vec<_> = taken().collect();
         let place = self.place(locks.len());
         let (begin, end) = (place.begin, place.end);
-        let order = |one: &Lock<'_>, other: &Lock<'_>| {
+        let order = |one: &ShownLock<'_>, other: &ShownLock<'_>| {
             self.order(*one, *other)
                 .then_with(|| one.key().cmp(other.key()))
         };
@@ -189,10 +189,10 @@ impl Query {
     }
 
     /// Returns the place of this page, or of the last one, among so many locks.
-    fn place(&self, matching: usize) -> Place {
+    fn place(&self, matching: usize) -> PagePlace {
         let pages = matching.div_ceil(self.per).max(1);
         let page = self.page.min(pages);
-        Place {
+        PagePlace {
             matching,
             page,
             pages,
@@ -207,7 +207,7 @@ impl Query {
         self.place(0).with(Vec::new())
     }
 
-    fn takes(&self, lock: Lock<'_>, names: &[bool]) -> bool {
+    fn takes(&self, lock: ShownLock<'_>, names: &[bool]) -> bool {
         let is_shared = || matches!(lock.mode(), Some(LockMode::Shared | LockMode::Permits(_)));
         let in_state = match self.held {
             Some(true) => lock.holder_count() > 0,
@@ -228,20 +228,20 @@ impl Query {
                         names.get(place).copied().unwrap_or_default()
                     };
                     has_part(lock.key(), part)
-                        || lock.holders().flat_map(Holder::texts).any(is_named)
+                        || lock.holders().flat_map(ShownHolder::texts).any(is_named)
                 }
             })
     }
 
     /// Locks without a value come last in both orders.
-    fn order(&self, one: Lock<'_>, other: Lock<'_>) -> Ordering {
+    fn order(&self, one: ShownLock<'_>, other: ShownLock<'_>) -> Ordering {
         let values = [one, other];
         match self.sort {
             Sort::Key => Ordering::Equal,
             Sort::Held => self.compare(values.map(|lock| lock.holder()?.held_ms())),
             Sort::Ttl => self.compare(values.map(|lock| lock.holder()?.ttl_ms())),
             Sort::Waiters => self.compare(values.map(|lock| Some(lock.waiter_count()))),
-            Sort::Wait => self.compare(values.map(Lock::longest_wait_ms)),
+            Sort::Wait => self.compare(values.map(ShownLock::longest_wait_ms)),
             Sort::Holder => self.compare(values.map(|lock| lock.holder()?.label())),
         }
     }

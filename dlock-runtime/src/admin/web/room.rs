@@ -3,7 +3,7 @@
 use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use super::{
-    desk::{Desk, Shown, State},
+    desk::{Desk, DeskState, Shown},
     events::Streams,
     examine::Examination,
     hosts::Hosts,
@@ -92,7 +92,7 @@ fn age_at(
 ) -> PictureView<'_> {
     let passed = |since: Moment| moment::milliseconds(since.elapsed(now));
     let away = match &shown.state {
-        State::Away {
+        DeskState::Away {
             reason,
             since_ms,
             since,
@@ -101,12 +101,12 @@ fn age_at(
     };
     PictureView {
         state: match shown.state {
-            State::Reading(_) => "reading",
-            State::Live => "live",
-            State::Away { .. } => "away",
+            DeskState::Reading(_) => "reading",
+            DeskState::Live => "live",
+            DeskState::Away { .. } => "away",
         },
         progress: match shown.state {
-            State::Reading(progress) => progress,
+            DeskState::Reading(progress) => progress,
             _ => None,
         },
         taken: taken.map(|(ms, _)| moment::text(ms)),
@@ -177,7 +177,7 @@ mod tests {
         let taken = SystemClock.now();
         let shown = Shown {
             server: Server::unknown(None),
-            state: State::Away {
+            state: DeskState::Away {
                 reason: "no route".into(),
                 since_ms: 7000,
                 since: taken,
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(told.away_ms, Some(3_600_000));
         assert_eq!(told.since.as_deref(), Some("1970-01-01T00:00:07.000Z"));
         let live = Shown {
-            state: State::Live,
+            state: DeskState::Live,
             ..shown
         };
         let told = age_at(awake, &live, None, Duration::from_secs(2));

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::key::LockKey;
 
-type Shared = State<Arc<Room>>;
+type InRoom = State<Arc<Room>>;
 
 /// Returns the router of a page.
 pub(super) fn router(room: Room) -> Router {
@@ -71,28 +71,28 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     found.unwrap_or_else(|| reply::failure(StatusCode::NOT_FOUND, "there is no such file"))
 }
 
-async fn picture(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+async fn picture(State(room): InRoom, RawQuery(query): RawQuery) -> Response {
     match Query::read(&query.unwrap_or_default()) {
         Ok(query) => reply::of_text(List::new(room, query).once().await),
         Err(reason) => reply::failure(StatusCode::BAD_REQUEST, reason),
     }
 }
 
-async fn picture_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+async fn picture_events(State(room): InRoom, RawQuery(query): RawQuery) -> Response {
     match Query::read(&query.unwrap_or_default()) {
         Ok(query) => events::stream(&room.streams, List::new(room.clone(), query)),
         Err(reason) => reply::failure(StatusCode::BAD_REQUEST, reason),
     }
 }
 
-async fn lock(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+async fn lock(State(room): InRoom, RawQuery(query): RawQuery) -> Response {
     match one(room, query) {
         Ok(one) => reply::of_text(one.once().await),
         Err(refused) => refused,
     }
 }
 
-async fn lock_events(State(room): Shared, RawQuery(query): RawQuery) -> Response {
+async fn lock_events(State(room): InRoom, RawQuery(query): RawQuery) -> Response {
     match one(room.clone(), query) {
         Ok(one) => events::stream(&room.streams, one),
         Err(refused) => refused,
@@ -113,7 +113,7 @@ fn one(room: Arc<Room>, query: Option<String>) -> Result<One, Response> {
     })
 }
 
-async fn of_processes(State(room): Shared) -> Response {
+async fn of_processes(State(room): InRoom) -> Response {
     let shown = shown(&room).await;
     let (count, of) = (shown.count(), room.clone());
     let document = move || {
@@ -128,7 +128,7 @@ async fn of_processes(State(room): Shared) -> Response {
     room.desk.work.about(count, document).await
 }
 
-async fn doctor(State(room): Shared) -> Response {
+async fn doctor(State(room): InRoom) -> Response {
     let shown = shown(&room).await;
     reply::of_text(room.examination.document(&room.desk, &shown).await)
 }

@@ -35,7 +35,7 @@ const TARGET: &str = "dlock::admin::web";
 
 /// The lease to end, as the page has shown it.
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct UnlockForm {
     key: String,
     /// The key as the operator has typed it.
     typed: String,
@@ -48,7 +48,7 @@ struct Wanted {
 type Refused = (StatusCode, String);
 
 /// A request that may be carried out.
-struct Request {
+struct UnlockRequest {
     key: LockKey,
     owner: Option<OwnerId>,
     fence: u64,
@@ -180,11 +180,15 @@ fn given(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
-fn read(body: &Bytes) -> Result<Wanted, Refused> {
+fn read(body: &Bytes) -> Result<UnlockForm, Refused> {
     serde_json::from_slice(body).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))
 }
 
-async fn unlock(room: &Arc<Room>, wanted: &Wanted, client: Client) -> Result<Response, Refused> {
+async fn unlock(
+    room: &Arc<Room>,
+    wanted: &UnlockForm,
+    client: Client,
+) -> Result<Response, Refused> {
     let invalid = |text: String| (StatusCode::BAD_REQUEST, text);
     let key = LockKey::new(&wanted.key).map_err(|error| invalid(error.to_string()))?;
     let owner = wanted.owner.as_deref().map(str::parse::<OwnerId>);
@@ -204,7 +208,7 @@ async fn unlock(room: &Arc<Room>, wanted: &Wanted, client: Client) -> Result<Res
     let inspector = inspector
         .unwrap_or_else(|_| Err("the store is unreachable: nothing was changed".to_owned()))
         .map_err(unavailable)?;
-    let request = Request {
+    let request = UnlockRequest {
         key,
         owner,
         fence,
@@ -215,7 +219,7 @@ async fn unlock(room: &Arc<Room>, wanted: &Wanted, client: Client) -> Result<Res
     done.unwrap_or_else(|error| Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())))
 }
 
-impl Request {
+impl UnlockRequest {
     async fn carry_out(
         self,
         room: Arc<Room>,

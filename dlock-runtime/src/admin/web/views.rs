@@ -142,7 +142,7 @@ impl ListView {
 }
 
 impl<'a> RowView<'a> {
-    pub(super) fn of(lock: picture::Lock<'a>) -> Self {
+    pub(super) fn of(lock: picture::ShownLock<'a>) -> Self {
         let holder = lock.holder();
         Self {
             key: lock.key(),
@@ -151,11 +151,13 @@ impl<'a> RowView<'a> {
                 let named = || Some(UNNAMED).filter(|_| holder.owner().is_some());
                 holder.label().or_else(named).unwrap_or(THIRD_PARTY)
             }),
-            function: holder.and_then(picture::Holder::function),
+            function: holder.and_then(picture::ShownHolder::function),
             holders: lock.holder_count(),
-            held_ms: holder.and_then(picture::Holder::held_ms),
-            since: holder.and_then(picture::Holder::since_ms).map(moment::text),
-            ttl_ms: holder.and_then(picture::Holder::ttl_ms),
+            held_ms: holder.and_then(picture::ShownHolder::held_ms),
+            since: holder
+                .and_then(picture::ShownHolder::since_ms)
+                .map(moment::text),
+            ttl_ms: holder.and_then(picture::ShownHolder::ttl_ms),
             waiters: lock.waiter_count(),
             longest_wait_ms: lock.longest_wait_ms(),
             held_at: lock.held_at(),

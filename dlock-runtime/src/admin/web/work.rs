@@ -11,15 +11,15 @@ pub(super) const MANY: usize = 2000;
 /// The work of one page. One piece of it is done at a time: a page with many browsers takes no more than one processor, and
 /// memory for one piece.
 #[derive(Debug)]
-pub(super) struct Work(Arc<Semaphore>);
+pub(super) struct PageWork(Arc<Semaphore>);
 
-impl Default for Work {
+impl Default for PageWork {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
 }
 
-impl Work {
+impl PageWork {
     /// Does a piece about so many locks: at once if they are few, else on a thread for blocking work.
     pub(super) async fn about<T: Send + 'static>(
         &self,
@@ -56,7 +56,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_that_of_the_caller() {
-        let work = Work::default();
+        let work = PageWork::default();
         let piece = work.about(MANY, || panic!("a mistake"));
         let panic = std::panic::AssertUnwindSafe(piece).catch_unwind().await;
         let panic = panic.map(|()| "none").unwrap_err();
@@ -66,14 +66,14 @@ mod tests {
 
     #[tokio::test]
     async fn many_locks_are_for_another_thread() {
-        let (work, id) = (Work::default(), || thread::current().id());
+        let (work, id) = (PageWork::default(), || thread::current().id());
         assert_eq!(work.about(MANY - 1, id).await, id());
         assert_ne!(work.about(MANY, id).await, id());
     }
 
     #[tokio::test]
     async fn one_piece_is_done_at_a_time() {
-        let work = Work::default();
+        let work = PageWork::default();
         let pieces = (0..20).map(|_| {
             let turns = work.0.clone();
             // The turns that are left to others meanwhile.

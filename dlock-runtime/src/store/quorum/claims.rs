@@ -37,11 +37,11 @@ const UNDER_WAY: Duration = Duration::from_secs(5);
 
 /// The attempts that nodes may know.
 pub(super) struct Claims {
-    known: Mutex<Known>,
+    known: Mutex<KnownClaims>,
     rounds: AtomicU32,
 }
 
-struct Known {
+struct KnownClaims {
     claims: HashMap<(OwnerId, LockKey), NodeClaim>,
     /// The number of claims at which expired ones are removed. Claims with `min_hold` end without a call.
     sweep_at: usize,
@@ -114,7 +114,7 @@ pub(super) struct GivenBack {
 
 impl Default for Claims {
     fn default() -> Self {
-        let known = Known {
+        let known = KnownClaims {
             claims: HashMap::new(),
             sweep_at: 64,
             asks: 0,
@@ -127,7 +127,7 @@ impl Default for Claims {
 }
 
 impl Claims {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownClaims> {
         // Every change is complete before a panic is possible.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

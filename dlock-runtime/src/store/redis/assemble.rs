@@ -8,11 +8,11 @@ use std::{
 use tokio::{runtime, time::Instant};
 
 #[cfg(feature = "admin")]
-use super::admin::inspect::Pace;
+use super::admin::inspect::InspectPace;
 use super::{
     RedisConfig, RedisStore,
     admin::presence::PresenceTasks,
-    config::url::Layout,
+    config::url::UrlLayout,
     net::{events::Events, hints::Hints, node::Node},
     protocol::{errors, slot},
     topology::{
@@ -38,7 +38,7 @@ impl RedisStore {
         let home = current_runtime(&shown)?;
 
         let min_replicas = config.min_replicas.max(location.min_replicas());
-        if min_replicas > 0 && *location.layout() == Layout::Cluster {
+        if min_replicas > 0 && *location.layout() == UrlLayout::Cluster {
             return Err(ConnectError::InvalidOption {
                 option: "min_replicas",
                 reason: "clusters do not support it; set it to 0".into(),
@@ -46,11 +46,11 @@ impl RedisStore {
         }
         let config = Arc::new(config);
         let source = match location.layout() {
-            Layout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
-            Layout::Sentinel(service) => {
+            UrlLayout::Single => Source::Fixed(location.endpoint(location.addresses()[0].clone())),
+            UrlLayout::Sentinel(service) => {
                 Source::Sentinel(Arc::new(Sentinels::new(&location, service)))
             }
-            Layout::Cluster => {
+            UrlLayout::Cluster => {
                 let hints = Arc::new(hints(false));
                 let events = events(shown.clone());
                 let way = Way::Cluster(location.clone());
@@ -58,7 +58,7 @@ impl RedisStore {
                 let servers = Servers::Cluster(cluster);
                 return Ok(Self::assemble(shown, config, hints, servers, None, way, 0));
             }
-            Layout::Independent => {
+            UrlLayout::Independent => {
                 return Err(ConnectError::InvalidUrl {
                     url: shown,
                     reason: "it names a quorum of stores; pass it to a manager, or create a store \
@@ -126,7 +126,7 @@ impl RedisStore {
             way,
             lane: OnceLock::new(),
             #[cfg(feature = "admin")]
-            pace: Pace::default(),
+            pace: InspectPace::default(),
         }
     }
 

@@ -14,7 +14,7 @@ use redis::{PushInfo, PushKind, Value};
 use super::admin::inspect;
 use super::{
     RedisConfig,
-    config::url::{Address, Layout, Location},
+    config::url::{Address, Location, UrlLayout},
     net::{hints, server_check},
     protocol::{answers, command::Command, errors, redirect, slot},
     topology::{cluster, sentinel},
@@ -101,11 +101,11 @@ fn check_location(text: &str, location: &Location) {
     let different: HashSet<_> = addresses.iter().collect();
     assert!(different.len() == addresses.len() && !different.is_empty());
     let least = match location.layout() {
-        Layout::Independent => 3,
+        UrlLayout::Independent => 3,
         _ => 1,
     };
     assert!(addresses.len() >= least);
-    assert!(addresses.len() == 1 || *location.layout() != Layout::Single);
+    assert!(addresses.len() == 1 || *location.layout() != UrlLayout::Single);
 
     let shown = location.to_string();
     let plain = shown

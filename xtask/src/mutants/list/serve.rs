@@ -75,7 +75,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-old-picture",
         "A browser is shown a picture from before the last browser left",
         DESK,
-        "«shown.state = State::Reading(None); shown.picture = None;»",
+        "«shown.state = DeskState::Reading(None); shown.picture = None;»",
         "",
         NOBODY,
     ),
@@ -83,7 +83,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-outage-anew",
         "Each failure of an outage is its beginning",
         DESK,
-        "State::Away { since_ms, since, .. } => («since_ms», since),",
+        "DeskState::Away { since_ms, since, .. } => («since_ms», since),",
         "{ let _ = since_ms; shown.server.now_ms() + 1 }",
         &[Test(
             RUNTIME,

@@ -31,8 +31,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-tls-plain",
         "A session is not encrypted, although the URL asks for it",
         TRUST,
-        "connector.with_tls(options).«secure_connect»(hosts)",
-        "connect",
+        "Ok(«connector.with_tls(options).secure_connect(hosts).await?»)",
+        "connector.with_tls(options).connect(hosts).await?",
         VERIFIED,
     ),
     Mutant::new(
@@ -63,8 +63,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-tls-closed-is-final",
         "A connection that is closed in the handshake is refused for good",
         DIAL,
-        "StoreError::new(StoreErrorKind::«Disconnected», text).with_advice()",
-        "Tls",
+        "StoreError::new(«StoreErrorKind::Disconnected», text).with_advice()",
+        "StoreErrorKind::Tls",
         VERIFIED,
     ),
     Mutant::new(
@@ -87,8 +87,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-tls-own-provider",
         "The process needs no TLS provider, without which the client panics",
         TRUST,
-        "provider(«CryptoProvider::get_default()»)?",
-        "Some(&Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()))",
+        "Self::with(Files::new(own), «provider(CryptoProvider::get_default())?»)",
+        "Arc::new(tokio_rustls::rustls::crypto::ring::default_provider())",
         &[Test(
             UNIT,
             "tls::files::tests::a_process_without_a_provider_gets_an_error",

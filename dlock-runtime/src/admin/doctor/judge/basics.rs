@@ -1,6 +1,6 @@
 //! Checks whether a server can be used at all: connection, version, role, and the permissions of the user.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::super::{
     facts::{Facts, Missing, ServerFacts},
@@ -47,14 +47,14 @@ pub(super) fn role(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-fn standing(layout: Layout, server: &ServerFacts) -> Finding {
+fn standing(layout: Arrangement, server: &ServerFacts) -> Finding {
     let in_cluster = server.is("cluster_enabled", "1");
     if server.is("redis_mode", "sentinel") {
         return Finding::broken(Topic::Role, "this is a Sentinel, which cannot store locks")
             .advice("use a Sentinel URL with the service: `redis-sentinel://host/service`");
     }
     match (server.told("role"), layout) {
-        (Some("slave"), Layout::Single | Layout::Quorum) => {
+        (Some("slave"), Arrangement::Single | Arrangement::Quorum) => {
             Finding::broken(Topic::Role, "this is a replica, which accepts no locks")
                 .why("every lock is a write, and replicas refuse writes")
                 .advice(
@@ -63,11 +63,11 @@ fn standing(layout: Layout, server: &ServerFacts) -> Finding {
                 )
         }
         (Some("slave"), _) => Finding::ok(Topic::Role, "replica"),
-        (Some("master"), Layout::Cluster) if !in_cluster => {
+        (Some("master"), Arrangement::Cluster) if !in_cluster => {
             Finding::broken(Topic::Role, "this server is not a node of a cluster")
                 .advice("use `redis://` for a single server")
         }
-        (Some("master"), Layout::Single | Layout::Quorum) if in_cluster => {
+        (Some("master"), Arrangement::Single | Arrangement::Quorum) if in_cluster => {
             Finding::broken(Topic::Role, "this server is a node of a cluster")
                 .why("it serves only some of the slots, and redirects requests for all other locks")
                 .advice("use `redis-cluster://` with some nodes of the cluster")

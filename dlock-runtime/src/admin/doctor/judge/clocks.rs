@@ -1,6 +1,6 @@
 //! Compares clocks. `docs/book/src/explanation/guarantees.md` says what depends on which clock.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::super::{
     facts::{Facts, Reading, ServerFacts},
@@ -63,7 +63,7 @@ fn of_replicas(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
             together.push(address.as_str());
         }
     }
-    let follows = matches!(facts.layout, Layout::Sentinel | Layout::Cluster);
+    let follows = matches!(facts.layout, Arrangement::Sentinel | Arrangement::Cluster);
     if follows && server.replicas().count() > server.replica_clocks.len() {
         let what = "the clocks of some replicas could not be read";
         findings.push(
@@ -113,7 +113,7 @@ fn against_ours(facts: &Facts, server: &ServerFacts) -> Finding {
     if clock.ahead_us.saturating_abs() - micros(clock) < NOTABLE_US {
         return Finding::ok(Topic::Clock, what);
     }
-    let why = if facts.layout == Layout::Quorum {
+    let why = if facts.layout == Arrangement::Quorum {
         "leases do not depend on this difference, but after a loss of data the fencing tokens of a quorum \
          depend on the clocks of the clients"
     } else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     super::{
-        facts::{Facts, Layout, ServerFacts},
+        facts::{Arrangement, Facts, ServerFacts},
         finding::{Finding, Topic},
     },
     layout,
@@ -12,7 +12,7 @@ use super::{
 use crate::admin::doctor::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    if facts.layout != Layout::Ensemble {
+    if facts.layout != Arrangement::Ensemble {
         return Vec::new();
     }
     let known = facts.servers.iter().find_map(|it| it.told("members"));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 use url::{Host, Url};
 
 use super::super::{
@@ -13,10 +13,10 @@ use crate::admin::doctor::text::counted;
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match facts.layout {
-        Layout::Quorum => quorum(facts),
-        Layout::Sentinel => sentinel(facts),
-        Layout::Cluster => cluster(facts),
-        Layout::Ensemble | Layout::Single => Vec::new(),
+        Arrangement::Quorum => quorum(facts),
+        Arrangement::Sentinel => sentinel(facts),
+        Arrangement::Cluster => cluster(facts),
+        Arrangement::Ensemble | Arrangement::Single => Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks which leases survive a restart of the server.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::super::{
     facts::{Facts, ServerFacts},
@@ -22,7 +22,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     });
     if let Some(seconds) = server.number::<u64>("uptime_in_seconds")
         && seconds < facts.ttl.as_secs()
-        && facts.layout == Layout::Quorum
+        && facts.layout == Arrangement::Quorum
     {
         let what = format!(
             "the server started {seconds} s ago, less than the TTL of {:?}",
@@ -37,8 +37,8 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     findings
 }
 
-fn with_log(layout: Layout, flushed: Option<&str>) -> Finding {
-    let of_quorum = layout == Layout::Quorum;
+fn with_log(layout: Arrangement, flushed: Option<&str>) -> Finding {
+    let of_quorum = layout == Arrangement::Quorum;
     let lost = |what: &str| {
         let then = if of_quorum {
             "then the server can give a second client a majority"
@@ -93,10 +93,10 @@ fn with_log(layout: Layout, flushed: Option<&str>) -> Finding {
     }
 }
 
-fn without_log(layout: Layout) -> Finding {
+fn without_log(layout: Arrangement) -> Finding {
     let what = "no append-only file: a restart loses leases";
     let finding = Finding::risk(Topic::Persistence, what);
-    if layout == Layout::Quorum {
+    if layout == Arrangement::Quorum {
         return finding
             .why(format!(
                 "a server that restarts empty can give a second client a majority. {FENCES}"

@@ -1,6 +1,6 @@
 //! Checks the replicas of a server, and which leases a failover can lose.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::super::{
     facts::{Facts, Replica, ServerFacts},
@@ -17,7 +17,7 @@ pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     let mut findings = vec![confirmed(facts, server, replicas.len(), online)];
     findings.extend(replicas.iter().filter_map(behind));
     let guards_itself = server.told("min_slaves_good_slaves").is_some();
-    if !replicas.is_empty() && !guards_itself && facts.layout != Layout::Quorum {
+    if !replicas.is_empty() && !guards_itself && facts.layout != Arrangement::Quorum {
         findings.push(
             Finding::note(
                 Topic::Replicas,
@@ -49,20 +49,20 @@ fn confirmed(facts: &Facts, server: &ServerFacts, all: usize, online: usize) -> 
         .advice("start replicas, or lower `min_replicas`");
     }
     match (facts.layout, all) {
-        (Layout::Quorum | Layout::Single, 0) => Finding::ok(Topic::Replicas, what),
-        (Layout::Quorum, _) => Finding::note(Topic::Replicas, what)
+        (Arrangement::Quorum | Arrangement::Single, 0) => Finding::ok(Topic::Replicas, what),
+        (Arrangement::Quorum, _) => Finding::note(Topic::Replicas, what)
             .why("a replica that replaces a server of a quorum may not have all of its leases")
             .advice("do not let a replica replace a server of the quorum automatically"),
-        (Layout::Sentinel, 0) => Finding::risk(Topic::Replicas, what)
+        (Arrangement::Sentinel, 0) => Finding::risk(Topic::Replicas, what)
             .why("if the master fails, no replica can replace it")
             .advice("add a replica"),
-        (Layout::Cluster, 0) => Finding::risk(Topic::Replicas, format!("{} has no replica", server.server))
+        (Arrangement::Cluster, 0) => Finding::risk(Topic::Replicas, format!("{} has no replica", server.server))
             .why("if this master fails, the locks in its slots are `Unavailable`")
             .advice("add a replica to each master"),
-        (Layout::Single, _) if wanted == 0 => Finding::note(Topic::Replicas, what)
+        (Arrangement::Single, _) if wanted == 0 => Finding::note(Topic::Replicas, what)
             .why("a `redis://` URL does not follow a failover, and a failover may lose leases that no replica has")
             .advice("use `redis-sentinel://` if Sentinels monitor this server, and add `?min_replicas=1`"),
-        (Layout::Cluster, _) => Finding::note(Topic::Replicas, what)
+        (Arrangement::Cluster, _) => Finding::note(Topic::Replicas, what)
             .why("replication is asynchronous: a failover may lose the last leases, and then a second client acquires the lock; fencing tokens still grow")
             .advice("let the resource check fencing tokens, or use a quorum if no lease may be lost"),
         (_, _) if wanted == 0 => Finding::note(Topic::Replicas, what)

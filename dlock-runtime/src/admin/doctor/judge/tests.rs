@@ -9,7 +9,7 @@ mod zookeeper;
 
 use std::time::Duration;
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::super::{
     facts::{Facts, LockFacts, Reading, ServerFacts},
@@ -62,7 +62,7 @@ fn clock(ahead_ms: i64) -> Reading {
     }
 }
 
-fn facts(layout: Layout, servers: Vec<ServerFacts>) -> Facts {
+fn facts(layout: Arrangement, servers: Vec<ServerFacts>) -> Facts {
     Facts {
         layout,
         ttl: Duration::from_secs(30),
@@ -76,7 +76,7 @@ fn facts(layout: Layout, servers: Vec<ServerFacts>) -> Facts {
 }
 
 fn single(changes: &[(&str, &str)]) -> Facts {
-    facts(Layout::Single, vec![server("a:1", changes)])
+    facts(Arrangement::Single, vec![server("a:1", changes)])
 }
 
 /// Returns the worst finding about a topic: its severity and its text.

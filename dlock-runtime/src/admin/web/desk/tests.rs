@@ -20,7 +20,11 @@ use super::{
 use crate::key::LockKey;
 
 fn room(store: Arc<Fake>) -> Arc<Room> {
-    let desk = Desk::new(Source::Connected(store), None, Duration::from_secs(2));
+    let desk = Desk::new(
+        InspectorSource::Connected(store),
+        None,
+        Duration::from_secs(2),
+    );
     Arc::new(Room {
         desk: Arc::new(desk),
         looks: Looks::default(),
@@ -85,7 +89,7 @@ fn a_reading_whose_runtime_has_ended_is_shown_and_replaced() {
     let first = runtime();
     let (_looker, mut shown) = first.block_on(async {
         let (looker, mut shown) = room.desk.look();
-        let live = shown.wait_for(|shown| matches!(shown.state, State::Live));
+        let live = shown.wait_for(|shown| matches!(shown.state, DeskState::Live));
         drop(live.await.unwrap());
         (looker, shown)
     });
@@ -94,7 +98,7 @@ fn a_reading_whose_runtime_has_ended_is_shown_and_replaced() {
     drop(first);
     assert!(matches!(
         shown.borrow_and_update().state,
-        State::Away { .. }
+        DeskState::Away { .. }
     ));
     second.block_on(async {
         while state_of(&list.document().await) != "live" {
@@ -124,7 +128,7 @@ async fn findings_have_their_age_and_those_of_a_failure_are_not_kept() {
     sleep(Duration::from_secs(2)).await;
     assert!(examined().await.1, "it was not complete");
     let (_looker, mut shown) = room.desk.look();
-    let live = shown.wait_for(|shown| matches!(shown.state, State::Live));
+    let live = shown.wait_for(|shown| matches!(shown.state, DeskState::Live));
     drop(live.await.unwrap());
     sleep(Duration::from_secs(2)).await;
     assert!(examined().await.1);

@@ -2,9 +2,9 @@
 
 use std::{cmp::Ordering, collections::HashSet, sync::Arc, time::Duration};
 
-use super::{End, Granted, History, What, identity::Lease};
+use super::{End, History, PastGrants, What, identity::LeaseId};
 use crate::{
-    admin::web::picture::{Carried, Holder, Lock, Picture, Waiter},
+    admin::web::picture::{Carried, Picture, ShownHolder, ShownLock, Waiter},
     mode::LockMode,
 };
 
@@ -97,8 +97,8 @@ impl History {
             let same = later.next_if(|it| it.key().cmp(lock.key()) == Ordering::Equal);
             let between = Between {
                 from_ms: lock.read_from_ms(),
-                seen_ms: same.map_or(between.seen_ms, Lock::read_from_ms),
-                to_ms: same.map_or(between.to_ms, Lock::read_ms),
+                seen_ms: same.map_or(between.seen_ms, ShownLock::read_from_ms),
+                to_ms: same.map_or(between.to_ms, ShownLock::read_ms),
                 ..between
             };
             self.compare_lock(lock, same, between, &mut carried);
@@ -108,18 +108,18 @@ impl History {
 
     fn compare_lock(
         &mut self,
-        lock: Lock<'_>,
-        later: Option<Lock<'_>>,
+        lock: ShownLock<'_>,
+        later: Option<ShownLock<'_>>,
         between: Between,
         carried: &mut Vec<Carried>,
     ) {
         // Most locks have one holder, and thousands may share one.
-        let known: HashSet<Lease> = match later {
+        let known: HashSet<LeaseId> = match later {
             Some(later) if later.holder_count() > 1 => later.holders().map(lease).collect(),
             _ => HashSet::new(),
         };
-        let find = |holder: Holder<'_>| {
-            let mut holders = later.into_iter().flat_map(Lock::holders);
+        let find = |holder: ShownHolder<'_>| {
+            let mut holders = later.into_iter().flat_map(ShownLock::holders);
             let may_be = known.is_empty() || known.contains(&lease(holder));
             may_be.then(|| holders.find(|it| lease(*it) == lease(holder)))?
         };
@@ -137,9 +137,9 @@ impl History {
 
     fn note_renewal(
         &mut self,
-        lock: Lock<'_>,
-        before: Holder<'_>,
-        now: Holder<'_>,
+        lock: ShownLock<'_>,
+        before: ShownHolder<'_>,
+        now: ShownHolder<'_>,
         between: Between,
     ) {
         let (Some(before_ms), Some(end_ms)) = (before.expires_ms(), now.expires_ms()) else {
@@ -157,9 +157,9 @@ impl History {
 
     fn note_end(
         &mut self,
-        lock: Lock<'_>,
-        holder: Holder<'_>,
-        later: Option<Lock<'_>>,
+        lock: ShownLock<'_>,
+        holder: ShownHolder<'_>,
+        later: Option<ShownLock<'_>>,
         between: Between,
     ) {
         let hash = self.hash(lock.key());
@@ -190,23 +190,23 @@ impl History {
         self.add(hash, to_ms, what);
     }
 
-    fn note_waits(&mut self, lock: Lock<'_>, later: Option<Lock<'_>>, between: Between) {
+    fn note_waits(&mut self, lock: ShownLock<'_>, later: Option<ShownLock<'_>>, between: Between) {
         if lock.waiter_count() == 0 {
             return;
         }
         let waiting: HashSet<_> = later
             .into_iter()
-            .flat_map(Lock::waiters)
+            .flat_map(ShownLock::waiters)
             .map(Waiter::owner)
             .collect();
         let holding: HashSet<_> = later
             .into_iter()
-            .flat_map(Lock::holders)
-            .map(Holder::owner)
+            .flat_map(ShownLock::holders)
+            .map(ShownHolder::owner)
             .collect();
         let hash = self.hash(lock.key());
         // A waiter that is not listed, because it is one of thousands, has not left.
-        let are_all_listed = |lock: Lock<'_>| {
+        let are_all_listed = |lock: ShownLock<'_>| {
             lock.waiters().count() >= usize::try_from(lock.waiter_count()).unwrap_or(0)
         };
         let may_be_behind = later.is_some_and(|later| !are_all_listed(later));
@@ -220,9 +220,9 @@ impl History {
             let (to_ms, end) = match heard {
                 Some(heard) => (heard.at_ms, End::Granted),
                 None if holding.contains(&owner) => {
-                    let holder = later.into_iter().flat_map(Lock::holders);
+                    let holder = later.into_iter().flat_map(ShownLock::holders);
                     let holder = holder.into_iter().find(|it| it.owner() == owner);
-                    let since = holder.and_then(Holder::since_ms);
+                    let since = holder.and_then(ShownHolder::since_ms);
                     let since = since.filter(|_| !later.is_some_and(is_shared));
                     (since.unwrap_or(between.to_ms), End::Granted)
                 }
@@ -243,37 +243,37 @@ impl History {
     }
 }
 
-pub(super) fn lease(holder: Holder<'_>) -> Lease {
-    Lease {
+pub(super) fn lease(holder: ShownHolder<'_>) -> LeaseId {
+    LeaseId {
         owner: holder.owner(),
         fence: holder.fence(),
         mark: holder.mark(),
     }
 }
 
-pub(super) fn is_shared(lock: Lock<'_>) -> bool {
+pub(super) fn is_shared(lock: ShownLock<'_>) -> bool {
     matches!(lock.mode(), Some(LockMode::Shared | LockMode::Permits(_)))
 }
 
 /// Returns the time when a holder acquired its lease. That of a shared lock is the time of the first of its holders, so it
 /// is replaced by the time when the holder was first seen.
-pub(super) fn begin(lock: Lock<'_>, holder: Holder<'_>) -> u64 {
+pub(super) fn begin(lock: ShownLock<'_>, holder: ShownHolder<'_>) -> u64 {
     let since = holder.since_ms().filter(|_| !is_shared(lock));
     since.unwrap_or_else(|| holder.first_ms())
 }
 
 /// Returns when and how a lease has ended that the later picture does not show.
 fn ended(
-    lock: Lock<'_>,
-    holder: Holder<'_>,
-    later: Option<Lock<'_>>,
-    granted: Option<Granted>,
+    lock: ShownLock<'_>,
+    holder: ShownHolder<'_>,
+    later: Option<ShownLock<'_>>,
+    granted: Option<PastGrants>,
     between: Between,
 ) -> (u64, End) {
     if between.is_gap {
         return (between.from_ms, End::Unknown);
     }
-    let next = later.and_then(Lock::holder);
+    let next = later.and_then(ShownLock::holder);
     if let (Some(later), Some(next)) = (later, next)
         && is_shared(later)
         && next.fence() == holder.fence()
@@ -304,7 +304,7 @@ fn ended(
             (between.to_ms, End::Unknown)
         };
     }
-    let since = next.and_then(Holder::since_ms);
+    let since = next.and_then(ShownHolder::since_ms);
     let at_ms = since.map_or(between.to_ms, |since| since.max(between.from_ms));
     let has_waited = next.is_some_and(|next| lock.waiters().any(|it| it.owner() == next.owner()));
     let end = if has_waited {

@@ -7,7 +7,7 @@ pub(super) type LockHash = u64;
 
 /// A lease, as all stores recognize it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Lease {
+pub(super) struct LeaseId {
     /// `None` for a third-party client.
     pub(super) owner: Option<OwnerId>,
     pub(super) fence: u64,

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::identity::{Lease, LockHash};
+use super::identity::{LeaseId, LockHash};
 
 /// The number of renewals that are remembered, of all locks together.
 const ALL: usize = 20_000;
@@ -15,9 +15,9 @@ const OF_ONE: usize = 500;
 const WATCHED: usize = 64;
 
 #[derive(Debug, Default)]
-pub(super) struct Renewals {
+pub(super) struct PastRenewals {
     /// A hundred thousand locks renew more often between two pictures than it has places.
-    all: VecDeque<(LockHash, Lease, u64)>,
+    all: VecDeque<(LockHash, LeaseId, u64)>,
     /// The locks that a browser shows.
     watched: HashMap<LockHash, Watched>,
 }
@@ -25,10 +25,10 @@ pub(super) struct Renewals {
 #[derive(Debug, Default)]
 struct Watched {
     asked_ms: u64,
-    renewals: VecDeque<(Lease, u64)>,
+    renewals: VecDeque<(LeaseId, u64)>,
 }
 
-impl Renewals {
+impl PastRenewals {
     /// Remembers the renewals of a lock apart from now on, until many others have been asked for.
     pub(super) fn watch(&mut self, lock: LockHash, now_ms: u64) {
         self.watched.entry(lock).or_default().asked_ms = now_ms;
@@ -41,7 +41,7 @@ impl Renewals {
         }
     }
 
-    pub(super) fn add(&mut self, lock: LockHash, lease: Lease, at_ms: u64) {
+    pub(super) fn add(&mut self, lock: LockHash, lease: LeaseId, at_ms: u64) {
         if let Some(watched) = self.watched.get_mut(&lock) {
             if watched.renewals.len() == OF_ONE {
                 watched.renewals.pop_front();
@@ -56,7 +56,7 @@ impl Renewals {
     }
 
     /// Returns the latest renewals of a lock since `from_ms`, in the order of their times.
-    pub(super) fn of(&self, lock: LockHash, from_ms: u64) -> HashMap<Lease, Vec<u64>> {
+    pub(super) fn of(&self, lock: LockHash, from_ms: u64) -> HashMap<LeaseId, Vec<u64>> {
         let all = self.all.iter().filter(|it| it.0 == lock);
         let all = all.map(|(_, lease, at_ms)| (*lease, *at_ms));
         let watched = self.watched.get(&lock);

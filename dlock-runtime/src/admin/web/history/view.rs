@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     End, History, WINDOW, What,
     difference::{begin, lease},
-    identity::Lease,
+    identity::LeaseId,
 };
 use crate::{
     admin::web::{moment, views::mode_of},
@@ -55,14 +55,14 @@ struct GapView {
 }
 
 /// A lease, with the time of its end if it has ended.
-struct Hold {
-    lease: Lease,
+struct PastLease {
+    lease: LeaseId,
     label: Option<Arc<str>>,
     from_ms: u64,
     to: Option<(u64, End)>,
 }
 
-struct Wait {
+struct PastWait {
     owner: Option<OwnerId>,
     label: Option<Arc<str>>,
     mode: &'static str,
@@ -87,7 +87,7 @@ impl History {
                     label,
                     from_ms,
                     end,
-                } => holds.push(Hold {
+                } => holds.push(PastLease {
                     lease: *lease,
                     label: label.clone(),
                     from_ms: *from_ms,
@@ -100,7 +100,7 @@ impl History {
                     mode,
                     from_ms,
                     end,
-                } => waits.push(Wait {
+                } => waits.push(PastWait {
                     owner: *owner,
                     label: label.clone(),
                     mode: mode_of(*mode).0,
@@ -122,7 +122,7 @@ impl History {
         waits.sort_by_key(|wait| wait.from_ms);
         holds.drain(..holds.len().saturating_sub(MOST));
         waits.drain(..waits.len().saturating_sub(MOST));
-        let of_hold = |hold: Hold| {
+        let of_hold = |hold: PastLease| {
             let renewed = renewed.remove(&hold.lease).unwrap_or_default();
             HoldView {
                 owner: hold.lease.owner.map(|owner| owner.to_string()),
@@ -134,7 +134,7 @@ impl History {
                 renewed: renewed.into_iter().map(moment::text).collect(),
             }
         };
-        let of_wait = |wait: Wait| WaitView {
+        let of_wait = |wait: PastWait| WaitView {
             owner: wait.owner.map(|owner| owner.to_string()),
             label: wait.label.map(|label| label.to_string()),
             mode: wait.mode,
@@ -158,19 +158,19 @@ impl History {
     }
 
     /// Returns the holders and waiters of the latest picture. Their ends are not known while the store is unreachable.
-    fn current(&self, key: &str, is_away: bool) -> (Vec<Hold>, Vec<Wait>) {
+    fn current(&self, key: &str, is_away: bool) -> (Vec<PastLease>, Vec<PastWait>) {
         let latest = self.latest.as_ref();
         let Some((latest, lock)) = latest.and_then(|it| Some((it, it.named(key)?))) else {
             return (Vec::new(), Vec::new());
         };
         let to = is_away.then_some((latest.taken_ms, End::Unknown));
-        let holds = lock.holders().map(|holder| Hold {
+        let holds = lock.holders().map(|holder| PastLease {
             lease: lease(holder),
             label: holder.label().map(Into::into),
             from_ms: begin(lock, holder),
             to,
         });
-        let waits = lock.waiters().map(|waiter| Wait {
+        let waits = lock.waiters().map(|waiter| PastWait {
             owner: waiter.owner(),
             label: waiter.label().map(Into::into),
             mode: mode_of(waiter.mode()).0,
@@ -196,9 +196,10 @@ impl History {
 }
 
 /// Adds the leases that no picture shows: each ends when the next one begins, by their fences.
-fn add_grants(holds: &mut Vec<Hold>, grants: &[(OwnerId, u64, u64)]) {
+fn add_grants(holds: &mut Vec<PastLease>, grants: &[(OwnerId, u64, u64)]) {
     for (place, (owner, fence, at_ms)) in grants.iter().enumerate() {
-        let same = |hold: &Hold| hold.lease.owner == Some(*owner) && hold.lease.fence == *fence;
+        let same =
+            |hold: &PastLease| hold.lease.owner == Some(*owner) && hold.lease.fence == *fence;
         if holds.iter().any(same) {
             continue;
         }
@@ -213,8 +214,8 @@ fn add_grants(holds: &mut Vec<Hold>, grants: &[(OwnerId, u64, u64)]) {
             // No picture has shown it, so it has ended already, or the next picture will.
             (None, None) => (*at_ms, End::Unknown),
         };
-        holds.push(Hold {
-            lease: Lease {
+        holds.push(PastLease {
+            lease: LeaseId {
                 owner: Some(*owner),
                 fence: *fence,
                 mark: 0,

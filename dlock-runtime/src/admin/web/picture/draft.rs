@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Held, NEVER, NONE, Picture, Row, Totals, Waits, short};
+use super::{LeaseRow, NEVER, NONE, Picture, Row, Totals, Waits, short};
 #[cfg(feature = "redis")]
 use crate::store::redis::LeaseIdentity;
 use crate::{
@@ -154,14 +154,14 @@ impl Draft {
         picture
     }
 
-    fn holder(&mut self, holder: &HolderInfo, mark: u64, read_ms: u64) -> Held {
+    fn holder(&mut self, holder: &HolderInfo, mark: u64, read_ms: u64) -> LeaseRow {
         let published = holder
             .process
             .as_ref()
             .map(|process| process.label.as_str());
         let label = holder.label.as_deref().or(published);
         let ttl_ms = holder.ttl.map(short);
-        Held {
+        LeaseRow {
             client: holder
                 .owner
                 .map_or(NONE, |owner| self.client(owner.client())),

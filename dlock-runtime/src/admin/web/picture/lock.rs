@@ -1,20 +1,20 @@
 //! The locks, holders and waiters of a picture, as others read them.
 
-use super::{Carried, Held, NEVER, NONE, Picture, Row, Waits};
+use super::{Carried, LeaseRow, NEVER, NONE, Picture, Row, Waits};
 use crate::{mode::LockMode, owner::OwnerId};
 
 /// A lock of a picture.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::admin::web) struct Lock<'a> {
+pub(in crate::admin::web) struct ShownLock<'a> {
     pub(super) picture: &'a Picture,
     pub(super) row: &'a Row,
 }
 
 /// A holder in a picture.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::admin::web) struct Holder<'a> {
+pub(in crate::admin::web) struct ShownHolder<'a> {
     picture: &'a Picture,
-    held: &'a Held,
+    held: &'a LeaseRow,
     /// Its place among all holders.
     place: u32,
     read_ms: u64,
@@ -28,7 +28,7 @@ pub(in crate::admin::web) struct Waiter<'a> {
     waits: &'a Waits,
 }
 
-impl<'a> Lock<'a> {
+impl<'a> ShownLock<'a> {
     pub(in crate::admin::web) fn key(self) -> &'a str {
         let len = usize::try_from(self.row.key_len).unwrap_or_default();
         &self.picture.keys[self.row.key_at..self.row.key_at + len]
@@ -69,14 +69,14 @@ impl<'a> Lock<'a> {
         self.row.servers
     }
 
-    pub(in crate::admin::web) fn holder(self) -> Option<Holder<'a>> {
+    pub(in crate::admin::web) fn holder(self) -> Option<ShownHolder<'a>> {
         self.holders().next()
     }
 
-    pub(in crate::admin::web) fn holders(self) -> impl Iterator<Item = Holder<'a>> {
+    pub(in crate::admin::web) fn holders(self) -> impl Iterator<Item = ShownHolder<'a>> {
         let (picture, row) = (self.picture, self.row);
         let held = (self.row.holder_at..).zip(self.held());
-        held.map(move |(place, held)| Holder {
+        held.map(move |(place, held)| ShownHolder {
             picture,
             held,
             place,
@@ -92,7 +92,7 @@ impl<'a> Lock<'a> {
             .map(move |waits| Waiter { picture, waits })
     }
 
-    pub(super) fn held(self) -> &'a [Held] {
+    pub(super) fn held(self) -> &'a [LeaseRow] {
         part(&self.picture.holders, self.row.holder_at, self.row.holders)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Lock<'a> {
     }
 }
 
-impl<'a> Holder<'a> {
+impl<'a> ShownHolder<'a> {
     /// Returns the owner id; `None` for a third-party client.
     pub(in crate::admin::web) fn owner(self) -> Option<OwnerId> {
         self.picture.owner(self.held.client, self.held.number)
@@ -165,7 +165,7 @@ impl<'a> Holder<'a> {
     }
 
     /// Returns what the next picture has to know of it, which shows the same lease as `later`.
-    pub(in crate::admin::web) fn carried_to(self, later: Holder<'_>) -> Carried {
+    pub(in crate::admin::web) fn carried_to(self, later: ShownHolder<'_>) -> Carried {
         Carried {
             holder: later.place,
             longest_ms: self.held.longest_ms.max(later.held.longest_ms),

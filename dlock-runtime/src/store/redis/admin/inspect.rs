@@ -14,7 +14,7 @@ use tokio::time::Instant;
 pub(crate) use self::scan::escaped;
 pub(in crate::store::redis) use self::snapshot::read_snapshot;
 pub(crate) use self::{
-    pace::Pace,
+    pace::InspectPace,
     snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot},
 };
 use self::{
@@ -80,7 +80,7 @@ impl RedisStore {
     }
 
     /// Returns the pace of inspections, which all callers share.
-    pub(crate) fn pace(&self) -> &Pace {
+    pub(crate) fn pace(&self) -> &InspectPace {
         &self.pace
     }
 

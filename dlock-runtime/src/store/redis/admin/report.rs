@@ -15,7 +15,7 @@ use crate::store::{
     StoreError, StoreErrorKind,
     redis::{
         RedisConfig, RedisStore,
-        config::url::{Address, Endpoint, Layout, Location},
+        config::url::{Address, Endpoint, Location, UrlLayout},
         net::{
             node::Node,
             session::{self, Session, answered},
@@ -31,7 +31,7 @@ const PINGS: usize = 20;
 const READINGS: usize = 5;
 
 /// The facts about one server.
-pub(crate) struct Facts {
+pub(crate) struct NodeFacts {
     pub(crate) server: String,
     pub(crate) failure: Option<StoreError>,
     pub(crate) info: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub(crate) struct Facts {
 /// The microseconds by which a clock is ahead, and the error of this value.
 type ClockOffset = (i64, Duration);
 
-impl Facts {
+impl NodeFacts {
     fn of(server: &str) -> Self {
         Self {
             server: server.to_owned(),
@@ -69,24 +69,24 @@ impl Facts {
 
 impl RedisStore {
     /// Returns the facts about each of the servers.
-    pub(crate) async fn facts(&self) -> Vec<Facts> {
+    pub(crate) async fn facts(&self) -> Vec<NodeFacts> {
         let masters = match self.masters() {
             Ok(masters) => masters,
             Err(error) => {
                 let failure = Some(error);
-                let facts = Facts::of(&self.shown);
-                return vec![Facts { failure, ..facts }];
+                let facts = NodeFacts::of(&self.shown);
+                return vec![NodeFacts { failure, ..facts }];
             }
         };
         let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
         let waits = self.confirmer.is_some();
         // The URL of a single server does not permit connections to its replicas.
         let follows = Location::parse(&self.config.url)
-            .is_ok_and(|it| matches!(it.layout(), Layout::Sentinel(_) | Layout::Cluster));
+            .is_ok_and(|it| matches!(it.layout(), UrlLayout::Sentinel(_) | UrlLayout::Cluster));
         let unpublished = self.unpublished().await;
         let mut all = Vec::with_capacity(masters.len());
         for master in masters {
-            let mut facts = Facts::of(master.shown());
+            let mut facts = NodeFacts::of(master.shown());
             let asked = ask_all(&master, &self.config, in_cluster, waits, &mut facts);
             facts.failure = asked.await.err();
             let may_publish = !facts
@@ -129,7 +129,7 @@ async fn ask_all(
     config: &RedisConfig,
     in_cluster: bool,
     waits: bool,
-    facts: &mut Facts,
+    facts: &mut NodeFacts,
 ) -> Result<(), StoreError> {
     for _ in 0..PINGS {
         let sent = Instant::now();

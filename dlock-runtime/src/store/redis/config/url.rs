@@ -8,5 +8,5 @@ mod tests;
 
 pub(crate) use self::{
     endpoint::{Address, Endpoint},
-    location::{Layout, Location},
+    location::{Location, UrlLayout},
 };

@@ -16,7 +16,7 @@ use super::{
     events::Events,
     hints::Hints,
     service::Service,
-    supervisor::{State, Supervisor},
+    supervisor::{ConnectionState, Supervisor},
 };
 #[cfg(feature = "admin")]
 use crate::store::redis::config::url::Endpoint;
@@ -38,7 +38,7 @@ pub(crate) struct Node {
     #[cfg(feature = "admin")]
     source: Source,
     response_timeout: Duration,
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     supervisor: Service<Supervisor>,
     process: Process,
 }
@@ -52,7 +52,7 @@ impl Node {
         events: Events,
         home: &runtime::Handle,
     ) -> Self {
-        let state = watch::Sender::new(State::Connecting {
+        let state = watch::Sender::new(ConnectionState::Connecting {
             after_silence: false,
         });
         let shown = events.server().into();
@@ -74,18 +74,18 @@ impl Node {
 
     /// Waits until the server is ready, or until it is known that an operator has to act.
     pub(crate) async fn ready(&self, limit: Duration) -> Result<(), StoreError> {
-        let decided = |state: &State| match state {
-            State::Connecting { .. } => None,
-            State::Ready(_) => Some(Ok(())),
-            State::Failed(error) => error.is_final().then(|| Err(error.clone())),
+        let decided = |state: &ConnectionState| match state {
+            ConnectionState::Connecting { .. } => None,
+            ConnectionState::Ready(_) => Some(Ok(())),
+            ConnectionState::Failed(error) => error.is_final().then(|| Err(error.clone())),
         };
         match timeout(limit, self.wait_for(decided)).await {
             Ok(outcome) => outcome,
             Err(_) => match &*self.state.borrow() {
-                State::Connecting { .. } => Err(self.no_connection(limit)),
+                ConnectionState::Connecting { .. } => Err(self.no_connection(limit)),
                 // The last failure is more specific than a timeout.
-                State::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
-                State::Ready(_) => Ok(()),
+                ConnectionState::Failed(error) => Err(errors::given_up(&self.shown, limit, error)),
+                ConnectionState::Ready(_) => Ok(()),
             },
         }
     }
@@ -93,7 +93,7 @@ impl Node {
     /// Waits until `read` finds a value in the state.
     async fn wait_for<T>(
         &self,
-        read: impl Fn(&State) -> Option<Result<T, StoreError>>,
+        read: impl Fn(&ConnectionState) -> Option<Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let mut state = self.state.subscribe();
         let found = async {
@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// Returns the state of the connection, and its changes.
-    pub(crate) fn state(&self) -> watch::Receiver<State> {
+    pub(crate) fn state(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
     }
 
@@ -210,7 +210,7 @@ impl Node {
     fn no_connection(&self, limit: Duration) -> StoreError {
         if matches!(
             &*self.state.borrow(),
-            State::Connecting {
+            ConnectionState::Connecting {
                 after_silence: true
             }
         ) {
@@ -237,11 +237,11 @@ async fn within<T>(
 }
 
 /// Returns the handle or failure, if either is known without waiting.
-fn known(state: &State) -> Option<Result<Handle, StoreError>> {
+fn known(state: &ConnectionState) -> Option<Result<Handle, StoreError>> {
     match state {
-        State::Connecting { .. } => None,
-        State::Ready(handle) => Some(Ok(handle.clone())),
-        State::Failed(error) => Some(Err(error.clone())),
+        ConnectionState::Connecting { .. } => None,
+        ConnectionState::Ready(handle) => Some(Ok(handle.clone())),
+        ConnectionState::Failed(error) => Some(Err(error.clone())),
     }
 }
 

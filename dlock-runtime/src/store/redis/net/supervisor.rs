@@ -54,7 +54,7 @@ const IDLE_FACTOR: u32 = 5;
 
 /// The state of the connection, for callers.
 #[derive(Clone)]
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// The outcome of the first attempt is unknown yet.
     Connecting {
         /// The last connection was closed because of a missing answer.
@@ -69,7 +69,7 @@ pub(crate) struct Supervisor {
     source: Source,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     events: Events,
     /// The task that reads and writes on the last connection.
     driver: Option<AbortHandle>,
@@ -90,13 +90,15 @@ impl Work for Supervisor {
                     let since = Instant::now();
                     self.events.connected();
                     self.events.evicts(link.evicts());
-                    self.state.send_replace(State::Ready(link.handle()));
+                    self.state
+                        .send_replace(ConnectionState::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
                     let watched = self.watch_over(&endpoint, &mut link, &mut attached, attempt);
                     let error = watched.await;
                     // No request starts on a connection that is about to be closed.
                     let after_silence = error.kind() == StoreErrorKind::TimedOut;
-                    self.state.send_replace(State::Connecting { after_silence });
+                    self.state
+                        .send_replace(ConnectionState::Connecting { after_silence });
                     self.events.lost(&error);
                     let lived = since.elapsed();
                     link.close(error.clone()).await;
@@ -115,7 +117,7 @@ impl Work for Supervisor {
                 }
             };
             let pause = pause.next(error.is_final());
-            self.state.send_replace(State::Failed(error));
+            self.state.send_replace(ConnectionState::Failed(error));
             sleep(pause).await;
         }
     }
@@ -123,15 +125,16 @@ impl Work for Supervisor {
     fn interrupted(&mut self, panic: Option<&str>) {
         let Some(panic) = panic else {
             // The next request connects again. The end of a program is not an outage.
-            self.state.send_replace(State::Connecting {
+            self.state.send_replace(ConnectionState::Connecting {
                 after_silence: false,
             });
             return;
         };
         let message = format!("the connection task panicked: {panic}");
         let error = StoreError::new(StoreErrorKind::Disconnected, message);
-        let was_ready = matches!(&*self.state.borrow(), State::Ready(_));
-        self.state.send_replace(State::Failed(error.clone()));
+        let was_ready = matches!(&*self.state.borrow(), ConnectionState::Ready(_));
+        self.state
+            .send_replace(ConnectionState::Failed(error.clone()));
         if was_ready {
             self.events.lost(&error);
         } else {
@@ -145,7 +148,7 @@ impl Supervisor {
         source: Source,
         config: Arc<RedisConfig>,
         hints: Arc<Hints>,
-        state: watch::Sender<State>,
+        state: watch::Sender<ConnectionState>,
         events: Events,
     ) -> Self {
         Self {

@@ -13,7 +13,7 @@ use crate::{
         quorum::{self, Quorum},
         redis::{
             RedisConfig, RedisStore,
-            config::url::{Endpoint, Layout, Location},
+            config::url::{Endpoint, Location, UrlLayout},
             net::{events::Events, hints::Hints, session},
         },
     },
@@ -48,7 +48,7 @@ impl Independent {
         hints: fn(bool) -> Hints,
     ) -> Result<Option<Self>, ConnectError> {
         let location = Location::parse(&config.url)?;
-        if *location.layout() != Layout::Independent {
+        if *location.layout() != UrlLayout::Independent {
             return Ok(None);
         }
         if config.min_replicas > 0 {

@@ -1,6 +1,6 @@
 //! Findings about the loss of locks on one server: eviction, restarts, power failures.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::{check, facts, server, single, worst};
 use crate::admin::doctor::finding::{Severity, Topic};
@@ -109,7 +109,7 @@ fn effects_of_a_restart() {
 
 #[test]
 fn effects_of_a_power_failure() {
-    use Layout::{Quorum, Sentinel, Single};
+    use Arrangement::{Quorum, Sentinel, Single};
     use Severity::{Note, Ok, Risk, Unknown};
     for (layout, flushed, severity, contains) in [
         (Single, Some("always"), Ok, "after each write"),
@@ -136,7 +136,11 @@ fn effects_of_a_power_failure() {
 
 #[test]
 fn findings_about_lost_leases_mention_that_tokens_grow() {
-    for layout in [Layout::Single, Layout::Sentinel, Layout::Quorum] {
+    for layout in [
+        Arrangement::Single,
+        Arrangement::Sentinel,
+        Arrangement::Quorum,
+    ] {
         for logged in ["0", "1"] {
             let facts = facts(layout, vec![server("a:1", &[("aof_enabled", logged)])]);
             assert!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::doctor::facts::{Facts, Layout, Missing, ServerFacts};
+use crate::admin::doctor::facts::{Arrangement, Facts, Missing, ServerFacts};
 
 use super::{
     super::super::finding::{
@@ -44,7 +44,7 @@ fn member(id: &str, changes: &[(&str, &str)]) -> ServerFacts {
 fn ensemble(changes: &[(&str, &str)]) -> Facts {
     let one = member("1", changes);
     facts(
-        Layout::Ensemble,
+        Arrangement::Ensemble,
         vec![one, member("2", &[]), member("3", &[])],
     )
 }
@@ -147,7 +147,10 @@ fn members_are_judged_together() {
     let mut even = ensemble(&[("members", "1,2,3,4")]);
     even.servers.push(member("4", &[]));
     check(&even, Topic::Quorum, Note, "an odd number");
-    let alone = facts(Layout::Ensemble, vec![member("1", &[("members", "1")])]);
+    let alone = facts(
+        Arrangement::Ensemble,
+        vec![member("1", &[("members", "1")])],
+    );
     check(&alone, Topic::Quorum, Note, "three or five members");
     check(
         &ensemble(&[("members", "1,2,3,4,5")]),

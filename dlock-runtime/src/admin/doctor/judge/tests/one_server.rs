@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::{check, facts, server, single};
 use crate::admin::doctor::{
@@ -138,7 +138,7 @@ fn load() {
 fn without_info_nothing_is_claimed() {
     let mut silent = server("a:1", &[]);
     silent.info.clear();
-    let facts = facts(Layout::Single, vec![silent]);
+    let facts = facts(Arrangement::Single, vec![silent]);
     check(
         &facts,
         Topic::Permissions,
@@ -162,7 +162,7 @@ fn without_info_nothing_is_claimed() {
 fn a_server_without_an_answer_is_broken_and_nothing_else() {
     let mut dead = server("a:1", &[]);
     dead.failure = Some("the server cannot be reached".to_owned());
-    let facts = facts(Layout::Single, vec![dead]);
+    let facts = facts(Arrangement::Single, vec![dead]);
     check(
         &facts,
         Topic::Connection,
@@ -178,7 +178,7 @@ fn scripts_that_cannot_publish_are_a_note() {
     let mut sharded = server("a:1", &[]);
     sharded.unpublished = Some("another slot".to_owned());
     let of_messages = |sharded| {
-        let findings = judge(&facts(Layout::Single, vec![sharded])).into_iter();
+        let findings = judge(&facts(Arrangement::Single, vec![sharded])).into_iter();
         let mut findings = findings.filter(|it| it.what.contains("scripts cannot publish"));
         findings.next()
     };
@@ -204,7 +204,7 @@ fn missing_permissions_come_with_the_words_that_grant_them() {
         missing("+info", false),
         missing("~dlock:*", true),
     ];
-    let facts = facts(Layout::Single, vec![bare]);
+    let facts = facts(Arrangement::Single, vec![bare]);
     check(
         &facts,
         Topic::Permissions,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use crate::admin::doctor::{
     facts::{Facts, LockFacts, ServerFacts},
@@ -47,7 +47,7 @@ fn found(changes: &[(&str, &str)]) -> Vec<Finding> {
         ..ServerFacts::default()
     };
     judge(&Facts {
-        layout: Layout::Single,
+        layout: Arrangement::Single,
         ttl: Duration::from_secs(30),
         min_replicas: 0,
         sentinels: 0,

@@ -1,6 +1,6 @@
 //! Findings about servers together: their replicas, their machines, their clocks.
 
-use crate::admin::doctor::facts::Layout;
+use crate::admin::doctor::facts::Arrangement;
 
 use super::{check, clock, facts, server, single};
 use crate::admin::doctor::{
@@ -16,82 +16,82 @@ fn what_becomes_of_leases_in_a_failover() {
     let syncing = "ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0";
     let guarded = ("min_slaves_good_slaves", "1");
     for (layout, min_replicas, changes, severity, contains) in [
-        (Layout::Single, 0, &[][..], Ok, "no replicas"),
-        (Layout::Single, 1, &[], Broken, "min_replicas=1"),
+        (Arrangement::Single, 0, &[][..], Ok, "no replicas"),
+        (Arrangement::Single, 1, &[], Broken, "min_replicas=1"),
         (
-            Layout::Single,
+            Arrangement::Single,
             0,
             &[("slave0", online), guarded],
             Note,
             "redis-sentinel://",
         ),
-        (Layout::Sentinel, 0, &[], Risk, "add a replica"),
+        (Arrangement::Sentinel, 0, &[], Risk, "add a replica"),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             0,
             &[("slave0", online), guarded],
             Note,
             "?min_replicas=1",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             1,
             &[("slave0", online), guarded],
             Ok,
             "1 replica: all of them confirm",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             1,
             &[("slave0", online)],
             Note,
             "min-replicas-to-write 1",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             1,
             &[("slave0", online), ("slave1", online), guarded],
             Note,
             "min_replicas=2 prevents",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             2,
             &[("slave0", online), guarded],
             Broken,
             "min_replicas=2",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             1,
             &[("slave0", syncing), guarded],
             Broken,
             "1 replica, 1 not online",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             0,
             &[("slave0", syncing), guarded],
             Risk,
             "10.0.0.2:6379 is not online",
         ),
         (
-            Layout::Sentinel,
+            Arrangement::Sentinel,
             1,
             &[("slave0", late), guarded],
             Risk,
             "9 s ago",
         ),
         (
-            Layout::Cluster,
+            Arrangement::Cluster,
             0,
             &[("cluster_enabled", "1")],
             Risk,
             "replica to each master",
         ),
-        (Layout::Quorum, 0, &[], Ok, "no replicas"),
+        (Arrangement::Quorum, 0, &[], Ok, "no replicas"),
         (
-            Layout::Quorum,
+            Arrangement::Quorum,
             0,
             &[("slave0", online)],
             Note,
@@ -104,7 +104,7 @@ fn what_becomes_of_leases_in_a_failover() {
     }
     let cut_off = server("b:1", &[("role", "slave"), ("master_link_status", "down")]);
     let facts = facts(
-        Layout::Sentinel,
+        Arrangement::Sentinel,
         vec![server("a:1", &[("slave0", online), guarded]), cut_off],
     );
     check(&facts, Topic::Replicas, Risk, "not connected to its master");
@@ -115,7 +115,7 @@ fn a_quorum_wants_servers_that_fail_apart() {
     use Severity::{Broken, Note, Ok, Risk};
     let named = |names: &[&str]| {
         let servers = names.iter().map(|name| server(name, &[]));
-        facts(Layout::Quorum, servers.collect())
+        facts(Arrangement::Quorum, servers.collect())
     };
     check(
         &named(&["a:1", "b:1", "c:1"]),
@@ -182,11 +182,11 @@ fn a_cluster_wants_a_majority_of_masters() {
                 &[("cluster_enabled", "1"), ("slave0", replica)],
             )
         });
-        facts(Layout::Cluster, servers.collect())
+        facts(Arrangement::Cluster, servers.collect())
     };
     check(&of(2), Topic::Cluster, Severity::Risk, "three masters");
     check(&of(3), Topic::Cluster, Severity::Ok, "3 masters");
-    let alone = facts(Layout::Cluster, vec![server("a:1", &[])]);
+    let alone = facts(Arrangement::Cluster, vec![server("a:1", &[])]);
     check(
         &alone,
         Topic::Role,
@@ -198,7 +198,10 @@ fn a_cluster_wants_a_majority_of_masters() {
 #[test]
 fn replicas_should_not_share_the_machine_of_their_master() {
     let online = "ip=a,port=2,state=online,offset=14,lag=0";
-    let shared = facts(Layout::Sentinel, vec![server("a:1", &[("slave0", online)])]);
+    let shared = facts(
+        Arrangement::Sentinel,
+        vec![server("a:1", &[("slave0", online)])],
+    );
     check(
         &shared,
         Topic::Sentinel,
@@ -207,7 +210,7 @@ fn replicas_should_not_share_the_machine_of_their_master() {
     );
     let online = "ip=::1,port=2,state=online,offset=14,lag=0";
     let shared = facts(
-        Layout::Sentinel,
+        Arrangement::Sentinel,
         vec![server("[::1]:1", &[("slave0", online)])],
     );
     check(
@@ -216,7 +219,10 @@ fn replicas_should_not_share_the_machine_of_their_master() {
         Severity::Risk,
         "on its master's machine: redis://[::1]:1",
     );
-    let apart = facts(Layout::Sentinel, vec![server("b:1", &[("slave0", online)])]);
+    let apart = facts(
+        Arrangement::Sentinel,
+        vec![server("b:1", &[("slave0", online)])],
+    );
     check(&apart, Topic::Sentinel, Severity::Ok, "3 Sentinels");
     let few = Facts {
         sentinels: 1,
@@ -233,15 +239,15 @@ fn clocks_are_judged_by_their_effect() {
         facts.servers[1].clock = Some(clock(ahead_ms));
         facts
     };
-    check(&pair(Layout::Cluster, -900), Topic::Clock, Ok, "ahead");
+    check(&pair(Arrangement::Cluster, -900), Topic::Clock, Ok, "ahead");
     check(
-        &pair(Layout::Quorum, 5_000),
+        &pair(Arrangement::Quorum, 5_000),
         Topic::Clock,
         Note,
         "time source",
     );
     let replicated = |clock: Result<Reading, String>| {
-        let mut facts = facts(Layout::Sentinel, vec![server("a:1", &[])]);
+        let mut facts = facts(Arrangement::Sentinel, vec![server("a:1", &[])]);
         facts.servers[0].replica_clocks = vec![("z:2".to_owned(), clock)];
         facts
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::doctor::facts::{Facts, Layout, Missing, ServerFacts};
+use crate::admin::doctor::facts::{Arrangement, Facts, Missing, ServerFacts};
 
 use super::{
     super::super::finding::{
@@ -46,7 +46,7 @@ fn server(id: &str, changes: &[(&str, &str)]) -> ServerFacts {
 fn ensemble(changes: &[(&str, &str)]) -> Facts {
     let one = server("1", changes);
     facts(
-        Layout::Ensemble,
+        Arrangement::Ensemble,
         vec![one, server("2", &[]), server("3", &[])],
     )
 }
@@ -112,7 +112,7 @@ fn a_server_is_judged_by_what_it_tells() {
         ),
         (&[], Topic::Latency, Ok, "sufficient"),
     ] {
-        let one = facts(Layout::Ensemble, vec![server("1", changes)]);
+        let one = facts(Arrangement::Ensemble, vec![server("1", changes)]);
         check(&one, topic, severity, part);
     }
 }
@@ -131,7 +131,7 @@ fn a_version_with_known_faults_is_a_risk() {
         ("3.9.3", &[gap]),
     ] {
         let changes = [("zookeeper_version", version)];
-        let one = facts(Layout::Ensemble, vec![server("1", &changes)]);
+        let one = facts(Arrangement::Ensemble, vec![server("1", &changes)]);
         let numbers = faults.iter().map(|it| format!("ZOOKEEPER-{it}"));
         let all = numbers.collect::<Vec<_>>().join(", ") + ":";
         let what = format!("ZooKeeper {version} can lose confirmed writes");
@@ -141,7 +141,7 @@ fn a_version_with_known_faults_is_a_risk() {
     }
     for version in ["3.9.4", "3.9.5", "3.10.0", "4.0.0"] {
         let changes = [("zookeeper_version", version)];
-        let one = facts(Layout::Ensemble, vec![server("1", &changes)]);
+        let one = facts(Arrangement::Ensemble, vec![server("1", &changes)]);
         check(&one, Topic::Version, Ok, version);
     }
 }

@@ -39,9 +39,9 @@ pub(super) struct Cost {
 
 /// The pace of all inspections of one store.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(Mutex<Ledger>);
+pub(crate) struct InspectPace(Mutex<Ledger>);
 
-impl Pace {
+impl InspectPace {
     /// Runs one step of an inspection after the pause for the previous steps. The step returns its cost.
     pub(super) async fn step<T>(&self, step: impl Future<Output = (T, Cost)>) -> (T, Cost) {
         let due = self.ledger().due();
@@ -81,9 +81,9 @@ impl Pace {
     }
 
     /// Begins a walk, which ends when the value is dropped.
-    pub(super) fn walk(&self) -> Walk<'_> {
+    pub(super) fn walk(&self) -> KeyWalk<'_> {
         self.ledger().progress = Some(0.0);
-        Walk(self)
+        KeyWalk(self)
     }
 
     #[cfg(test)]
@@ -97,15 +97,15 @@ impl Pace {
 }
 
 /// A walk through all keys.
-pub(super) struct Walk<'a>(&'a Pace);
+pub(super) struct KeyWalk<'a>(&'a InspectPace);
 
-impl Walk<'_> {
+impl KeyWalk<'_> {
     pub(super) fn is_at(&self, progress: f64) {
         self.0.ledger().progress = Some(progress);
     }
 }
 
-impl Drop for Walk<'_> {
+impl Drop for KeyWalk<'_> {
     fn drop(&mut self) {
         self.0.ledger().progress = None;
     }
@@ -287,7 +287,7 @@ mod tests {
                 "{locks} in {ms} ms"
             );
         }
-        let pace = Pace::default();
+        let pace = InspectPace::default();
         pace.learn(64, exact(MS * 5));
         assert_eq!(pace.locks_at_once(), 32);
         // The network is slow.
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(pace.locks_at_once(), 32);
     }
 
-    async fn step(pace: &Pace, cost: Duration) {
+    async fn step(pace: &InspectPace, cost: Duration) {
         let step = async {
             tokio::time::advance(cost).await;
             ((), exact(cost))
@@ -310,7 +310,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_look_is_a_small_part_of_the_servers_time() {
         const ONE_IN: u32 = 25;
-        let (pace, began) = (Pace::default(), Instant::now());
+        let (pace, began) = (InspectPace::default(), Instant::now());
         let mut spent = Duration::ZERO;
         for at in 0..40_u32 {
             // Short and long steps by turns.
@@ -330,7 +330,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_has_made_up_for_itself_is_not_waited_for_again() {
-        let pace = Pace::default();
+        let pace = InspectPace::default();
         step(&pace, MS).await;
         tokio::time::advance(MS * 1000).await;
         let began = Instant::now();
@@ -340,7 +340,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_program_that_has_just_begun_reads_without_pauses_at_first() {
-        let pace = Pace::default();
+        let pace = InspectPace::default();
         pace.begin();
         let mut steps = 0;
         while pace.counts().pauses == 0 {
@@ -357,7 +357,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn looks_at_the_same_time_share_what_there_is() {
         const ONE_IN: u32 = 25;
-        let (pace, began) = (Pace::default(), Instant::now());
+        let (pace, began) = (InspectPace::default(), Instant::now());
         let looks = (0..4).map(|_| async {
             for _ in 0..10 {
                 pace.step(async { ((), exact(MS)) }).await;
@@ -369,7 +369,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_pace_nothing_is_waited_for() {
-        let (pace, began) = (Pace::default(), Instant::now());
+        let (pace, began) = (InspectPace::default(), Instant::now());
         step(&pace, MS).await;
         pace.lift();
         for _ in 0..10 {
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn it_is_told_how_far_a_walk_has_got() {
-        let pace = Pace::default();
+        let pace = InspectPace::default();
         assert_eq!(pace.progress(), None);
         let walk = pace.walk();
         assert_eq!(pace.progress(), Some(0.0));

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::pace::{Pace, run_timed};
+use super::pace::{InspectPace, run_timed};
 use crate::store::{
     StoreError,
     redis::{
@@ -29,7 +29,7 @@ pub(crate) fn escaped(text: &str) -> String {
 /// A walk through the keys of a server, in steps.
 pub(super) struct Scan<'a> {
     node: &'a Node,
-    pace: &'a Pace,
+    pace: &'a InspectPace,
     pattern: String,
     /// Only text values can be locks.
     strings: bool,
@@ -38,7 +38,12 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(node: &'a Node, pace: &'a Pace, pattern: String, strings: bool) -> Self {
+    pub(super) fn new(
+        node: &'a Node,
+        pace: &'a InspectPace,
+        pattern: String,
+        strings: bool,
+    ) -> Self {
         Self {
             node,
             pace,

@@ -18,7 +18,7 @@ use crate::{
 /// The servers of a URL, their relation to each other, and the login there.
 #[derive(Clone)]
 pub(crate) struct Location {
-    pub(super) layout: Layout,
+    pub(super) layout: UrlLayout,
     pub(super) addresses: Vec<Address>,
     pub(super) login: RedisConnectionInfo,
     #[cfg_attr(
@@ -37,7 +37,7 @@ pub(crate) struct Location {
 
 /// The relation of several servers to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum UrlLayout {
     /// There is one server.
     Single,
     /// They are Sentinels, which know the master of this service.
@@ -95,7 +95,7 @@ impl Location {
         self.login.username().or_else(default)
     }
 
-    pub(crate) fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &UrlLayout {
         &self.layout
     }
 
@@ -128,7 +128,7 @@ impl Location {
     /// Returns one of these servers, or another one that belongs to them.
     pub(crate) fn endpoint(&self, address: Address) -> Endpoint {
         let shown = match (&address, &self.layout) {
-            (_, Layout::Single) => self.shown.clone(),
+            (_, UrlLayout::Single) => self.shown.clone(),
             (Address::Tcp(host, port), _) => format!("{}://{}", self.scheme, joined(host, *port)),
             #[cfg(unix)]
             (Address::Unix(path), _) => path.display().to_string(),
@@ -137,7 +137,7 @@ impl Location {
             address,
             login: self.login.clone(),
             security: self.security.clone(),
-            in_cluster: self.layout == Layout::Cluster,
+            in_cluster: self.layout == UrlLayout::Cluster,
             shown,
         }
     }

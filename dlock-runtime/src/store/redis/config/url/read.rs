@@ -7,7 +7,7 @@ use url::{ParseError, Url};
 
 use super::{
     endpoint::{Address, Security, with_user},
-    location::{Layout, Location},
+    location::{Location, UrlLayout},
 };
 use crate::{
     error::ConnectError,
@@ -87,16 +87,16 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     let (layout, database) = match names {
         Names::Sentinels => {
             let service = service(path[0])?;
-            (Layout::Sentinel(service), path[1..].join("/"))
+            (UrlLayout::Sentinel(service), path[1..].join("/"))
         }
         Names::Nodes if !matches!(path.as_slice(), ["" | "0"]) => {
             return Err(
                 "a cluster URL has no databases; remove the path after the hosts".to_owned(),
             );
         }
-        Names::Nodes => (Layout::Cluster, String::new()),
-        Names::Independent => (Layout::Independent, path.join("/")),
-        Names::Server | Names::Socket => (Layout::Single, path.join("/")),
+        Names::Nodes => (UrlLayout::Cluster, String::new()),
+        Names::Independent => (UrlLayout::Independent, path.join("/")),
+        Names::Server | Names::Socket => (UrlLayout::Single, path.join("/")),
     };
     let login = who(url, &database)?.set_protocol(protocol(&options)?);
 
@@ -104,7 +104,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     if let Some(twice) = twice(&addresses) {
         return Err(format!("it names {twice} twice; name each server once"));
     }
-    if layout == Layout::Independent && addresses.len() < 3 {
+    if layout == UrlLayout::Independent && addresses.len() < 3 {
         return Err(
             "it names fewer than three servers, which tolerate no failure; name three or five, or \
                     write `redis://` for one"
@@ -241,7 +241,7 @@ fn unix(url: &Url) -> Result<Location, String> {
     let login = with_user(login, user, password);
     let hidden = if url.query().is_some() { "?***" } else { "" };
     Ok(Location {
-        layout: Layout::Single,
+        layout: UrlLayout::Single,
         addresses: vec![Address::Unix(path)],
         login,
         options,

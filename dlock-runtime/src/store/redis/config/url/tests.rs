@@ -13,7 +13,7 @@ fn tcp(host: &str, port: u16) -> Address {
 }
 
 fn only(location: &Location) -> Endpoint {
-    assert_eq!(location.layout(), &Layout::Single);
+    assert_eq!(location.layout(), &UrlLayout::Single);
     location.endpoint(location.addresses()[0].clone())
 }
 
@@ -43,7 +43,7 @@ fn addresses_are_read() {
 fn lists_of_servers_are_read() {
     let text = "redis-sentinel://me:p%40ss@a,b:7000,[::1]/my-master/3";
     let sentinels = Location::parse(text).unwrap();
-    assert_eq!(sentinels.layout(), &Layout::Sentinel("my-master".into()));
+    assert_eq!(sentinels.layout(), &UrlLayout::Sentinel("my-master".into()));
     assert_eq!(
         sentinels.addresses(),
         [tcp("a", 26379), tcp("b", 7000), tcp("::1", 26379)]
@@ -58,7 +58,7 @@ fn lists_of_servers_are_read() {
     assert_eq!(master.login.db(), 3);
 
     let nodes = Location::parse("valkey-cluster://a,b:7000").unwrap();
-    assert_eq!(nodes.layout(), &Layout::Cluster);
+    assert_eq!(nodes.layout(), &UrlLayout::Cluster);
     assert_eq!(nodes.addresses(), [tcp("a", 6379), tcp("b", 7000)]);
     let node = nodes.endpoint(tcp("c", 1));
     assert_eq!(node.to_string(), "valkey://c:1");
@@ -77,7 +77,7 @@ fn lists_of_servers_are_read() {
     assert!(refused("redis-cluster://a?min_replicas=1").contains("cannot have `min_replicas`"));
 
     let quorum = Location::parse("redlock://:pw@a,b:7000,c/3").unwrap();
-    assert_eq!(quorum.layout(), &Layout::Independent);
+    assert_eq!(quorum.layout(), &UrlLayout::Independent);
     assert_eq!(
         quorum.addresses(),
         [tcp("a", 6379), tcp("b", 7000), tcp("c", 6379)]

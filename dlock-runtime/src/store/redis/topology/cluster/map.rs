@@ -12,7 +12,7 @@ use std::{
 use super::topology::Topology;
 use crate::store::redis::{
     config::url::Address,
-    net::{connection::Handle, node::Node, supervisor::State},
+    net::{connection::Handle, node::Node, supervisor::ConnectionState},
     protocol::slot::SLOTS,
 };
 
@@ -50,14 +50,14 @@ impl Member {
 
     /// Returns `true` if its last attempt to connect has failed.
     pub(super) fn has_failed(&self) -> bool {
-        matches!(&*self.node.state().borrow(), State::Failed(_))
+        matches!(&*self.node.state().borrow(), ConnectionState::Failed(_))
     }
 
     /// Returns its connection, if that works as far as is known.
     pub(super) fn link(&self) -> Option<Handle> {
         match &*self.node.state().borrow() {
-            State::Ready(handle) => Some(handle.clone()),
-            State::Connecting { .. } | State::Failed(_) => None,
+            ConnectionState::Ready(handle) => Some(handle.clone()),
+            ConnectionState::Connecting { .. } | ConnectionState::Failed(_) => None,
         }
     }
 

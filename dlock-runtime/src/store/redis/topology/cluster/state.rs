@@ -19,7 +19,7 @@ use crate::store::{
             settings::RedisConfig,
             url::{Address, Location},
         },
-        net::{events::Events, hints::Hints, node::Node, supervisor::State},
+        net::{events::Events, hints::Hints, node::Node, supervisor::ConnectionState},
         topology::source::Source,
     },
 };
@@ -99,7 +99,7 @@ fn casts_doubt(error: &StoreError) -> bool {
 }
 
 /// The masters at one moment, and the states of their connections.
-pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<State>)>);
+pub(super) struct Members(Vec<(Arc<Member>, watch::Receiver<ConnectionState>)>);
 
 /// A summary of the states of some masters.
 pub(super) struct MembersState {
@@ -130,9 +130,9 @@ impl Members {
         };
         for (member, state) in &mut self.0 {
             match &*state.borrow_and_update() {
-                State::Ready(_) => seen.some_ready = true,
-                State::Connecting { .. } => seen.some_connecting = true,
-                State::Failed(error) => {
+                ConnectionState::Ready(_) => seen.some_ready = true,
+                ConnectionState::Connecting { .. } => seen.some_connecting = true,
+                ConnectionState::Failed(error) => {
                     if seen.failure.is_none() || error.is_final() {
                         seen.failure = Some(error.clone().at(&member.shown));
                     }
