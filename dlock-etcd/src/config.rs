@@ -80,9 +80,9 @@ impl Config {
             let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
             return Err(refused(reason.to_owned()));
         }
-        let own = own(query).map_err(refused)?;
         let login = login.map(login_of).transpose().map_err(refused)?;
         let places = places(hosts).map_err(refused)?;
+        let own = own(query).map_err(refused)?;
         let tls = match own.ssl_mode.as_deref() {
             None | Some("disable") => None,
             Some("require") => Some(own.tls()?),
@@ -155,6 +155,12 @@ fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
         option,
         reason: format!("cannot use `{path}`: {reason}").into(),
     };
+    if path.contains("-----") {
+        return Err(ConnectError::InvalidOption {
+            option,
+            reason: "it is the name of a file, and not its text".into(),
+        });
+    }
     let pem = fs::read(path).map_err(|error| invalid(error.to_string()))?;
     if !pem.windows(5).any(|bytes| bytes == b"-----") {
         return Err(invalid(
@@ -335,6 +341,11 @@ mod tests {
                 "etcd://shop:hush@a?sslmode=require&sslrootcert=/none",
                 "`/none`",
             ),
+            (
+                "etcd://a?sslmode=require&sslrootcert=-----BEGIN%20hush",
+                "the name of a file",
+            ),
+            ("etcd://shop:a?hush", "a port is not a number"),
         ] {
             let error = parsed(url).expect_err(url).to_string();
             assert!(

@@ -170,6 +170,7 @@ DECLARE
     _holders bigint := 0;
     _earliest timestamptz;
     _number bigint;
+    _message text;
     _setting text;
 BEGIN
     LOOP
@@ -237,10 +238,13 @@ BEGIN
         UPDATE {schema}.waiter w SET alive = _now + interval '3 seconds', most = _most
             WHERE w.key = _key AND w.owner = _owner;
         IF NOT FOUND THEN
-            _number := {schema}.next_fence(_lock.last_fence, _now);
+            IF _most = 0 THEN
+                _number := {schema}.next_fence(_lock.last_fence, _now);
+                _message := {schema}.message(_owner, _number, _number, _key);
+            END IF;
             INSERT INTO {schema}.waiter (key, owner, most, alive, since, label, number, message)
                 VALUES (_key, _owner, _most, _now + interval '3 seconds', _now, nullif(_label, ''),
-                        _number, {schema}.message(_owner, _number, _number, _key));
+                        _number, _message);
         END IF;
     END IF;
     SELECT (SELECT count(*) FROM {schema}.waiter w WHERE w.key = _key AND w.place < own.place)
@@ -311,7 +315,8 @@ BEGIN
     IF _next.most = 0 THEN
         -- The usual grant, as `grant_waiters` makes it, in fewer statements: the key has no holder, this waiter will be the
         -- only one, and the owner of the lease is in no queue.
-        IF _next.number > _fence THEN
+        -- The row of a key without a last fence was lost with its fences.
+        IF _fence > 0 AND _next.number > _fence THEN
             _fence := _next.number;
         ELSE
             _fence := {schema}.next_fence(_fence, _now);

@@ -29,6 +29,18 @@ pub(crate) struct Files {
 ///
 /// [`ConnectError::InvalidOption`] if a file cannot be used.
 pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError> {
+    for (option, path) in [
+        ("sslrootcert", &files.root),
+        ("sslcert", &files.cert),
+        ("sslkey", &files.key),
+    ] {
+        if path.as_ref().is_some_and(|path| path.contains("-----")) {
+            return Err(ConnectError::InvalidOption {
+                option,
+                reason: "it is the name of a file, and not its text".into(),
+            });
+        }
+    }
     let roots = match &files.root {
         Some(path) => roots_of(path)?,
         None => system_roots(),
@@ -138,6 +150,11 @@ mod tests {
             let named = format!("`{option}`: cannot use `{path}`");
             assert!(error.contains(&named), "{error}");
         }
+        let text = fault(&ca, &cert, own.key_pem());
+        assert!(
+            text.contains("the name of a file") && text.len() < 200,
+            "{text}"
+        );
         for lines in [" ", "\\n"] {
             let text = own.key_pem().replace('\n', lines);
             fs::write(own.key_file(), &text).unwrap();

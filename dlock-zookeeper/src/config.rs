@@ -77,8 +77,9 @@ impl Config {
             ));
         }
         are_places(hosts).map_err(|reason| refused(format!("{reason}; {FORM}")))?;
-        if path.contains(['&', '=']) {
-            let reason = "the path contains `&` or `=`; options follow a `?`";
+        // Otherwise the connection would be plain although the URL asks for TLS.
+        if rest.contains("sslmode=") || query.contains('?') {
+            let reason = "options follow one `?`, with `&` between them";
             return Err(refused(reason.to_owned()));
         }
         let mut config = Self {
@@ -270,7 +271,15 @@ mod tests {
             ("zookeeper://u:secret/x@y:z@a:b", "a port is not a number"),
             (
                 "zookeeper://u:secret@a/locks&sslmode=require",
-                "options follow a `?`",
+                "options follow one `?`",
+            ),
+            (
+                "zookeeper://u:secret@a&sslmode=require",
+                "options follow one `?`",
+            ),
+            (
+                "zookeeper://a?tick=2s?sslmode=require",
+                "options follow one `?`",
             ),
             ("zookeeper://secret@a", "a user needs a password"),
             ("zookeeper://u:secret@a?session=40", "invalid session `40`"),

@@ -131,8 +131,20 @@ pub(crate) mod word {
             );
             StoreError::new(StoreErrorKind::Disconnected, text).with_advice()
         };
-        let failed =
-            |error: &io::Error| of_tls(error).unwrap_or_else(|| closed(&error.to_string()));
+        let failed = |error: &io::Error| {
+            let error = of_tls(error).unwrap_or_else(|| closed(&error.to_string()));
+            match trust.fault() {
+                // The old ones may be the reason.
+                Some(fault) => {
+                    let text = format!(
+                        "{}; certificates were not replaced: {fault}",
+                        error.message()
+                    );
+                    StoreError::new(error.kind(), text).with_advice()
+                }
+                None => error,
+            }
+        };
         let stream = open(host).await?;
         let connector = TlsConnector::from(trust.config());
         let stream = connector.connect(name, stream).await;

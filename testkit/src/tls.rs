@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -69,7 +69,7 @@ impl Authority {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let mut params = params(&[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params
             .distinguished_name
             .push(DnType::CommonName, format!("Authority {number}"));
@@ -121,6 +121,32 @@ impl Authority {
         let mut params = params(names);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         self.sign(&params)
+    }
+
+    /// A certificate for these names that the authority has revoked, with the list that says so as PEM text.
+    #[must_use]
+    pub fn issue_revoked(&self, names: &[&str]) -> (Identity, String) {
+        let mut params = params(names);
+        let serial = SerialNumber::from(7_u64);
+        params.serial_number = Some(serial.clone());
+        let revoked = RevokedCertParams {
+            serial_number: serial,
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(4000, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list
+            .signed_by(&self.issuer)
+            .expect("the parameters are valid");
+        (self.sign(&params), list.pem().expect("it is valid"))
     }
 
     fn sign(&self, params: &CertificateParams) -> Identity {

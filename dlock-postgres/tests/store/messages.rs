@@ -117,12 +117,14 @@ async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
         admin.batch_execute(patient).await.unwrap();
         admin.batch_execute(since).await.unwrap();
         let last = database.number("SELECT last_fence FROM dlock.lock").await;
+        let number = database.number("SELECT number FROM dlock.waiter").await;
         let release = "SELECT dlock.release('a key', 'one.1')";
         admin.batch_execute(release).await.unwrap();
         let fence = database
             .number("SELECT fence FROM dlock.holder WHERE owner = 'somebody.3'")
             .await;
         assert!(fence > last, "{since}");
+        assert_eq!(fence == number, since == "SELECT", "{since}");
         let message = format!("SELECT dlock.message('somebody.3', {fence}, {fence}, 'a key')");
         let message: String = admin.query_one(&message, &[]).await.unwrap().get(0);
         assert_eq!(received.recv().await.unwrap().payload(), message, "{since}");

@@ -26,7 +26,8 @@ use super::Own;
 
 const NO_PEM: &str = "it contains no certificate in PEM format, or a part of one";
 
-const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
+/// In both forms of keys with a passphrase.
+const ENCRYPTED: &str = "ENCRYPTED";
 
 /// The files that a URL names.
 #[derive(Clone)]
@@ -36,22 +37,19 @@ pub(crate) struct Files {
     own: Option<(String, String)>,
 }
 
-/// The certificates that they contain.
-#[derive(Clone)]
-pub(crate) struct Certificates {
-    /// In PEM format.
+/// The texts that they contain, in PEM format.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Texts {
     roots: String,
     own: Option<(String, String)>,
+}
+
+/// The certificates in such texts.
+pub(crate) struct Certificates {
     /// For the client of ZooKeeper.
     pub(crate) certs: TlsCerts,
     /// For connections beside those of the client.
     pub(crate) config: Arc<ClientConfig>,
-}
-
-impl PartialEq for Certificates {
-    fn eq(&self, other: &Self) -> bool {
-        self.roots == other.roots && self.own == other.own
-    }
 }
 
 impl Files {
@@ -66,11 +64,8 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidOption`] if a file cannot be used.
-    pub(crate) fn read(
-        &self,
-        provider: &Arc<CryptoProvider>,
-    ) -> Result<Certificates, ConnectError> {
+    /// [`ConnectError::InvalidOption`] if a file cannot be read.
+    pub(crate) fn read(&self) -> Result<Texts, ConnectError> {
         let roots = match &self.root {
             Some(path) => read("sslrootcert", path)?,
             None => roots_of_the_machine()?,
@@ -79,16 +74,25 @@ impl Files {
             Some((cert, key)) => Some((read("sslcert", cert)?, read("sslkey", key)?)),
             None => None,
         };
-        let config = Arc::new(self.config(&roots, own.as_ref(), provider)?);
-        let certs = certs(&roots, own.as_ref()).map_err(|_| {
+        Ok(Texts { roots, own })
+    }
+
+    /// Returns the certificates that the files contain.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError::InvalidOption`] if a text cannot be used.
+    pub(crate) fn certificates(
+        &self,
+        texts: &Texts,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Certificates, ConnectError> {
+        let (roots, own) = (&texts.roots, texts.own.as_ref());
+        let config = Arc::new(self.config(roots, own, provider)?);
+        let certs = certs(roots, own).map_err(|_| {
             refused("the client of ZooKeeper cannot use the certificates".to_owned())
         })?;
-        Ok(Certificates {
-            roots,
-            own,
-            certs,
-            config,
-        })
+        Ok(Certificates { certs, config })
     }
 
     fn config(
@@ -201,6 +205,12 @@ fn certificates(
 }
 
 fn read(option: &'static str, path: &str) -> Result<String, ConnectError> {
+    if path.contains("-----") {
+        return Err(ConnectError::InvalidOption {
+            option,
+            reason: "it is the name of a file, and not its text".into(),
+        });
+    }
     let bytes = fs::read(path).map_err(|error| invalid(option, path, error))?;
     // Comments between certificates may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -230,7 +240,7 @@ pub(crate) fn advised(host: &str, error: &Error) -> StoreError {
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => "write the host in the URL as its certificate names it",
         Error::InvalidCertificate(_) => "check the server's certificate",
-        Error::AlertReceived(AlertDescription::ProtocolVersion) => {
+        Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_) => {
             "allow TLS 1.2 or 1.3 at the server"
         }
         // Servers do not agree on the alert for a client without a certificate.
@@ -258,8 +268,10 @@ mod tests {
     }
 
     fn fault(files: &Files) -> String {
-        let read = files.read(&Arc::new(ring::default_provider()));
-        read.err().expect("a file cannot be used").to_string()
+        let used = files
+            .read()
+            .and_then(|texts| files.certificates(&texts, &Arc::new(ring::default_provider())));
+        used.err().expect("a file cannot be used").to_string()
     }
 
     // No test of this executable installs a provider.
@@ -308,6 +320,11 @@ mod tests {
         let identity = authority.issue(&["shop"]);
         let cert = identity.cert_file().display().to_string();
         let key = identity.key_file().display().to_string();
+        let error = fault(&files(&ca, Some((&cert, identity.key_pem()))));
+        assert!(
+            error.contains("the name of a file") && error.len() < 200,
+            "{error}"
+        );
         for lines in [" ", "\\n"] {
             let text = identity.key_pem().replace('\n', lines);
             fs::write(identity.key_file(), &text).unwrap();
@@ -327,13 +344,10 @@ mod tests {
     }
 
     #[test]
-    fn authorities_are_those_of_the_file_alone_and_what_they_revoked() {
+    fn the_authorities_of_a_file_are_the_only_ones() {
         let authority = Authority::new();
-        let ca = authority.ca_file().display().to_string();
-        let read = files(&ca, None).read(&Arc::new(ring::default_provider()));
-        let certificates = read.unwrap();
-        let given = fs::read_to_string(authority.ca_file()).unwrap();
-        assert_eq!(certificates.roots, given);
+        let texts = files(&authority.ca_file().display().to_string(), None).read();
+        assert_eq!(texts.unwrap().roots, authority.ca_pem());
     }
 
     #[test]

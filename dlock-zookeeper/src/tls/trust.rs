@@ -1,18 +1,24 @@
 //! The certificates of a store's connections. They are read again before each new session, and while a session has lost its
 //! connection: a session lasts longer than a certificate may.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use dlock_runtime::ConnectError;
-use tokio::task::spawn_blocking;
+use tokio::{task::spawn_blocking, time::timeout};
 use tokio_rustls::rustls::{ClientConfig, crypto::CryptoProvider};
 use zookeeper_client::{Client, Connector, TlsDynamicCerts, TlsOptions};
 
 use super::{
     Own,
-    files::{Certificates, Files, name_of, provider},
+    files::{Certificates, Files, Texts, name_of, provider},
 };
 use crate::errors::Failure;
+
+/// The time that reading may take. A file may be on a server that does not answer.
+const LONGEST_READ: Duration = Duration::from_secs(1);
 
 /// The certificates that connections trust and show. Clones share them.
 #[derive(Clone)]
@@ -26,8 +32,9 @@ pub(crate) struct Trust {
 
 /// The last certificates that could be used.
 struct Last {
+    texts: Texts,
     certificates: Certificates,
-    /// Why they could not be used when they were read once more.
+    /// Why the files could not be used when they were read once more.
     fault: Option<String>,
 }
 
@@ -42,9 +49,11 @@ impl Trust {
     }
 
     fn with(files: Files, provider: Arc<CryptoProvider>) -> Result<Self, ConnectError> {
-        let certificates = files.read(&provider)?;
+        let texts = files.read()?;
+        let certificates = files.certificates(&texts, &provider)?;
         let certs = TlsDynamicCerts::new(certificates.certs.clone());
         let last = Last {
+            texts,
             certificates,
             fault: None,
         };
@@ -68,37 +77,47 @@ impl Trust {
     /// Reads the files again. If one of them cannot be used, connections go on with what they contained before: whoever
     /// replaces two files writes one after the other.
     pub(crate) async fn refresh(&self) {
-        let (files, provider) = (self.files.clone(), self.provider.clone());
-        // Fails when the runtime ends.
-        if let Ok(read) = spawn_blocking(move || files.read(&provider)).await {
-            self.note(read);
+        let trust = self.clone();
+        let read = spawn_blocking(move || trust.read_again());
+        let fault = match timeout(LONGEST_READ, read).await {
+            Ok(Ok(read)) => read.err().map(|error| error.to_string()),
+            // The runtime ends.
+            Ok(Err(_)) => return,
+            Err(_) => Some("the files with certificates cannot be read in time".to_owned()),
+        };
+        let mut last = self.last();
+        if let Some(fault) = &fault
+            && last.fault.as_ref() != Some(fault)
+        {
+            tracing::warn!(target: "dlock::store", error = %fault, "certificates for ZooKeeper were not replaced");
         }
+        last.fault = fault;
     }
 
-    fn note(&self, read: Result<Certificates, ConnectError>) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match read {
-            Ok(certificates) => {
-                last.fault = None;
-                if certificates != last.certificates {
-                    self.certs.update(certificates.certs.clone());
-                    last.certificates = certificates;
-                }
-            }
-            Err(error) => {
-                let fault = error.to_string();
-                if last.fault.as_ref() != Some(&fault) {
-                    tracing::warn!(target: "dlock::store", %error, "certificates for ZooKeeper were not replaced");
-                    last.fault = Some(fault);
-                }
-            }
+    fn read_again(&self) -> Result<(), ConnectError> {
+        let texts = self.files.read()?;
+        if texts != self.last().texts {
+            let certificates = self.files.certificates(&texts, &self.provider)?;
+            self.certs.update(certificates.certs.clone());
+            let mut last = self.last();
+            (last.texts, last.certificates) = (texts, certificates);
         }
+        Ok(())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        // Every change is complete.
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns why the files were not used when they were read again.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.last().fault.clone()
     }
 
     /// Returns the same for connections beside those of the client.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.certificates.config.clone()
+        self.last().certificates.config.clone()
     }
 
     /// Makes a session. The client verifies hosts by default.
@@ -136,20 +155,20 @@ mod tests {
             key: Some(file(old.key_file())),
             ..Own::default()
         });
-        let shown = || trust.last.lock().unwrap().certificates.clone();
+        let shown = || trust.last().texts.clone();
         let first = shown();
 
         fs::write(old.cert_file(), new.cert_pem()).unwrap();
         trust.refresh().await;
         assert!(shown() == first, "this key is not that of the certificate");
-        let fault = trust.last.lock().unwrap().fault.clone().unwrap();
+        let fault = trust.fault().unwrap();
         assert!(fault.contains(&file(old.key_file())), "{fault}");
 
         fs::write(old.key_file(), new.key_pem()).unwrap();
         trust.refresh().await;
         let second = shown();
         assert!(second != first);
-        assert!(trust.last.lock().unwrap().fault.is_none());
+        assert!(trust.fault().is_none());
 
         fs::remove_file(authority.ca_file()).unwrap();
         trust.refresh().await;

@@ -173,8 +173,30 @@ async fn a_session_reconnects_with_the_newest_files_that_can_be_used() {
     })
     .await;
     replace(&renewed);
-    eventually(LIMIT, "it reconnects with the newest files", is_usable).await;
+    // Between its tries, the client pauses longer and longer.
+    eventually(SESSION, "it reconnects with the newest files", is_usable).await;
     held.release().await.expect("the session has lasted");
+}
+
+#[tokio::test]
+async fn a_server_whose_certificate_was_revoked_is_refused() {
+    ring::default_provider().install_default().ok();
+    let authority = Authority::new();
+    let (identity, list) = authority.issue_revoked(&["127.0.0.1"]);
+    let client = authority.issue(&["shop"]);
+    let server = SecureZooKeeper::start(&identity, &authority).await;
+    let url = format!(
+        "{}&sslrootcert={}{}",
+        server.url("127.0.0.1", SESSION),
+        authority.ca_file().display(),
+        own(&client)
+    );
+    manager(&url).await;
+    let both = format!("{}{list}", authority.ca_pem());
+    fs::write(authority.ca_file(), both).unwrap();
+    let (kind, text) = refusal(&url).await;
+    assert_eq!(kind, StoreErrorKind::Tls, "{text}");
+    assert!(text.contains("Revoked"), "{text}");
 }
 
 #[tokio::test]

@@ -29,8 +29,9 @@ pub(super) const CONFLICT: &str = "an older snapshot fails by a conflict";
 pub(super) const TOGETHER: &str = "two that share are fenced at once";
 
 /// The promises of a transaction whatever happens to the server, and whatever an operator does.
-pub(super) const WHATEVER_HAPPENS: [&str; 8] =
-    [FENCED, KEPT, ORDER, SEEN, FREE, WAITS, PROMPT, DEADLOCK];
+pub(super) const WHATEVER_HAPPENS: [&str; 9] = [
+    FENCED, KEPT, ORDER, SEEN, FENCES, FREE, WAITS, PROMPT, DEADLOCK,
+];
 
 impl Rows {
     /// Whether processes may not hold the key together.

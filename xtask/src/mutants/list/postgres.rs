@@ -346,7 +346,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-grant-by-an-old-number",
         "The fence of a grant is from when the waiter came, although a greater one was given since",
         SCHEMA,
-        "IF «_next.number > _fence» THEN _fence := _next.number;",
+        "IF _fence > 0 AND «_next.number > _fence» THEN _fence := _next.number;",
         "_next.number IS NOT NULL",
         OLD_NUMBER,
     ),

@@ -95,6 +95,17 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
+        "zookeeper-tls-revoked",
+        "A server is trusted although its certificate was revoked",
+        FILES,
+        "TlsCerts::builder().with_ca(«TlsCa::from_pem(roots)?»)",
+        "TlsCa::from_pem(roots.split(\"-----BEGIN X509 CRL-----\").next().unwrap_or_default())?",
+        &[Test(
+            STORE,
+            "tls::a_server_whose_certificate_was_revoked_is_refused",
+        )],
+    ),
+    Mutant::new(
         "zookeeper-tls-shows-key",
         "An error shows the text of a key",
         FILES,
