@@ -1,14 +1,11 @@
 //! A hand-off: from the release in one process until the body begins in another one that waits.
 //!
 //! The aim is about a commit with NOTIFY, which is no lock: it writes one row and sends one message. In a trace of one
-//! hand-off, the client that releases takes 40 µs before it sends (by hand 15), the server 190 until it sends the message
+//! hand-off, the client that releases takes 40 µs before it sends (by hand 15), the server 165 until it sends the message
 //! (75 for a lock by hand with a queue, see `queued.rs`), and the client that gets it 30 (by hand 8). The rest is the same.
-//! The 190 are 30 to enter the function, 35 for the mutex, 45 to remove the lease without waiting for a transaction, 15 to
-//! find the first living waiter, 50 for the grant with its message, and 15 before the commit. All of it is code that has
-//! left the caches since it last ran: a release right behind another one takes half the time.
-//!
-//! A message that is made when its waiter comes would save its two hashes, which are 25 of these. It would cost three
-//! columns and a statement for each waiter.
+//! The 165 are 30 to enter the function, 35 for the mutex, 45 to remove the lease without waiting for a transaction, 15 to
+//! find the first living waiter, 25 for the grant, and 15 before the commit. All of it is code that has left the caches
+//! since it last ran: a release right behind another one takes half the time.
 
 use super::Options;
 use super::turns::{ADVISORY, DLOCK, NOTIFY, QUEUED};

@@ -27,12 +27,17 @@ async fn keep_alives(server: &EtcdServer) -> u64 {
 async fn a_lease_that_was_used_just_now_needs_no_keep_alive() {
     let server = EtcdServer::start().await;
     let store = store(&server.url());
-    eventually(LONG, "two claims follow each other at once", async || {
-        let before = keep_alives(&server).await;
-        cycle(&store).await;
-        cycle(&store).await;
-        keep_alives(&server).await == before
-    })
+    // On a busy machine, few of them do.
+    eventually(
+        LONG * 5,
+        "two claims follow each other at once",
+        async || {
+            let before = keep_alives(&server).await;
+            cycle(&store).await;
+            cycle(&store).await;
+            keep_alives(&server).await == before
+        },
+    )
     .await;
     let drift = store.properties().drift;
     assert!(drift.of(TTL) >= Drift::USUAL.of(TTL) + FRESH, "{drift:?}");

