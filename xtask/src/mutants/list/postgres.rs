@@ -340,7 +340,7 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "ELSE _fence := {schema}.next_fence(«_fence», _now);",
         "0",
-        GROWS,
+        OLD_NUMBER,
     ),
     Mutant::new(
         "pg-grant-by-an-old-number",
