@@ -92,7 +92,7 @@ impl PostgresOptions {
 
 /// A running server with a port, a directory and data of its own. It never runs as root.
 ///
-/// Dropping it kills its processes, also paused ones, and removes the directory.
+/// Dropping it ends its processes, also paused ones, and removes the directory.
 pub struct PostgresServer {
     port: u16,
     options: PostgresOptions,
@@ -101,6 +101,14 @@ pub struct PostgresServer {
     /// Keeps the port while the server is down: a server of another process would answer in its place.
     held_port: Mutex<Option<TcpSocket>>,
     directory: TempDir,
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        if self.processes().has_ended() {
+            launch::free_memory(self.directory.path());
+        }
+    }
 }
 
 impl PostgresServer {

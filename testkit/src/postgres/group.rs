@@ -15,7 +15,7 @@ use crate::reaper;
 /// A killed process ends within milliseconds, unless the machine stands still.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
-/// The processes of a server; dropping it kills and reaps them.
+/// The processes of a server; dropping it ends and reaps them.
 pub(crate) struct OwnedGroup {
     parent: OwnedChild,
     /// Those that were stopped: they would not see the end of their parent.
@@ -85,6 +85,15 @@ impl OwnedGroup {
 
 impl Drop for OwnedGroup {
     fn drop(&mut self) {
+        if !self.has_ended() {
+            self.resume();
+            // A killed PostgreSQL leaves a piece of shared memory to the machine, which has room for 4,096.
+            signal(self.parent.id(), Signal::QUIT);
+            let since = Instant::now();
+            while !self.has_ended() && since.elapsed() < LONGEST_END {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
         self.kill();
     }
 }

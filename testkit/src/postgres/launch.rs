@@ -64,6 +64,21 @@ fn call(program: &Path) -> Command {
     command
 }
 
+/// Frees the piece of shared memory that a killed server has left to the machine, which has room for 4,096.
+pub(crate) fn free_memory(directory: &Path) {
+    let state = fs::read_to_string(directory.join("data/postmaster.pid")).unwrap_or_default();
+    // Its seventh line has the key and the id.
+    let memory = state
+        .lines()
+        .nth(6)
+        .and_then(|line| line.split_whitespace().last());
+    if let Some(id) = memory {
+        let mut free = Command::new("ipcrm");
+        // Without the program, or if another server has it now, it stays.
+        free.args(["-m", id]).stderr(Stdio::null()).status().ok();
+    }
+}
+
 fn program(name: &str) -> Command {
     call(&program::postgres().join(name))
 }
