@@ -406,6 +406,7 @@ const OTHERS: &[&str] = &[
     "AcquireOutcome",
     "AcquireRequest",
     "AlreadyInstalled",
+    "Arrangement",
     "BlockingGuard",
     "BlockingManager",
     "BlockingRequest",
