@@ -71,8 +71,14 @@ async fn a_login_that_is_refused_says_why() {
 async fn a_server_without_a_connection_left_says_so() {
     let options = PostgresOptions::new().set("max_connections", "5");
     let server = server(options.set("superuser_reserved_connections", "0")).await;
-    let mut others = Vec::new();
-    for _ in 0..5 {
+    let mut others = vec![server.client("postgres").await];
+    eventually(DEADLINE, "earlier connections have ended", async || {
+        let count = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        let row = others[0].query_one(count, &[]).await.unwrap();
+        row.get::<_, i64>(0) == 1
+    })
+    .await;
+    for _ in 1..5 {
         others.push(server.client("postgres").await);
     }
     let text = refusal(&server.url()).await;
