@@ -57,21 +57,10 @@ fn a_name_in_the_runtime_is_that_of_one_type() {
     let mut files = Vec::new();
     find(&root, &mut files);
     let counts = |file: &PathBuf| {
-        let inside = file.strip_prefix(&root).expect("it was found in there");
-        let mut parts = inside.with_extension("");
-        let is_substitute = parts
-            .file_name()
-            .is_some_and(|it| it.to_string_lossy().starts_with("no_"));
-        let mut is_test = false;
-        loop {
-            let part = parts
-                .file_name()
-                .map(|it| it.to_string_lossy().into_owned());
-            is_test |= part.is_some_and(|part| TESTS.contains(&&*part));
-            if !parts.pop() {
-                return !is_substitute && !is_test;
-            }
-        }
+        let module = file.strip_prefix(&root).expect("it was found in there");
+        let module = module.with_extension("");
+        let mut parts = module.iter().map(|part| part.to_string_lossy());
+        parts.all(|part| !part.starts_with("no_") && !TESTS.contains(&&*part))
     };
     let mut by_name = BTreeMap::<_, Vec<_>>::new();
     for file in files.into_iter().filter(counts) {

@@ -99,7 +99,7 @@ async fn the_time_line_draws_holders_waits_renewals_and_losses() {
     let guard = orders.lock("job").acquire().await.expect("it is free");
     text(&page, "orders@").await;
     let waiter = tokio::spawn(mail.lock("job").wait(Wait::Forever).acquire());
-    // What was not observed in time is drawn in parts.
+    // A wait that was not observed in time is drawn in parts.
     page.until("document.querySelectorAll('svg .wait').length > 0")
         .await;
     page.until("document.querySelectorAll('svg .hold.now .tick').length > 0")
