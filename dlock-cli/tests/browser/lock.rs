@@ -132,13 +132,9 @@ async fn the_time_line_draws_holders_waits_renewals_and_losses() {
     ] {
         assert!(rows.contains(part), "no `{part}`:\n{rows}");
     }
-    let told = page
-        .text("document.querySelector('svg[role=img]').getAttribute('aria-label')")
+    // It says how much is drawn.
+    page.until("(() => { const drawing = document.querySelector('svg[role=img]'); const count = (it) => drawing.querySelectorAll(it).length; return drawing.getAttribute('aria-label').includes(`: ${count('.hold')} holders and ${count('.wait')} waits of 2 processes, `); })()")
         .await;
-    assert!(
-        told.contains(" holders and ") && told.contains(" of 2 processes"),
-        "{told}"
-    );
 
     page.click("button[data-span='60']").await;
     page.until("location.search.includes('span=60') && document.querySelector('button[data-span=\"60\"]').getAttribute('aria-pressed') === 'true'").await;

@@ -13,7 +13,7 @@ use dlock_runtime::{
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, open};
+use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, lose_answer, open};
 
 fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
@@ -24,9 +24,11 @@ async fn an_answer_that_is_lost_is_found_by_the_repeated_request() {
     let server = EtcdServer::start().await;
     let proxy = Proxy::start(server.port());
     let manager = connect(&format!("etcd://127.0.0.1:{}", proxy.port())).await;
-    proxy.cut_before_reply_to("order:42");
-    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
-    assert!(!proxy.is_trap_set(), "the connection was cut");
+    proxy.hold_replies_from("order:42");
+    let lock = manager.lock("order:42").ttl(TTL);
+    let lost = lose_answer(&proxy, &server, "dlock/order:42/");
+    let (acquired, ()) = tokio::join!(lock.acquire(), lost);
+    let guard = acquired.unwrap();
     assert_eq!(server.keys("dlock/order:42/").await.len(), 1);
     guard.release().await.unwrap();
     assert_eq!(server.keys("dlock/order:42/").await, [""; 0]);
@@ -84,9 +86,11 @@ async fn a_request_that_arrives_after_the_release_has_no_effect() {
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
     let store = open(&url, DEADLINE);
     let (key, owner) = (LockKey::new("order:42").unwrap(), owner());
-    proxy.cut_before_reply_to("order:42");
-    let asked = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
-    assert!(asked.is_err() && !proxy.is_trap_set(), "{asked:?}");
+    proxy.hold_replies_from("order:42");
+    let asked = store.acquire(AcquireRequest::new(&key, owner, TTL));
+    let lost = lose_answer(&proxy, &server, "dlock/order:42/");
+    let (asked, ()) = tokio::join!(asked, lost);
+    assert!(asked.is_err(), "{asked:?}");
     let keys = server.keys("dlock/order:42/").await;
     let [name] = &keys[..] else {
         panic!("the request was carried out: {keys:?}");

@@ -1,11 +1,12 @@
 //! The parts that tests of faults share.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlock::{LockGuard, LockManager, LockManagerBuilder};
 use dlock_etcd::{Etcd, EtcdStore};
 use dlock_runtime::store::StoreOptions;
-use dlock_testkit::eventually;
+use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+use tokio::time::sleep;
 
 /// Longer than anything takes here, also on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -18,6 +19,8 @@ pub(crate) fn builder() -> LockManagerBuilder {
         .scheme("etcd", Etcd)
         .connect_timeout(DEADLINE / 3)
 }
+
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A manager, which stands for a process.
 pub(crate) async fn connect(url: &str) -> LockManager {
@@ -32,17 +35,43 @@ pub(crate) fn open(url: &str, response_timeout: Duration) -> EtcdStore {
     EtcdStore::open(url, &options).unwrap()
 }
 
+/// Loses the answer to the request that creates a key with this prefix, once the server has carried it out.
+///
+/// A proxy that cuts before the next bytes of the server would come too early: they may be about the connection, and etcd
+/// drops a request whose connection has ended.
+pub(crate) async fn lose_answer(proxy: &Proxy, server: &EtcdServer, prefix: &str) {
+    eventually(DEADLINE, "the request is carried out", async || {
+        !server.keys(prefix).await.is_empty()
+    })
+    .await;
+    assert!(!proxy.is_trap_set(), "its answer is held back");
+    proxy.cut();
+    proxy.thaw();
+}
+
 /// Acquires and releases a lock, in spite of requests that fail.
 pub(crate) async fn works(manager: &LockManager, key: &str) {
-    eventually(
-        DEADLINE,
-        "a lock is acquired and released",
-        async || match manager.lock(key).acquire().await {
-            Ok(guard) => guard.release().await.is_ok(),
-            Err(_) => false,
-        },
-    )
-    .await;
+    let mut failures = Vec::new();
+    let begun = Instant::now();
+    let worked = within(DEADLINE, async {
+        loop {
+            let failed = match manager.lock(key).acquire().await {
+                Ok(guard) => guard.release().await.err(),
+                Err(error) => Some(error),
+            };
+            let Some(error) = failed else { return };
+            let text = error.to_string();
+            if failures.last().is_none_or(|(_, last)| *last != text) {
+                failures.push((begun.elapsed(), text));
+            }
+            sleep(PAUSE).await;
+        }
+    });
+    let is_done = worked.await.is_some();
+    assert!(
+        is_done,
+        "`{key}` is not acquired and released: {failures:#?}"
+    );
 }
 
 /// The other process finds the key held.
