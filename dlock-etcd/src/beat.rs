@@ -332,6 +332,31 @@ pub(crate) mod tests {
         is_found
     }
 
+    #[tokio::test]
+    async fn a_beat_reads_all_queues_at_once_where_that_crashes_no_member() {
+        let server = EtcdServer::start().await;
+        let (holder, waiter) = (open(&server), open(&server));
+        let client = ClientId::new(&SystemRandom);
+        let keys = [1, 2, 3].map(|it| LockKey::new(format!("order:{it}")).unwrap());
+        for (number, key) in (1..).zip(&keys) {
+            let ask = async |store: &EtcdStore, number| {
+                let request = AcquireRequest::new(key, OwnerId::new(client, number), TTL);
+                store.acquire(request.queue(Queueing::ForLease)).await
+            };
+            let held = ask(&holder, number).await;
+            assert!(matches!(held, Ok(AcquireOutcome::Granted { .. })));
+            let waits = ask(&waiter, 10 + number).await;
+            assert!(matches!(waits, Ok(AcquireOutcome::Busy(_))));
+        }
+        waiter.core.session.conn().await.unwrap().met("3.5.7");
+        let transactions = async || server.messages().await.get("Txn").copied();
+        let before = transactions().await;
+        eventually(LONG, "a beat has one transaction", async || {
+            transactions().await > before
+        })
+        .await;
+    }
+
     /// A process with very many claims forgets those that have not been asked for in a while.
     async fn forget(store: &EtcdStore, key: &LockKey, owners: &[OwnerId]) {
         let claims = &store.core.claims;

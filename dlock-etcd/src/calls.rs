@@ -5,6 +5,8 @@
 //! - **Safety.** A keep-alive counts only if a request that needs a majority was answered in the same term, by the same
 //!   member, and was sent no earlier. A leader that was deposed without noticing would otherwise confirm leases whose time
 //!   its successor counts. (`a_keep_alive_counts_only_in_the_term_of_its_confirmation`)
+//! - A transaction that only reads is sent to no version that crashes when its client gives it up, which is what a client does with
+//!   every request that is not answered in time. (`reads_are_sent_one_by_one_where_a_given_up_transaction_is_a_crash`)
 //! - Requests that only read or delete have a form that a full database does not refuse. etcd 3.5.1 refuses every transaction
 //!   then. (`a_full_database_refuses_new_locks_and_keeps_those_that_are_held`)
 
@@ -35,7 +37,11 @@ const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
 
 impl Conn {
+    /// Sends a transaction that writes or deletes, or may do so.
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
+        let mut all = request.success.iter().chain(&request.failure);
+        let is_write = all.any(|op| !matches!(op.request, Some(Op::Range(_))));
+        debug_assert!(is_write, "one that only reads is sent by `read`");
         let has_put =
             |ops: &[RequestOp]| ops.iter().any(|op| matches!(op.request, Some(Op::Put(_))));
         let writes = [has_put(&request.success), has_put(&request.failure)];
@@ -46,15 +52,12 @@ impl Conn {
         Ok(answer)
     }
 
-    /// Sends a transaction that only reads.
-    ///
-    /// Old versions with a full database refuse it, and answer each read alone. Those answers may have different
-    /// revisions.
+    /// Sends a transaction that only reads, or each of its reads alone. Those answers may have different revisions.
     pub(crate) async fn read(&self, request: &TxnRequest) -> Result<TxnResponse, Failure> {
-        match self.txn(request.clone()).await {
-            Err(failure) if failure.is_full => self.read_each(request).await,
-            other => other,
+        if self.reads_alone() || request.success.len() == 1 {
+            return self.read_each(request).await;
         }
+        self.call(TXN, request.clone()).await
     }
 
     async fn read_each(&self, request: &TxnRequest) -> Result<TxnResponse, Failure> {
@@ -257,7 +260,43 @@ fn is_one_term(before: u64, kept: &[ResponseHeader], confirmed: ResponseHeader) 
 
 #[cfg(test)]
 mod tests {
+    use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::EtcdServer;
+
     use super::*;
+    use crate::{EtcdStore, dial::dial, ops};
+
+    /// Reads two keys, and returns how many messages the server has got for that by their kinds.
+    async fn two_reads(server: &EtcdServer, conn: &Conn) -> [u64; 2] {
+        let count = async || {
+            let messages = server.messages().await;
+            ["Range", "Txn"].map(|kind| messages.get(kind).copied().unwrap_or(0))
+        };
+        let before = count().await;
+        let read = ops::read(vec![ops::get(b"one"), ops::get(b"two")]);
+        let answer = conn.read(&read).await.map_err(|failure| failure.error);
+        assert_eq!(answer.unwrap().responses.len(), 2);
+        let after = count().await;
+        [after[0] - before[0], after[1] - before[1]]
+    }
+
+    #[tokio::test]
+    async fn reads_are_sent_one_by_one_where_a_given_up_transaction_is_a_crash() {
+        let server = EtcdServer::start().await;
+        let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
+        let known = store.core.session.conn().await.unwrap();
+        assert_eq!(two_reads(&server, &known).await, [2, 0]);
+        let config = known.config.clone();
+        let channel = dial(&config.members[0].endpoint).await.unwrap();
+        let ties = known.ties();
+        let opened = Conn::open(config, known.place.clone(), channel, ties).await;
+        let conn = opened.unwrap();
+        assert_eq!(two_reads(&server, &conn).await, [2, 0], "an unknown one");
+        conn.met("3.5.6");
+        assert_eq!(two_reads(&server, &conn).await, [2, 0]);
+        conn.met("3.5.7");
+        assert_eq!(two_reads(&server, &conn).await, [0, 1]);
+    }
 
     fn header(member_id: u64, raft_term: u64) -> ResponseHeader {
         ResponseHeader {

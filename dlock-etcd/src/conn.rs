@@ -31,6 +31,7 @@ use crate::{
         StatusRequest, StatusResponse,
     },
     streams::Streams,
+    version,
 };
 
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
@@ -55,6 +56,8 @@ pub(crate) struct Conn {
     login: tokio::sync::Mutex<()>,
     /// The latest term in an answer.
     pub(crate) term: AtomicU64,
+    /// Each read is sent alone: the member crashes if a transaction that only reads is given up, or its version is not known.
+    reads_alone: AtomicBool,
     ties: Ties,
 }
 
@@ -93,11 +96,28 @@ impl Conn {
             token: Mutex::default(),
             login: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),
+            reads_alone: AtomicBool::new(true),
             ties,
         };
         let logged_in = conn.log_in(None).await;
         logged_in.map_err(|status| errors::of_status(&status, &conn.config).unsent())?;
         Ok(conn)
+    }
+
+    /// Notes the version of the member.
+    pub(crate) fn met(&self, version: &str) {
+        let is_crashed = version::is_crashed_by_reads(version);
+        self.reads_alone.store(is_crashed, Ordering::Release);
+    }
+
+    /// Notes that the member is that of another connection.
+    pub(crate) fn met_as(&self, other: &Self) {
+        self.reads_alone
+            .store(other.reads_alone(), Ordering::Release);
+    }
+
+    pub(crate) fn reads_alone(&self) -> bool {
+        self.reads_alone.load(Ordering::Acquire)
     }
 
     /// Asks a member for its version and its state.
@@ -243,6 +263,17 @@ impl Conn {
                 ..Failure::new(errors::of_status(&status, &self.config))
             }
         })
+    }
+
+    /// The ties of another connection of the same store.
+    #[cfg(test)]
+    pub(crate) fn ties(&self) -> Ties {
+        Ties {
+            doubt: self.ties.doubt.clone(),
+            given_up: self.ties.given_up.clone(),
+            is_full: self.ties.is_full.clone(),
+            number: self.ties.number,
+        }
     }
 
     /// Waits until the connection is given up.

@@ -104,7 +104,7 @@ impl Listener {
     async fn follow(&self) -> Result<bool, StoreError> {
         let conn = self.session.conn().await?;
         let answer = conn
-            .txn(ops::read(vec![ops::get_all(&self.range)]))
+            .read(&ops::read(vec![ops::get_all(&self.range)]))
             .await
             .map_err(StoreError::from)?;
         if !ops::keys_of(&answer, 0)?.iter().all(|kv| self.tell(kv)) {

@@ -23,7 +23,7 @@ use crate::{
     names::Names,
     ops,
     places::shared,
-    proto::{Answer, TxnRequest},
+    proto::{Answer, TxnRequest, TxnResponse},
     queue::Queue,
 };
 
@@ -175,6 +175,19 @@ impl Core {
         gates: &[Vec<u8>],
     ) -> Result<Ended, Failure> {
         let mut create = place.map_or(0, |place| place.create);
+        let is_gone = |is_known| Ended {
+            deleted_at: None,
+            queue: None,
+            is_known,
+        };
+        if create == 0 && gates.is_empty() {
+            // The key of a request without an answer, if it is there. With nothing to delete, a transaction would only read.
+            let answer = conn.read(&ops::read(vec![ops::get(own)])).await?;
+            create = created(&answer)?;
+            if create == 0 {
+                return Ok(is_gone(is_known));
+            }
+        }
         for _ in 0..ROUNDS {
             let is_read = create != 0 && !is_known;
             // Its value is read before it is deleted.
@@ -199,24 +212,25 @@ impl Core {
                     is_known,
                 });
             }
-            let is_gone = Ended {
-                deleted_at: None,
-                queue: None,
-                is_known,
-            };
             if is_only {
-                return Ok(is_gone);
+                return Ok(is_gone(is_known));
             }
             // Of a request without an answer; 0 if there is none, and then its gate is still to be deleted.
-            create = read(0)?.first().map_or(0, |found| found.create_revision);
+            create = created(&answer)?;
             is_known = false;
             if create == 0 && gates.is_empty() {
-                return Ok(is_gone);
+                return Ok(is_gone(is_known));
             }
         }
         let text = "the key of the claim changed with every attempt; it is repeated";
         Err(Failure::new(StoreError::new(StoreErrorKind::Refused, text)))
     }
+}
+
+/// The create revision of the key that a request has read; 0 if it is not there.
+fn created(answer: &TxnResponse) -> Result<i64, Failure> {
+    let found = ops::keys_of(answer, 0).map_err(Failure::new)?;
+    Ok(found.first().map_or(0, |found| found.create_revision))
 }
 
 /// Notes the lease of a waiter whose claim was forgotten: its key may still be there.

@@ -198,6 +198,7 @@ impl Keeper {
         let conn = Conn::open(self.config.clone(), place, channel, ties).await?;
         let welcome = conn.welcome().await?;
         version::check(&welcome.version, &member.place)?;
+        conn.met(&welcome.version);
         if !welcome.has_leader {
             let text =
                 "the member has no leader; a majority of the members must be up and reachable";

@@ -37,6 +37,12 @@ pub(crate) fn fixed_in(version: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns `true` if a member of this version crashes when a client gives up a transaction that only reads, or may do so. 3.5.5 and
+/// 3.5.6 crash in the log line about it.
+pub(crate) fn is_crashed_by_reads(version: &str) -> bool {
+    numbers(version).is_none_or(|numbers| numbers < [3, 5, 7])
+}
+
 /// Returns `true` if dlock does not work with this version.
 #[cfg(feature = "admin")]
 pub(crate) fn is_refused(version: &str) -> bool {
@@ -81,5 +87,14 @@ mod tests {
             assert_eq!(fixed_in(version).is_some(), is_faulty, "{version}");
         }
         assert_eq!(check("unknown", "a:2379"), Ok(()));
+        for (version, is_crashed) in [
+            ("3.4.31", true),
+            ("3.5.6", true),
+            ("3.5.7", false),
+            ("3.6.0", false),
+            ("unknown", true),
+        ] {
+            assert_eq!(is_crashed_by_reads(version), is_crashed, "{version}");
+        }
     }
 }

@@ -92,7 +92,7 @@ fn one_thread() -> Runtime {
 /// Sends a request whose caller gives it up at once.
 fn give_up_a_request(conn: &Conn) {
     let read = ops::read(vec![base::read_op("dlock")]);
-    assert!(conn.txn(read).now_or_never().is_none(), "no answer yet");
+    assert!(conn.read(&read).now_or_never().is_none(), "no answer yet");
 }
 
 #[test]
