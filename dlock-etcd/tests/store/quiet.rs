@@ -137,10 +137,10 @@ async fn a_hundred_waiters_send_no_requests_of_their_own() {
 /// Waits until all wait, and then for four beats. Returns the requests meanwhile.
 async fn four_beats(server: &EtcdServer) -> (u64, BTreeMap<String, u64>) {
     after_a_while(LONG, "all wait", async || {
-        // It was asked of each holder's lease how long it still lasts.
+        // The waiters of one key have one place, and it was asked of each lease how long it still lasts.
         let asked = server.messages().await.get("LeaseTimeToLive").copied();
         let is_asked = asked >= u64::try_from(KEYS).ok();
-        server.keys("dlock/order:").await.len() == KEYS + WAITERS && is_asked
+        server.keys("dlock/order:").await.len() == 2 * KEYS && is_asked
     })
     .await;
     // A waiter asks at least each 1.25 s, and a beat keeps one lease alive each 1.5 s.

@@ -44,6 +44,11 @@ const ONE_TERM: &[Look] = &[Test(
     "calls::tests::a_keep_alive_counts_only_in_the_term_of_its_confirmation",
 )];
 
+const READS: &[Look] = &[Test(
+    UNIT,
+    "calls::tests::reads_are_sent_one_by_one_where_a_given_up_transaction_is_a_crash",
+)];
+
 const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
 
 const TOLD: &[Look] = &[Test(
@@ -366,15 +371,35 @@ pub(super) const ALL: &[Mutant] = &[
             "beat::tests::a_grant_that_no_watch_reports_is_found_by_the_next_beat",
         )],
     ),
-    // A full database
+    // Transactions that only read
     Mutant::new(
-        "etcd-full-read",
-        "A full database of an old version refuses renewals",
+        "etcd-read-crash",
+        "A transaction that only reads is sent to a member that crashes if it is given up",
         CALLS,
-        "Err(failure) if «failure.is_full» => self.read_each(request).await,",
+        "if «self.reads_alone()» || request.success.len() == 1 {",
         "false",
-        FULL,
+        READS,
     ),
+    Mutant::new(
+        "etcd-read-crash-version",
+        "A version that crashes counts as one that does not",
+        VERSION,
+        "numbers < «[3, 5, 7]»)",
+        "[3, 5, 5]",
+        READS,
+    ),
+    Mutant::new(
+        "etcd-read-crash-release",
+        "The release of a claim without a key is a transaction that only reads",
+        RELEASE,
+        "if «create == 0 && gates.is_empty()» { // The key of a request without an answer, if it is there.",
+        "false",
+        &[Test(
+            FAULTS,
+            "connections::a_request_that_arrives_after_the_release_has_no_effect",
+        )],
+    ),
+    // A full database
     Mutant::new(
         "etcd-full-release",
         "A full database of an old version refuses releases",
