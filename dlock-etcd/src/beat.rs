@@ -256,7 +256,8 @@ pub(crate) mod tests {
     use dlock_runtime::{
         store::{
             ALIVE, AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink,
-            LockStore, Queue as Queueing, ReleaseRequest, StoreOptions,
+            LockStore, Queue as Queueing, ReleaseRequest, RenewBatch, RenewRequest, Renewal,
+            StoreOptions,
         },
         testing::SystemRandom,
     };
@@ -338,9 +339,10 @@ pub(crate) mod tests {
         let (holder, waiter) = (open(&server), open(&server));
         let client = ClientId::new(&SystemRandom);
         let keys = [1, 2, 3].map(|it| LockKey::new(format!("order:{it}")).unwrap());
+        let owner = |number| OwnerId::new(client, number);
         for (number, key) in (1..).zip(&keys) {
             let ask = async |store: &EtcdStore, number| {
-                let request = AcquireRequest::new(key, OwnerId::new(client, number), TTL);
+                let request = AcquireRequest::new(key, owner(number), TTL);
                 store.acquire(request.queue(Queueing::ForLease)).await
             };
             let held = ask(&holder, number).await;
@@ -355,6 +357,18 @@ pub(crate) mod tests {
             transactions().await > before
         })
         .await;
+
+        // Renewals are read in the same way.
+        holder.core.session.conn().await.unwrap().met("3.5.7");
+        let gone = server.keys("dlock/order:2/").await.remove(0);
+        server.delete(&gone).await;
+        let requests: Vec<_> = (1..)
+            .zip(&keys)
+            .map(|(number, key)| RenewRequest::new(key, owner(number), TTL))
+            .collect();
+        let renewed = holder.renew(RenewBatch::new(&requests)).await;
+        let [held, lost] = [Ok(Renewal::Renewed), Ok(Renewal::NotOwner)];
+        assert_eq!(renewed, [held.clone(), lost, held]);
     }
 
     /// A process with very many claims forgets those that have not been asked for in a while.

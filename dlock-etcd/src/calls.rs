@@ -22,6 +22,7 @@ use crate::{
     conn::{Conn, Failure, RANGE, TXN, ready},
     errors,
     keep_alive::Kept,
+    ops,
     proto::{
         Answer, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse,
         LeaseRevokeRequest, LeaseRevokeResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
@@ -65,17 +66,17 @@ impl Conn {
             Some(Op::Range(range)) => Some(range.clone()),
             _ => None,
         });
-        let asked = ranges.map(|range| self.call::<_, RangeResponse>(RANGE, range));
+        let asked = ranges.map(async |range| {
+            let _turn = self.reads.acquire().await;
+            self.call::<_, RangeResponse>(RANGE, range).await
+        });
         let answers: Vec<_> = try_join_all(asked).await?;
-        let headers: Vec<_> = answers.iter().map(Answer::header).collect();
-        let Some(first) = headers.iter().min_by_key(|header| header.revision) else {
+        let headers = answers.iter().map(Answer::header);
+        let Some(first) = headers.min_by_key(|header| header.revision) else {
             return Err(Failure::new(errors::bad_answer("a read of nothing")));
         };
-        if !is_one_term(first.raft_term, &headers, *first) {
-            return Err(new_term());
-        }
         Ok(TxnResponse {
-            header: Some(*first),
+            header: Some(first),
             succeeded: true,
             responses: answers.into_iter().map(ResponseOp::from).collect(),
         })
@@ -172,6 +173,9 @@ impl Conn {
     ) -> Result<(Vec<bool>, TxnResponse), Failure> {
         let kept = self.keep_alive(leases).await?;
         let answer = self.read(request).await?;
+        if !is_of_one_term(&answer) {
+            return Err(new_term());
+        }
         self.compared(term, kept, answer)
     }
 
@@ -258,13 +262,19 @@ fn is_one_term(before: u64, kept: &[ResponseHeader], confirmed: ResponseHeader) 
     })
 }
 
+/// Returns `true` unless reads that were sent one by one were answered in several terms.
+fn is_of_one_term(answer: &TxnResponse) -> bool {
+    let headers: Vec<_> = ops::headers(answer).collect();
+    is_one_term(answer.header().raft_term, &headers, answer.header())
+}
+
 #[cfg(test)]
 mod tests {
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::EtcdServer;
 
     use super::*;
-    use crate::{EtcdStore, dial::dial, ops};
+    use crate::{EtcdStore, dial::dial, version};
 
     /// Reads two keys, and returns how many messages the server has got for that by their kinds.
     async fn two_reads(server: &EtcdServer, conn: &Conn) -> [u64; 2] {
@@ -285,7 +295,9 @@ mod tests {
         let server = EtcdServer::start().await;
         let store = EtcdStore::open(&server.url(), &StoreOptions::default()).unwrap();
         let known = store.core.session.conn().await.unwrap();
-        assert_eq!(two_reads(&server, &known).await, [2, 0]);
+        let version = known.welcome().await.unwrap().version;
+        let is_crashed = version::is_crashed_by_reads(&version);
+        assert_eq!(known.reads_alone(), is_crashed, "{version}");
         let config = known.config.clone();
         let channel = dial(&config.members[0].endpoint).await.unwrap();
         let ties = known.ties();
@@ -303,6 +315,22 @@ mod tests {
             member_id,
             revision: 1,
             raft_term,
+        }
+    }
+
+    #[test]
+    fn reads_one_by_one_confirm_only_the_term_of_all() {
+        for (terms, expected) in [([7, 7], true), ([7, 8], false), ([8, 7], false)] {
+            let reads = terms.map(|term| RangeResponse {
+                header: Some(header(1, term)),
+                kvs: Vec::new(),
+            });
+            let answer = TxnResponse {
+                header: reads[0].header,
+                succeeded: true,
+                responses: reads.map(ResponseOp::from).into(),
+            };
+            assert_eq!(is_of_one_term(&answer), expected, "{terms:?}");
         }
     }
 

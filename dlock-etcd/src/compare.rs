@@ -25,6 +25,8 @@ use crate::store::EtcdStore;
 /// let txn = Txn::new().when(held).and_then([TxnOp::put("stock/7", "41", None)]);
 /// let is_held = client.txn(txn).await?.succeeded();
 /// ```
+///
+/// A member before etcd 3.5.7 may crash if such a transaction only reads and is given up. There, let it write or delete a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseKey {
     name: Vec<u8>,

@@ -1,8 +1,11 @@
 //! The URL of a store: its members, the login, TLS, and the prefix of its keys.
 
-use std::{fmt, fs, time::Duration};
+use std::{fmt, time::Duration};
 
-use dlock_runtime::{ConnectError, store::StoreOptions};
+use dlock_runtime::{
+    ConnectError,
+    store::{StoreOptions, read_option_file},
+};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use url::form_urlencoded;
 
@@ -151,21 +154,14 @@ impl Own {
 }
 
 fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
-    let invalid = |reason: String| ConnectError::InvalidOption {
-        option,
-        reason: format!("cannot use `{path}`: {reason}").into(),
-    };
-    if path.contains("-----") {
+    let pem = read_option_file(option, path)?;
+    if !pem.windows(5).any(|bytes| bytes == b"-----") {
+        let reason =
+            format!("cannot use `{path}`: it contains no certificate or key in PEM format");
         return Err(ConnectError::InvalidOption {
             option,
-            reason: "it is the name of a file, and not its text".into(),
+            reason: reason.into(),
         });
-    }
-    let pem = fs::read(path).map_err(|error| invalid(error.to_string()))?;
-    if !pem.windows(5).any(|bytes| bytes == b"-----") {
-        return Err(invalid(
-            "it contains no certificate or key in PEM format".to_owned(),
-        ));
     }
     Ok(pem)
 }

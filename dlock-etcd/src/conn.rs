@@ -11,7 +11,10 @@ use std::sync::{
 };
 
 use dlock_runtime::store::StoreError;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::timeout,
+};
 use tonic::{
     Request, Status,
     client::Grpc,
@@ -39,6 +42,11 @@ pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
+/// With TLS, old members allow 250 streams in a connection, and so do their proxies. Each request, and each watch as long as it is
+/// open, is one. Renewals would wait for the next free one until their leases had ended.
+const MOST_WATCHES: usize = 128;
+const MOST_READS: usize = 32;
+
 /// The header by which the server knows a login.
 pub(crate) type Token = MetadataValue<Ascii>;
 
@@ -58,6 +66,10 @@ pub(crate) struct Conn {
     pub(crate) term: AtomicU64,
     /// Each read is sent alone: the member crashes if a transaction that only reads is given up, or its version is not known.
     reads_alone: AtomicBool,
+    /// The reads that may be sent at once. Many that are given up together would end the connection.
+    pub(crate) reads: Semaphore,
+    /// The watches that may be open at once.
+    pub(crate) watches: Semaphore,
     ties: Ties,
 }
 
@@ -97,6 +109,8 @@ impl Conn {
             login: tokio::sync::Mutex::default(),
             term: AtomicU64::new(0),
             reads_alone: AtomicBool::new(true),
+            reads: Semaphore::new(MOST_READS),
+            watches: Semaphore::new(MOST_WATCHES),
             ties,
         };
         let logged_in = conn.log_in(None).await;
@@ -108,12 +122,6 @@ impl Conn {
     pub(crate) fn met(&self, version: &str) {
         let is_crashed = version::is_crashed_by_reads(version);
         self.reads_alone.store(is_crashed, Ordering::Release);
-    }
-
-    /// Notes that the member is that of another connection.
-    pub(crate) fn met_as(&self, other: &Self) {
-        self.reads_alone
-            .store(other.reads_alone(), Ordering::Release);
     }
 
     pub(crate) fn reads_alone(&self) -> bool {

@@ -137,7 +137,35 @@ mod tests {
         time::timeout,
     };
 
+    use dlock_runtime::store::{StoreErrorKind, StoreOptions};
+    use dlock_testkit::Authority;
+
     use super::*;
+    use crate::config::Config;
+
+    #[tokio::test]
+    async fn a_connection_that_is_closed_in_its_handshake_is_no_fault_of_certificates() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        let url = format!("etcd://{place}?sslmode=require&sslrootcert={ca}");
+        let config = Config::parse(&url, &StoreOptions::default()).unwrap();
+        let answer = async |bytes: &'static [u8]| {
+            let (mut other, _) = listener.accept().await.unwrap();
+            other.read_u8().await.ok();
+            other.write_all(bytes).await.ok();
+        };
+        for (bytes, expected) in [
+            (&b""[..], StoreErrorKind::Unreachable),
+            (&b"This is no TLS at all"[..], StoreErrorKind::Tls),
+        ] {
+            let dialled = dial(&config.members[0].endpoint);
+            let (dialled, ()) = tokio::join!(dialled, answer(bytes));
+            let error = dialled.unwrap_err();
+            assert_eq!(error.kind(), expected, "{error}");
+        }
+    }
 
     #[tokio::test]
     async fn a_socket_is_not_used_by_a_child() {

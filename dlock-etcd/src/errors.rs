@@ -144,16 +144,21 @@ fn of_transport(status: &Status) -> String {
 /// The error of a connection that could not be made.
 pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
     let text = cause(error);
+    // A member, or what is before it, closes connections for many reasons.
+    let has_broken = ["handshake eof", "reset by peer", "Broken pipe"]
+        .iter()
+        .any(|word| text.contains(word));
     let is_about_tls = [
         "certificate",
         "tls",
         "handshake",
         "HandshakeFailure",
+        "corrupt message",
         "InvalidCertificate",
     ]
     .iter()
     .any(|word| text.contains(word));
-    let kind = if is_about_tls {
+    let kind = if is_about_tls && !has_broken {
         StoreErrorKind::Tls
     } else {
         StoreErrorKind::Unreachable
@@ -171,7 +176,16 @@ pub(crate) fn of_members(failures: &[(&str, StoreError)]) -> StoreError {
                 .iter()
                 .map(|(place, error)| format!("{place}: {error}"));
             let text = reasons.collect::<Vec<_>>().join("; ");
-            StoreError::new(last.kind(), text).with_advice().unsent()
+            let is_about_tls =
+                |(_, error): &(&str, StoreError)| error.kind() == StoreErrorKind::Tls;
+            let kind = match last.kind() {
+                // Another member may be up soon, so callers go on waiting.
+                StoreErrorKind::Tls if !failures.iter().all(is_about_tls) => {
+                    StoreErrorKind::Unreachable
+                }
+                kind => kind,
+            };
+            StoreError::new(kind, text).with_advice().unsent()
         }
     }
 }
@@ -194,6 +208,16 @@ mod tests {
         let status = Status::permission_denied("etcdserver: permission denied");
         let text = of_status(&status, &config).to_string();
         assert!(text.contains("readwrite shop%2Feu/ --prefix"), "{text}");
+    }
+
+    #[test]
+    fn a_fault_of_tls_is_final_only_if_no_other_member_can_be_up_soon() {
+        let error = |kind| StoreError::new(kind, "why");
+        let [tls, gone] = [StoreErrorKind::Tls, StoreErrorKind::Unreachable];
+        for (first, last, expected) in [(tls, tls, tls), (gone, tls, gone), (tls, gone, gone)] {
+            let failures = [("a", error(first)), ("b", error(last))];
+            assert_eq!(of_members(&failures).kind(), expected);
+        }
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl Near {
             is_full: self.is_full.clone(),
             number: main.number(),
         };
-        let opened = self.open(member, channel, ties, main);
+        let opened = self.open(member, channel, ties);
         let conn = match timeout(limit, opened).await {
             Ok(Ok(conn)) => Arc::new(conn),
             Ok(Err(_)) => return Lost::Broken,
@@ -242,11 +242,9 @@ impl Near {
         member: &Member,
         channel: Channel,
         ties: Ties,
-        main: &Conn,
     ) -> Result<Conn, StoreError> {
         let place = member.place.clone();
         let conn = Conn::open(self.config.clone(), place, channel, ties).await?;
-        conn.met_as(main);
         raise::begin(&conn).await?;
         Ok(conn)
     }

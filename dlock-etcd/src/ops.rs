@@ -6,7 +6,7 @@ use crate::{
     errors,
     proto::{
         Answer, Compare, CompareResult, CompareTarget, CompareWith, DeleteRangeRequest, KeyValue,
-        Op, OpAnswer, PutRequest, RangeRequest, RequestOp, TxnRequest, TxnResponse,
+        Op, OpAnswer, PutRequest, RangeRequest, RequestOp, ResponseHeader, TxnRequest, TxnResponse,
     },
 };
 use dlock_runtime::store::StoreError;
@@ -100,6 +100,16 @@ pub(crate) fn read_of(
         answer.header().revision
     };
     Ok((&range.kvs, revision))
+}
+
+/// The headers of the reads that were sent one by one.
+pub(crate) fn headers(answer: &TxnResponse) -> impl Iterator<Item = ResponseHeader> {
+    let headers = answer.responses.iter().filter_map(|it| match &it.response {
+        Some(OpAnswer::Range(range)) => Some(range.header()),
+        _ => None,
+    });
+    // A transaction has one header, and its reads have at most a revision.
+    headers.filter(|header| header.raft_term > 0)
 }
 
 /// The keys that this operation of a transaction has read.

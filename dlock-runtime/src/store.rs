@@ -10,6 +10,7 @@ mod contract;
 mod hint;
 pub mod memory;
 mod node;
+mod option_file;
 mod properties;
 pub mod quorum;
 mod record;
@@ -24,6 +25,7 @@ pub(crate) use boxed::{DynNode, DynStore, OwnStore};
 pub use contract::{LockStore, renew_each};
 pub use hint::{Hint, HintReceiver, HintSink};
 pub use node::QuorumNode;
+pub use option_file::read_option_file;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
 pub use record::LeaseRecord;
 pub use request::{

@@ -71,6 +71,49 @@ async fn a_holder_watches_its_key_no_longer() {
     .await;
 }
 
+#[tokio::test]
+async fn a_waiter_beyond_the_watches_is_told_by_a_beat() {
+    let server = EtcdServer::start().await;
+    eventually(LONG, "it is told before its place ends", async || {
+        is_told_by_a_beat(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that the place ended.
+async fn is_told_by_a_beat(server: &EtcdServer) -> bool {
+    let holder = open(server);
+    let mut waiters = Waiters::new(server);
+    let conn = waiters.store.core.session.conn().await.unwrap();
+    let all = conn.watches.available_permits();
+    let (first, second) = (waiters.key.clone(), LockKey::new("order:43").unwrap());
+    let held = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    for key in [&first, &second] {
+        let granted = holder.acquire(AcquireRequest::new(key, held, TTL)).await;
+        assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
+    }
+    let watched = waiters.ask(waiters.owners[0]).await;
+    eventually(LONG, "its watch is counted", async || {
+        conn.watches.available_permits() == all - 1
+    })
+    .await;
+    // No other one may be open.
+    conn.watches.forget_permits(all);
+    waiters.key = second.clone();
+    let waits = waiters.ask(waiters.owners[1]).await;
+    let are_busy = matches!(
+        [&watched, &waits],
+        [Ok(AcquireOutcome::Busy(_)), Ok(AcquireOutcome::Busy(_))]
+    );
+    release(&holder, &second, held).await;
+    let is_told = are_busy && waiters.is_told().await;
+    for (key, owner) in [&first, &second].into_iter().zip(waiters.owners) {
+        release(&waiters.store, key, owner).await;
+    }
+    release(&holder, &first, held).await;
+    is_told
+}
+
 /// Returns `false` if the machine was so slow that a place ended.
 async fn ends_and_begins_again(server: &EtcdServer) -> bool {
     let holder = open(server);

@@ -23,7 +23,8 @@
 //! A request is sent, gets its locks and decides, and commits, in three steps; anything happens between. It is
 //! answered with its commit. Requests that were given up come later or never. One time of all is counted in
 //! ticks, and every moment of the process is late: it may fence a lease that ended long ago. Clocks that
-//! differ, and messages of grants, are left to [`lease`](crate::lease); a waiter polls here.
+//! differ, and messages of grants, are left to [`lease`](crate::lease); a waiter polls here. Left out as well are waiters that have
+//! died, a waiter that asks again in another mode, and a crash that empties the queue of a server and no other table.
 
 mod acquire;
 mod checks;

@@ -399,6 +399,29 @@ pub(super) const ALL: &[Mutant] = &[
             "connections::a_request_that_arrives_after_the_release_has_no_effect",
         )],
     ),
+    Mutant::new(
+        "etcd-read-terms",
+        "Keep-alives are confirmed by reads of which one was answered in another term",
+        CALLS,
+        "«is_one_term(answer.header().raft_term, &headers, answer.header())»",
+        "headers.len() < 9",
+        &[Test(
+            UNIT,
+            "calls::tests::reads_one_by_one_confirm_only_the_term_of_all",
+        )],
+    ),
+    // Streams
+    Mutant::new(
+        "etcd-watches-without-end",
+        "Watches take all streams of a connection, and renewals wait for one",
+        FOLLOW,
+        "turn = «conn.watches.acquire()» => turn,",
+        "std::future::ready(())",
+        &[Test(
+            UNIT,
+            "follow::tests::a_waiter_beyond_the_watches_is_told_by_a_beat",
+        )],
+    ),
     // A full database
     Mutant::new(
         "etcd-full-release",

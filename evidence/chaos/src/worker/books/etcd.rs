@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     books::{Account, Entry},
-    etcd::{account, encoded, entries, get, put, values},
+    etcd::{account, encoded, entries, get, nothing, put, values},
 };
 
 /// The next request goes to another member if this one does not answer by then.
@@ -45,13 +45,14 @@ impl InEtcd {
     }
 
     /// Carries out a transaction while the lease is held; the answer to its operations.
-    async fn txn(&self, proof: &[LeaseKey], operations: Vec<Value>) -> Result<Value, Failure> {
+    async fn txn(&self, proof: &[LeaseKey], mut operations: Vec<Value>) -> Result<Value, Failure> {
         let compare = proof.iter().map(|key| {
             json!({
                 "result": "EQUAL", "target": "CREATE", "key": encoded(key.name()),
                 "create_revision": key.create_revision().to_string(),
             })
         });
+        operations.push(nothing());
         let txn = json!({"compare": compare.collect::<Vec<_>>(), "success": operations});
         let used = self.used.load(Ordering::Relaxed);
         let port = self.ports[used % self.ports.len()];

@@ -1,0 +1,94 @@
+//! The files that options of a URL name, such as certificates.
+
+use std::{fs, io};
+
+use crate::error::ConnectError;
+
+/// Files with certificates are smaller by far. One without an end is none of them.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// A name that is longer, and that looks like a key, is one.
+const LONGEST_NAME: usize = 40;
+
+/// Reads the file that an option of a URL names, such as a certificate or its key.
+///
+/// It blocks its thread until the file is read. Stores in other packages use it, so that they refuse what others refuse.
+///
+/// # Errors
+///
+/// [`ConnectError::InvalidOption`] if the file cannot be read, is no regular file or is larger than 16 MiB, and if the option has the
+/// text of a key in place of a name. The error does not show that text, and no content of a file.
+///
+/// ```
+/// use dlock::store::read_option_file;
+///
+/// let error = read_option_file("sslrootcert", "/none.pem").unwrap_err();
+/// assert!(error.to_string().contains("cannot use `/none.pem`"));
+/// ```
+pub fn read_option_file(option: &'static str, name: &str) -> Result<Vec<u8>, ConnectError> {
+    if is_text(name) {
+        return Err(ConnectError::InvalidOption {
+            option,
+            reason: "it is the name of a file, and not its text".into(),
+        });
+    }
+    read(name).map_err(|error| ConnectError::InvalidOption {
+        option,
+        reason: format!("cannot use `{name}`: {error}").into(),
+    })
+}
+
+fn read(name: &str) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(name)?;
+    // To read a pipe takes as long as its writer wants.
+    if !found.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    if found.len() > LARGEST {
+        return Err(io::Error::other("it is larger than 16 MiB"));
+    }
+    fs::read(name)
+}
+
+/// Returns `true` for the text of a file in PEM format, the same in base64, and a key in base64 alone, which begins with an `M`.
+fn is_text(name: &str) -> bool {
+    let is_base64 = name.len() > LONGEST_NAME
+        && !name.contains('.')
+        && ["LS0t", "M"].iter().any(|head| name.starts_with(head));
+    is_base64 || name.contains("-----")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(name: &str) -> String {
+        read_option_file("sslkey", name).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_text_of_a_key_is_no_name_and_is_not_shown() {
+        for key in [
+            "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----",
+            "MC4CAQAwBQYDK2VwBCIEIhushhushhushhushhushhushhushhushhushhush",
+            "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCkhushhushhushhush",
+        ] {
+            let error = refusal(key);
+            assert!(error.contains("the name of a file"), "{error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
+        let name = "Machines/of/the/shop/and/their/own/private/key.pem";
+        assert!(refusal(name).contains(name));
+    }
+
+    #[test]
+    fn a_file_that_has_no_end_is_refused() {
+        for (name, why) in [("/", "no regular file"), ("/dev/zero", "no regular file")] {
+            let error = refusal(name);
+            assert!(error.contains(why) && error.contains(name), "{error}");
+        }
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let read = read_option_file("sslkey", own).unwrap();
+        assert_eq!(read, fs::read(own).unwrap());
+    }
+}
