@@ -98,6 +98,11 @@ impl Config {
         let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
         let tls = match own.ssl_mode.as_deref() {
             // An unverified connection would look like a safe one.
+            None | Some("disable" | "allow" | "prefer") if own.files.are_named() => {
+                return Err(refused(
+                    "certificates need `sslmode=require`; add it".to_owned(),
+                ));
+            }
             None | Some("disable" | "allow" | "prefer") => None,
             Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(&own.files)?),
             Some(_) => {
@@ -195,11 +200,29 @@ impl Route {
 /// Takes dlock's own options from the URL.
 fn split(url: &str) -> Result<(String, Own), String> {
     let mut own = Own::default();
-    let Some((base, query)) = url.split_once('?') else {
-        return Ok((url.to_owned(), own));
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    if query.contains('@') {
+        let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
+        return Err(reason.to_owned());
+    }
+    let place = match base.split_once('@') {
+        // The end of the password would be taken for a host.
+        Some((_, place)) if place.contains('@') => {
+            return Err("write `%40` for an `@` in a user, a password or a database".to_owned());
+        }
+        Some((_, place)) => place,
+        None => base,
     };
+    // Otherwise the connection would be plain although the URL asks for TLS.
+    let one_query = || "options follow one `?`, with `&` between them".to_owned();
+    if place.contains("sslmode=") {
+        return Err(one_query());
+    }
     let mut rest = form_urlencoded::Serializer::new(String::new());
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        if value.contains("sslmode=") {
+            return Err(one_query());
+        }
         let slot = match &*name {
             "schema" => &mut own.schema,
             "listen" => &mut own.listen,
@@ -305,7 +328,22 @@ mod tests {
             ("postgres://shop:hush@db/shop?colour=red", "colour"),
             ("postgres://shop:hush@db:port/shop", "port"),
             ("postgres://shop:hush/shop", "port"),
-            ("postgres://shop:a?hush@db/shop", "port"),
+            ("postgres://shop:a?hush@db/shop", "for a `?` in a password"),
+            ("postgres://shop:?hush@db/shop", "for a `?` in a password"),
+            ("postgres://shop:1?hush@db/shop", "for a `?` in a password"),
+            ("postgres://shop:p@hush@db/shop", "`%40` for an `@`"),
+            (
+                "postgres://shop:hush@db/shop?sslrootcert=ca.pem",
+                "need `sslmode=require`",
+            ),
+            (
+                "postgres://shop:hush@db/shop&sslmode=require",
+                "options follow one `?`",
+            ),
+            (
+                "postgres://shop:hush@db/shop?schema=locks?sslmode=require",
+                "options follow one `?`",
+            ),
         ] {
             let error = parsed(url).expect_err(url).to_string();
             assert!(

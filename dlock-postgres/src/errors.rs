@@ -1,5 +1,7 @@
 //! The meaning of an error of PostgreSQL or of a connection for a lock.
 
+use std::io;
+
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
     Error, Row,
@@ -268,7 +270,24 @@ pub(crate) fn other_version(schema: &Schema, found: i32) -> String {
 }
 
 fn is_about_tls(error: &Error) -> bool {
-    error.to_string().contains("TLS")
+    error.to_string().contains("TLS") && !has_broken(error)
+}
+
+/// Returns `true` if the other end has closed the connection, which it does for many reasons.
+fn has_broken(error: &dyn std::error::Error) -> bool {
+    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(
+            kind,
+            Some(
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+            )
+        )
+    })
 }
 
 fn is_about_login(error: &Error) -> bool {

@@ -33,7 +33,8 @@ CREATE TABLE {schema}.holder (
     PRIMARY KEY (key, owner)
 ) WITH (fillfactor = 70);
 
--- Not logged: after a crash the waiters ask again.
+-- Not logged: after a crash the waiters ask again. It has to be so: a waiter's fence must not outlive the grants that a failover
+-- has undone.
 CREATE UNLOGGED TABLE {schema}.waiter (
     key text COLLATE "C" NOT NULL,
     owner text COLLATE "C" NOT NULL,

@@ -2,9 +2,9 @@
 //!
 //! No error contains that of a parser, which quotes the lines that it cannot read: a key with wrong line breaks is one line.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use dlock_runtime::ConnectError;
+use dlock_runtime::{ConnectError, store::read_option_file};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
@@ -23,24 +23,19 @@ pub(crate) struct Files {
     pub(crate) key: Option<String>,
 }
 
+impl Files {
+    /// Returns `true` if the URL names one.
+    pub(crate) fn are_named(&self) -> bool {
+        self.root.is_some() || self.cert.is_some()
+    }
+}
+
 /// Reads the certificates.
 ///
 /// # Errors
 ///
 /// [`ConnectError::InvalidOption`] if a file cannot be used.
 pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError> {
-    for (option, path) in [
-        ("sslrootcert", &files.root),
-        ("sslcert", &files.cert),
-        ("sslkey", &files.key),
-    ] {
-        if path.as_ref().is_some_and(|path| path.contains("-----")) {
-            return Err(ConnectError::InvalidOption {
-                option,
-                reason: "it is the name of a file, and not its text".into(),
-            });
-        }
-    }
     let roots = match &files.root {
         Some(path) => roots_of(path)?,
         None => system_roots(),
@@ -53,7 +48,7 @@ pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError
     let config = match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
             let chain = certificates("sslcert", cert)?;
-            let secret = PrivateKeyDer::from_pem_file(Path::new(key))
+            let secret = PrivateKeyDer::from_pem_slice(&read_option_file("sslkey", key)?)
                 .map_err(|error| unread("sslkey", key, &error))?;
             config
                 .with_client_auth_cert(chain, secret)
@@ -88,8 +83,9 @@ fn certificates(
     option: &'static str,
     path: &str,
 ) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
-    let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-    let all: Vec<_> = read.map_err(|error| unread(option, path, &error))?;
+    let text = read_option_file(option, path)?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let all = read.map_err(|error| unread(option, path, &error))?;
     if all.is_empty() {
         return Err(invalid(option, path, "it contains no certificate"));
     }
@@ -98,7 +94,6 @@ fn certificates(
 
 fn unread(option: &'static str, path: &str, error: &pem::Error) -> ConnectError {
     match error {
-        pem::Error::Io(error) => invalid(option, path, error),
         pem::Error::NoItemsFound if option == "sslkey" => invalid(
             option,
             path,

@@ -13,13 +13,17 @@ moment AS MATERIALIZED (
     FROM pg_database d WHERE d.datname = current_database()
 ),
 chosen AS MATERIALIZED (
-    SELECT page.key, coalesce(l.last_fence, 0) AS last_fence, coalesce(l.is_shared, false) AS is_shared
+    SELECT page.key, coalesce(l.last_fence, 0) AS last_fence, coalesce(l.is_shared, false) AS is_shared,
+           -- Each grant notes its time here. That to a reader may not be the first.
+           CASE WHEN NOT l.is_shared THEN l.used_at END AS granted_at
     FROM page LEFT JOIN {schema}.lock l ON l.key = page.key
     WHERE $4::text IS NULL OR page.key ~ $4
 ),
 held AS MATERIALIZED (
     SELECT h.key, h.owner, h.fence, h.label, h.function,
            greatest(ceil(extract(epoch FROM h.ends - moment.now) * 1000), 0)::bigint AS rest_ms,
+           CASE WHEN chosen.granted_at IS NOT NULL
+               THEN greatest(extract(epoch FROM moment.now - chosen.granted_at) * 1000, 0) END::bigint AS held_ms,
            row_number() OVER (PARTITION BY h.key ORDER BY h.owner) AS nth,
            count(*) OVER (PARTITION BY h.key) AS total
     FROM chosen JOIN {schema}.holder h ON h.key = chosen.key CROSS JOIN moment
@@ -51,17 +55,18 @@ waiting AS MATERIALIZED (
     WHERE w.alive > moment.now - interval '1 minute'
 )
 SELECT 1 AS kind, c.key, NULL::text AS owner, c.last_fence AS number, NULL::bigint AS ms, c.is_shared AS flag,
-       NULL::integer AS most, NULL::text AS label, NULL::text AS function, NULL::bigint AS total, NULL::bigint AS nth
+       NULL::integer AS most, NULL::text AS label, NULL::text AS function, NULL::bigint AS total, NULL::bigint AS held_ms,
+       NULL::bigint AS nth
 FROM chosen c
 UNION ALL
-SELECT 2, h.key, h.owner, h.fence, h.rest_ms, NULL, NULL, h.label, h.function, h.total, h.nth
+SELECT 2, h.key, h.owner, h.fence, h.rest_ms, NULL, NULL, h.label, h.function, h.total, h.held_ms, h.nth
 FROM held h WHERE h.nth <= 4096
 UNION ALL
-SELECT 3, w.key, w.owner, NULL, w.waiting_ms, w.is_alive, w.most, w.label, NULL, w.total, w.nth
+SELECT 3, w.key, w.owner, NULL, w.waiting_ms, w.is_alive, w.most, w.label, NULL, w.total, NULL, w.nth
 FROM waiting w WHERE w.nth <= 4096
 UNION ALL
 SELECT 4, (SELECT max(page.key) FROM page), NULL, (SELECT count(*) FROM page),
        (extract(epoch FROM moment.now) * 1000000)::bigint, NULL, NULL, NULL, NULL,
-       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint, NULL
+       (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint, NULL, NULL
 FROM moment
 ORDER BY kind, key, nth

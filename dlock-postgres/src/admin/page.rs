@@ -94,6 +94,7 @@ struct Line<'a> {
     label: Option<String>,
     function: Option<String>,
     total: Option<i64>,
+    held_ms: Option<i64>,
 }
 
 impl<'a> Line<'a> {
@@ -109,6 +110,7 @@ impl<'a> Line<'a> {
             label: field(row, 7, "label")?,
             function: field(row, 8, "function")?,
             total: field(row, 9, "total")?,
+            held_ms: field(row, 10, "held_ms")?,
         })
     }
 
@@ -175,6 +177,11 @@ fn add(lock: &mut LockInfo, line: &Line<'_>, now: SystemTime) {
             holder.label.clone_from(&line.label);
             holder.function.clone_from(&line.function);
             holder.ttl = Some(line.ms());
+            if line.held_ms.is_some() {
+                // Its fence may be from when it came into the queue.
+                let held = Duration::from_millis(natural(line.held_ms));
+                holder.since = now.checked_sub(held);
+            }
             lock.add_holder(holder);
             lock.holder_count = total;
         }

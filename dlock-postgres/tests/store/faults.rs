@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use dlock_postgres::{Postgres, Schema};
-use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
+use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder, StoreErrorKind};
 use dlock_testkit::{Authority, PgBouncer, PostgresOptions, PostgresServer, eventually};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+};
 
 use crate::database::{DEADLINE, Database};
 
@@ -51,6 +56,34 @@ async fn a_certificate_is_verified() {
     assert_eq!(client.query(encrypted, &[]).await.unwrap().len(), 2);
     let text = refusal(&url(&other)).await;
     assert!(text.contains("certificate"), "{text}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_in_its_handshake_is_no_fault_of_certificates() {
+    let authority = Authority::new();
+    for (word, expected) in [
+        (b'S', StoreErrorKind::Unreachable),
+        // It has no TLS.
+        (b'N', StoreErrorKind::Tls),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let mut closing = JoinSet::new();
+        closing.spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.read_u64().await.ok();
+                stream.write_u8(word).await.ok();
+            }
+        });
+        let ca = authority.ca_file().display().to_string();
+        let url = format!("postgres://shop@{place}/shop?sslmode=require&sslrootcert={ca}");
+        let refused = builder().connect(url).await;
+        let Err(ConnectError::Unavailable { reason, .. }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert_eq!(reason.kind(), expected, "{reason}");
+    }
 }
 
 #[tokio::test]

@@ -26,6 +26,14 @@ const LOCKS: &str = "
         SELECT 'k:0499', repeat('0', 32) || '.' || n, 0, now() + interval '1 hour', now()
         FROM generate_series(3, 602) n";
 
+async fn inspector(database: &Database) -> PostgresInspector {
+    let mut options = StoreOptions::default();
+    options.response_timeout = DEADLINE;
+    options.connect_timeout = DEADLINE;
+    let connected = PostgresInspector::connect(&database.url(), &options).await;
+    connected.unwrap()
+}
+
 /// Other locks come, between all of those.
 async fn come(client: &Client, name: &str) {
     let come = format!(
@@ -69,11 +77,7 @@ async fn parts_are_short_and_add_up_to_all_locks_while_others_come_and_go() {
     let database = Database::new().await;
     let client = database.client().await;
     client.batch_execute(LOCKS).await.unwrap();
-    let mut options = StoreOptions::default();
-    options.response_timeout = DEADLINE;
-    options.connect_timeout = DEADLINE;
-    let connected = PostgresInspector::connect(&database.url(), &options).await;
-    let inspector = connected.unwrap();
+    let inspector = inspector(&database).await;
     inspector.lift_limit();
     let whole = inspector.locks(None).await.unwrap();
     let whole: Vec<_> = whole.iter().map(seen).collect();
@@ -102,4 +106,32 @@ async fn parts_are_short_and_add_up_to_all_locks_while_others_come_and_go() {
         others.iter().any(|(key, ..)| key.ends_with("part1")),
         "{others:?}"
     );
+}
+
+/// The fence of a waiter may be from long before its grant.
+#[tokio::test]
+async fn a_lease_is_held_since_its_grant_and_not_since_its_fence() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    let [first, second] = [1, 2].map(|number| format!("{}.{number}", "0".repeat(32)));
+    for owner in [&first, &second] {
+        let acquire = "SELECT FROM dlock.acquire('order:42', $1, 60000, 0, true, '', '')";
+        client.execute(acquire, &[owner]).await.unwrap();
+    }
+    let long_ago =
+        "UPDATE dlock.lock SET last_fence = 1; UPDATE dlock.waiter SET number = 2, message = ''";
+    client.batch_execute(long_ago).await.unwrap();
+    let release = "SELECT dlock.release('order:42', $1)";
+    client.execute(release, &[&first]).await.unwrap();
+
+    let inspector = inspector(&database).await;
+    let locks = inspector.locks(None).await.unwrap();
+    let holder = locks[0].holder.as_ref().unwrap();
+    assert_eq!(
+        (holder.owner.unwrap().to_string(), holder.fence),
+        (second, 2)
+    );
+    let held = holder.since.unwrap().elapsed();
+    // By the clock of the same machine.
+    assert!(held.is_ok_and(|it| it < DEADLINE), "{:?}", holder.since);
 }
