@@ -13,6 +13,8 @@ const PORT: u16 = 2181;
 
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
 
+const ONE_QUERY: &str = "options follow one `?`, with `&` between them";
+
 /// The settings of a store.
 #[derive(Clone)]
 pub(crate) struct Config {
@@ -79,8 +81,7 @@ impl Config {
         are_places(hosts).map_err(|reason| refused(format!("{reason}; {FORM}")))?;
         // Otherwise the connection would be plain although the URL asks for TLS.
         if rest.contains("sslmode=") || query.contains('?') {
-            let reason = "options follow one `?`, with `&` between them";
-            return Err(refused(reason.to_owned()));
+            return Err(refused(ONE_QUERY.to_owned()));
         }
         let mut config = Self {
             hosts: hosts.to_owned(),
@@ -96,6 +97,9 @@ impl Config {
         let mut readers = Vec::new();
         let mut own_tls = tls::Own::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if value.contains("sslmode=") {
+                return Err(refused(ONE_QUERY.to_owned()));
+            }
             if own_tls.note(&name, &value).map_err(refused)? {
                 continue;
             }
@@ -269,6 +273,10 @@ mod tests {
                 "for a `?` in a password",
             ),
             ("zookeeper://u:secret/x@y:z@a:b", "a port is not a number"),
+            (
+                "zookeeper://u:secret@a?readers=digest:o:h;sslmode=require",
+                "options follow one `?`",
+            ),
             (
                 "zookeeper://u:secret@a/locks&sslmode=require",
                 "options follow one `?`",

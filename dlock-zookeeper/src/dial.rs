@@ -11,22 +11,36 @@ use crate::{config::Config, errors::Failure};
 /// The time between two looks at the certificates while there is no connection.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The same while there is one. Its successor begins with the certificates that were read last.
+const CALM_LOOK: Duration = Duration::from_secs(60);
+
 /// Makes a session at one of these servers. With TLS, the certificates are read for each session.
 pub(crate) async fn connect(
     config: &Config,
     connector: Connector,
     hosts: &str,
 ) -> Result<Client, Failure> {
+    if let Some(trust) = &config.tls {
+        trust.refresh().await;
+    }
+    // Boxed: the connector would be in this future twice.
+    Box::pin(connect_at_once(config, connector, hosts)).await
+}
+
+/// The same with the certificates that were read last.
+pub(crate) async fn connect_at_once(
+    config: &Config,
+    connector: Connector,
+    hosts: &str,
+) -> Result<Client, Failure> {
     match &config.tls {
-        Some(trust) => {
-            trust.refresh().await;
-            trust.connect(connector, hosts).await
-        }
+        Some(trust) => trust.connect(connector, hosts).await,
         None => Ok(connector.connect(hosts).await?),
     }
 }
 
-/// Reads the certificates again while the session has lost its connection. Does not end before the session.
+/// Reads the certificates again from time to time, and often while the session has lost its connection. Does not end before the
+/// session.
 pub(crate) async fn keep_trusted(config: &Config, client: &Client) {
     let Some(trust) = &config.tls else {
         return std::future::pending().await;
@@ -34,12 +48,11 @@ pub(crate) async fn keep_trusted(config: &Config, client: &Client) {
     let mut watched = client.state_watcher();
     let mut state = watched.state();
     while !state.is_terminated() {
-        if state == SessionState::SyncConnected {
-            state = watched.changed().await;
-        } else {
-            trust.refresh().await;
-            state = timeout(LOOK, watched.changed()).await.unwrap_or(state);
-        }
+        let is_connected = state == SessionState::SyncConnected;
+        let pause = if is_connected { CALM_LOOK } else { LOOK };
+        let changed = timeout(pause, watched.changed()).await;
+        trust.refresh().await;
+        state = changed.unwrap_or(state);
     }
 }
 
@@ -71,11 +84,22 @@ async fn fault(config: &Config, hosts: &str, failure: &Failure) -> Option<StoreE
         let asked = timeout(config.response_limit, word::ask(config, host)).await;
         asked.ok()?.err()
     });
-    let mut faults: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+    let asked = join_all(asked).await;
+    let is_about_tls = |fault: &StoreError| fault.kind() == StoreErrorKind::Tls;
+    let are_all = asked
+        .iter()
+        .all(|fault| fault.as_ref().is_some_and(is_about_tls));
+    let mut faults: Vec<_> = asked.into_iter().flatten().collect();
     // The client has found out all about servers that are not there.
     faults.retain(|fault| fault.kind() != StoreErrorKind::Unreachable);
-    faults.sort_by_key(|fault| fault.kind() != StoreErrorKind::Tls);
-    faults.into_iter().next()
+    faults.sort_by_key(|fault| !is_about_tls(fault));
+    let fault = faults.into_iter().next()?;
+    if are_all || !is_about_tls(&fault) {
+        return Some(fault);
+    }
+    // Another server may let this client in soon, so callers go on waiting.
+    let fault = StoreError::new(StoreErrorKind::Disconnected, fault.message());
+    Some(fault.with_advice())
 }
 
 /// The word `srvr`, by which servers tell their version and their mode. It is one of the "four letter words". By default, servers

@@ -164,7 +164,7 @@ fn connector(config: &Config) -> Connector {
 async fn close(config: &Config, client: Client) {
     let taken_over = connector(config).with_session(client.into_session());
     // Without an answer, the session ends by its time-out.
-    if let Ok(client) = dial::connect(config, taken_over, &config.hosts).await {
+    if let Ok(client) = dial::connect_at_once(config, taken_over, &config.hosts).await {
         let mut state = client.state_watcher();
         drop(client);
         while !state.changed().await.is_terminated() {}

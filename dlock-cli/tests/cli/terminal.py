@@ -26,15 +26,22 @@ if pid == 0:
         signal.signal(each, signal.SIG_DFL)
     os.execv(program[0], program)
 
-written, seen, open_ = b"", 0, True
+# What a terminal sends when its window gets the focus. A key that arrives at the moment of a new size is read only with what
+# comes next.
+FOCUS, PAUSE = b"\x1b[I", 1
+
+written, seen, open_, moved = b"", 0, True, time.monotonic()
 
 
 def read():
     """Takes what comes within a moment."""
-    global written, open_
-    if not select.select([terminal], [], [], 0.05)[0]:
-        return
+    global written, open_, moved
     try:
+        if time.monotonic() > moved + PAUSE:
+            moved = time.monotonic()
+            os.write(terminal, FOCUS)
+        if not select.select([terminal], [], [], 0.05)[0]:
+            return
         data = os.read(terminal, 65536)
     except OSError:
         data = b""

@@ -5,12 +5,12 @@
 //!
 //! No error contains that of a parser, which quotes the lines that it cannot read: a key with wrong line breaks is one line.
 
-use std::{fmt, fs, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dlock_runtime::{
     ConnectError,
-    store::{StoreError, StoreErrorKind},
+    store::{StoreError, StoreErrorKind, read_option_file},
 };
 use tokio_rustls::rustls::{
     AlertDescription, CertificateError, ClientConfig, Error, RootCertStore,
@@ -174,7 +174,12 @@ pub(crate) fn provider(
 fn roots_of_the_machine() -> Result<String, ConnectError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
-        let why = found.errors.first().map(|error| format!(" ({error})"));
+        let why = found.errors.first().map(|error| match &error.kind {
+            rustls_native_certs::ErrorKind::Io { inner, path } => {
+                format!(" (`{}`: {inner})", path.display())
+            }
+            _ => format!(" ({})", error.context),
+        });
         let reason = format!(
             "this machine has no trusted certificate authorities{}; install `ca-certificates`, or set `sslrootcert`",
             why.unwrap_or_default()
@@ -205,13 +210,7 @@ fn certificates(
 }
 
 fn read(option: &'static str, path: &str) -> Result<String, ConnectError> {
-    if path.contains("-----") {
-        return Err(ConnectError::InvalidOption {
-            option,
-            reason: "it is the name of a file, and not its text".into(),
-        });
-    }
-    let bytes = fs::read(path).map_err(|error| invalid(option, path, error))?;
+    let bytes = read_option_file(option, path)?;
     // Comments between certificates may be in any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -239,6 +238,9 @@ pub(crate) fn advised(host: &str, error: &Error) -> StoreError {
         Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => "write the host in the URL as its certificate names it",
+        Error::InvalidCertificate(CertificateError::UnknownRevocationStatus) => {
+            "add the revocation list of its authority to the file of `sslrootcert`, or remove all lists from it"
+        }
         Error::InvalidCertificate(_) => "check the server's certificate",
         Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_) => {
             "allow TLS 1.2 or 1.3 at the server"
@@ -255,6 +257,8 @@ pub(crate) fn advised(host: &str, error: &Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use dlock_testkit::Authority;
     use tokio_rustls::rustls::crypto::ring;
 

@@ -1,13 +1,20 @@
-//! The certificates of a store's connections. They are read again before each new session, and while a session has lost its
-//! connection: a session lasts longer than a certificate may.
+//! The certificates of a store's connections. They are read again before each new session, and from time to time: a session lasts
+//! longer than a certificate may.
+//!
+//! # Rules
+//!
+//! - **Safety.** One thread reads at a time, and uses what it has read before the next one begins. Otherwise the older of two reads
+//!   could be used last. (`a_read_that_hangs_is_the_only_one`)
+//! - It is a thread of its own. A file may hang, and a runtime waits for its threads when it ends.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::Duration,
 };
 
 use dlock_runtime::ConnectError;
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{sync::oneshot, time::timeout};
 use tokio_rustls::rustls::{ClientConfig, crypto::CryptoProvider};
 use zookeeper_client::{Client, Connector, TlsDynamicCerts, TlsOptions};
 
@@ -26,6 +33,8 @@ pub(crate) struct Trust {
     files: Files,
     provider: Arc<CryptoProvider>,
     last: Arc<Mutex<Last>>,
+    /// Held by the thread that reads the files.
+    turn: Arc<tokio::sync::Mutex<()>>,
     /// The same for the client of ZooKeeper, which takes the newest for each connection.
     certs: TlsDynamicCerts,
 }
@@ -36,6 +45,15 @@ struct Last {
     certificates: Certificates,
     /// Why the files could not be used when they were read once more.
     fault: Option<String>,
+    /// A thread reads them now.
+    is_read: bool,
+}
+
+/// The fault of a file that hangs.
+const LATE: &str = "the files with certificates cannot be read in time";
+
+fn tell(fault: &str) {
+    tracing::warn!(target: "dlock::store", error = fault, "certificates for ZooKeeper were not replaced");
 }
 
 impl Trust {
@@ -56,11 +74,13 @@ impl Trust {
             texts,
             certificates,
             fault: None,
+            is_read: false,
         };
         Ok(Self {
             files,
             provider,
             last: Arc::new(Mutex::new(last)),
+            turn: Arc::default(),
             certs,
         })
     }
@@ -77,21 +97,47 @@ impl Trust {
     /// Reads the files again. If one of them cannot be used, connections go on with what they contained before: whoever
     /// replaces two files writes one after the other.
     pub(crate) async fn refresh(&self) {
-        let trust = self.clone();
-        let read = spawn_blocking(move || trust.read_again());
-        let fault = match timeout(LONGEST_READ, read).await {
-            Ok(Ok(read)) => read.err().map(|error| error.to_string()),
-            // The runtime ends.
-            Ok(Err(_)) => return,
-            Err(_) => Some("the files with certificates cannot be read in time".to_owned()),
+        let read = async {
+            let turn = self.turn.clone().lock_owned().await;
+            let (done, is_done) = oneshot::channel();
+            let trust = self.clone();
+            let reader = thread::Builder::new().name("dlock-certificates".to_owned());
+            self.last().is_read = true;
+            let begun = reader.spawn(move || {
+                trust.ended(trust.read_again().err().map(|error| error.to_string()));
+                drop(turn);
+                done.send(()).ok();
+            });
+            match begun {
+                Ok(_) => is_done.await.ok(),
+                Err(error) => {
+                    let fault = format!("no thread to read the files with certificates: {error}");
+                    self.ended(Some(fault));
+                    None
+                }
+            }
         };
-        let mut last = self.last();
-        if let Some(fault) = &fault
-            && last.fault.as_ref() != Some(fault)
-        {
-            tracing::warn!(target: "dlock::store", error = %fault, "certificates for ZooKeeper were not replaced");
+        if timeout(LONGEST_READ, read).await.is_err() {
+            let mut last = self.last();
+            // Otherwise it has ended just now.
+            if last.is_read && last.fault.as_deref() != Some(LATE) {
+                last.fault = Some(LATE.to_owned());
+                drop(last);
+                tell(LATE);
+            }
         }
-        last.fault = fault;
+    }
+
+    /// Notes the end of a read, and why the files could not be used, if they could not.
+    fn ended(&self, fault: Option<String>) {
+        let mut last = self.last();
+        last.is_read = false;
+        let is_news = last.fault != fault;
+        last.fault.clone_from(&fault);
+        drop(last);
+        if let Some(fault) = fault.filter(|_| is_news) {
+            tell(&fault);
+        }
     }
 
     fn read_again(&self) -> Result<(), ConnectError> {
@@ -142,6 +188,30 @@ mod tests {
 
     fn of(own: Own) -> Trust {
         Trust::with(Files::new(own), Arc::new(ring::default_provider())).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_hangs_is_the_only_one() {
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        let trust = of(Own {
+            root: Some(ca.clone()),
+            ..Own::default()
+        });
+        let hangs = trust.turn.clone().lock_owned().await;
+        trust.last().is_read = true;
+        let first = trust.last().texts.clone();
+        fs::write(&ca, Authority::new().ca_pem()).unwrap();
+        trust.refresh().await;
+        assert!(trust.fault().unwrap().contains("in time"));
+        assert!(trust.last().texts == first);
+        drop(hangs);
+        // Under paused time, the limit may have passed before the thread has begun.
+        while trust.last().texts == first {
+            trust.refresh().await;
+        }
+        drop(trust.turn.lock().await);
+        assert!(trust.fault().is_none());
     }
 
     #[tokio::test]

@@ -90,6 +90,19 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
         assert!(text.contains("`secureClientPort`"), "{text}");
     }
 
+    // A server that is only being restarted may let the client in soon.
+    let (plain, _closing) = plain_port(false).await;
+    let gone = Proxy::start(1);
+    gone.refuse();
+    let url = format!(
+        "zookeeper://{plain},127.0.0.1:{}?sslmode=require&sslrootcert={}",
+        gone.port(),
+        ca.display()
+    );
+    let (kind, text) = refusal(&url).await;
+    assert_eq!(kind, StoreErrorKind::Disconnected, "{text}");
+    assert!(text.contains("`secureClientPort`"), "{text}");
+
     // Files that were wrong are replaced, and read for the next session.
     let renewed = stranger.issue(&["shop"]);
     let store = opened(&format!("{right}{}", own(&renewed)));
