@@ -5,8 +5,8 @@
 //! a lost connection or a compaction, begins again with a new read. If a server loses an event, or the watch is silent
 //! although its connection is not, the next beat of `places.rs` finds the grant.
 //!
-//! A connection has a limited number of watches. The waiters of other keys are told by beats.
-//! (`a_waiter_beyond_the_watches_is_told_by_a_beat`)
+//! A connection has a limited number of watches. The waiters of other keys are woken by beats.
+//! (`a_waiter_beyond_the_watches_is_woken_by_a_beat`)
 //!
 //! When each waiter knows that it holds, the watch ends: nothing that others do changes that, and a holder that
 //! releases soon reads no events, its own among them. (`a_holder_watches_its_key_no_longer`)

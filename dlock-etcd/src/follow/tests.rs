@@ -72,7 +72,7 @@ async fn a_holder_watches_its_key_no_longer() {
 }
 
 #[tokio::test]
-async fn a_waiter_beyond_the_watches_is_told_by_a_beat() {
+async fn a_waiter_beyond_the_watches_is_woken_by_a_beat() {
     let server = EtcdServer::start().await;
     eventually(LONG, "it is told before its place ends", async || {
         is_told_by_a_beat(&server).await

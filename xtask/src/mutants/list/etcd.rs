@@ -419,7 +419,7 @@ pub(super) const ALL: &[Mutant] = &[
         "std::future::ready(())",
         &[Test(
             UNIT,
-            "follow::tests::a_waiter_beyond_the_watches_is_told_by_a_beat",
+            "follow::tests::a_waiter_beyond_the_watches_is_woken_by_a_beat",
         )],
     ),
     // A full database
