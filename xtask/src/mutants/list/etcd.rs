@@ -415,8 +415,8 @@ pub(super) const ALL: &[Mutant] = &[
         "etcd-watches-without-end",
         "Watches take all streams of a connection, and renewals wait for one",
         FOLLOW,
-        "turn = «conn.watches.acquire()» => turn,",
-        "std::future::ready(())",
+        "turn = conn.watches.acquire() => «turn»,",
+        "{ drop(turn); conn.watches.acquire_many(0).await }",
         &[Test(
             UNIT,
             "follow::tests::a_waiter_beyond_the_watches_is_woken_by_a_beat",
