@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use dlock_runtime::{ConnectError, store::StoreOptions};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
 
@@ -96,11 +96,13 @@ impl Config {
         };
         let schema = own.schema.unwrap_or_else(|| options.namespace.clone());
         let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
+        let is_direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         let tls = match own.ssl_mode.as_deref() {
             // An unverified connection would look like a safe one.
-            None | Some("disable" | "allow" | "prefer") if own.files.are_named() => {
+            None | Some("disable" | "allow" | "prefer") if own.files.are_named() || is_direct => {
                 return Err(refused(
-                    "certificates need `sslmode=require`; add it".to_owned(),
+                    "certificates and `sslnegotiation=direct` need `sslmode=require`; write it, or remove them"
+                        .to_owned(),
                 ));
             }
             None | Some("disable" | "allow" | "prefer") => None,
@@ -334,6 +336,10 @@ mod tests {
             ("postgres://shop:p@hush@db/shop", "`%40` for an `@`"),
             (
                 "postgres://shop:hush@db/shop?sslrootcert=ca.pem",
+                "need `sslmode=require`",
+            ),
+            (
+                "postgres://shop:hush@db/shop?sslnegotiation=direct",
                 "need `sslmode=require`",
             ),
             (

@@ -63,5 +63,26 @@ fn of_hosts(failures: &[(tokio_postgres::Config, StoreError)]) -> StoreError {
         .iter()
         .map(|(host, error)| format!("{}: {error}", hosts::place(host)));
     let text = reasons.collect::<Vec<_>>().join("; ");
-    StoreError::new(last.kind(), text).with_advice().unsent()
+    let is_about_tls = |(_, error): &(_, StoreError)| error.kind() == StoreErrorKind::Tls;
+    let kind = match last.kind() {
+        // Another host may be up soon, so callers go on waiting.
+        StoreErrorKind::Tls if !failures.iter().all(is_about_tls) => StoreErrorKind::Unreachable,
+        kind => kind,
+    };
+    StoreError::new(kind, text).with_advice().unsent()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_tls_is_final_only_if_no_other_host_can_be_up_soon() {
+        let [tls, gone] = [StoreErrorKind::Tls, StoreErrorKind::Unreachable];
+        for (first, last, expected) in [(tls, tls, tls), (gone, tls, gone), (tls, gone, gone)] {
+            let failures = [first, last]
+                .map(|kind| (tokio_postgres::Config::new(), StoreError::new(kind, "why")));
+            assert_eq!(of_hosts(&failures).kind(), expected);
+        }
+    }
 }

@@ -36,12 +36,16 @@ written, seen, open_, moved = b"", 0, True, time.monotonic()
 def read():
     """Takes what comes within a moment."""
     global written, open_, moved
-    try:
-        if time.monotonic() > moved + PAUSE:
-            moved = time.monotonic()
+    if time.monotonic() > moved + PAUSE:
+        moved = time.monotonic()
+        try:
             os.write(terminal, FOCUS)
-        if not select.select([terminal], [], [], 0.05)[0]:
-            return
+        except OSError:
+            # The program has ended. What it wrote is still to be read.
+            pass
+    if not select.select([terminal], [], [], 0.05)[0]:
+        return
+    try:
         data = os.read(terminal, 65536)
     except OSError:
         data = b""

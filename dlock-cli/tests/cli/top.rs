@@ -151,7 +151,6 @@ async fn keys_filters_and_sizes_work_in_a_terminal() {
         "see:owner",
         r"press:\x1b[B?",
         "see:Keys",
-        // A key that arrives together with a new size may be read only with the next key.
         "press: ",
         "see:no waiters",
         "size:60x10",

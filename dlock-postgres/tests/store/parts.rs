@@ -118,13 +118,15 @@ async fn a_lease_is_held_since_its_grant_and_not_since_its_fence() {
         let acquire = "SELECT FROM dlock.acquire('order:42', $1, 60000, 0, true, '', '')";
         client.execute(acquire, &[owner]).await.unwrap();
     }
-    let long_ago =
-        "UPDATE dlock.lock SET last_fence = 1; UPDATE dlock.waiter SET number = 2, message = ''";
+    let inspector = inspector(&database).await;
+    let long_ago = "UPDATE dlock.lock SET last_fence = 1;
+        UPDATE dlock.waiter SET number = 2, message = '', alive = now() + interval '1 hour'";
     client.batch_execute(long_ago).await.unwrap();
     let release = "SELECT dlock.release('order:42', $1)";
     client.execute(release, &[&first]).await.unwrap();
+    let lasting = "UPDATE dlock.holder SET ends = now() + interval '1 hour'";
+    client.execute(lasting, &[]).await.unwrap();
 
-    let inspector = inspector(&database).await;
     let locks = inspector.locks(None).await.unwrap();
     let holder = locks[0].holder.as_ref().unwrap();
     assert_eq!(

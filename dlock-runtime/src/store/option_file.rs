@@ -4,7 +4,7 @@ use std::{fs, io};
 
 use crate::error::ConnectError;
 
-/// Files with certificates are smaller by far. One without an end is none of them.
+/// Files with certificates are smaller by far.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// A name that is longer, and that looks like a key, is one.
@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 40;
 /// text of a key in place of a name. The error does not show that text, and no content of a file.
 ///
 /// ```
-/// use dlock::store::read_option_file;
+/// use dlock_runtime::store::read_option_file;
 ///
 /// let error = read_option_file("sslrootcert", "/none.pem").unwrap_err();
 /// assert!(error.to_string().contains("cannot use `/none.pem`"));
@@ -52,9 +52,13 @@ fn read(name: &str) -> io::Result<Vec<u8>> {
 
 /// Returns `true` for the text of a file in PEM format, the same in base64, and a key in base64 alone, which begins with an `M`.
 fn is_text(name: &str) -> bool {
+    let of_base64 = |byte: u8| {
+        byte.is_ascii_alphanumeric() || b"+/=".contains(&byte) || byte.is_ascii_whitespace()
+    };
+    let head = name.trim_start();
     let is_base64 = name.len() > LONGEST_NAME
-        && !name.contains('.')
-        && ["LS0t", "M"].iter().any(|head| name.starts_with(head));
+        && name.bytes().all(of_base64)
+        && ["LS0t", "M"].iter().any(|it| head.starts_with(it));
     is_base64 || name.contains("-----")
 }
 
@@ -71,14 +75,19 @@ mod tests {
         for key in [
             "-----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----",
             "MC4CAQAwBQYDK2VwBCIEIhushhushhushhushhushhushhushhushhushhush",
+            "\nMC4CAQAwBQYDK2VwBCIEIhushhushhushhushhushhushhushhushhushhush",
             "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCkhushhushhushhush",
         ] {
             let error = refusal(key);
             assert!(error.contains("the name of a file"), "{error}");
             assert!(!error.contains("hush"), "{error}");
         }
-        let name = "Machines/of/the/shop/and/their/own/private/key.pem";
-        assert!(refusal(name).contains(name));
+        for name in [
+            "Machines/of/the/shop/and/their/own/private/key.pem",
+            "Machines/of/the/shop/and/their/own/private_key",
+        ] {
+            assert!(refusal(name).contains(name));
+        }
     }
 
     #[test]

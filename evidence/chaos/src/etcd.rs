@@ -35,8 +35,8 @@ pub(crate) fn values(answer: &Value, read: usize) -> Vec<Vec<u8>> {
     values.map(|kv| decoded(&kv["value"])).collect()
 }
 
-/// An operation that changes nothing. With it, a transaction is none that only reads: members of etcd before 3.5.7 crash if one of
-/// these is given up.
+/// An operation that changes nothing. With it, no transaction only reads: a member of etcd before 3.5.7 crashes if such a transaction
+/// is given up.
 pub(crate) fn nothing() -> Value {
     json!({"request_delete_range": {"key": encoded(b"nothing")}})
 }
