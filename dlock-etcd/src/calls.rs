@@ -40,9 +40,14 @@ const WATCH: &str = "/etcdserverpb.Watch/Watch";
 impl Conn {
     /// Sends a transaction that writes or deletes, or may do so.
     pub(crate) async fn txn(&self, request: TxnRequest) -> Result<TxnResponse, Failure> {
-        let mut all = request.success.iter().chain(&request.failure);
-        let is_write = all.any(|op| !matches!(op.request, Some(Op::Range(_))));
-        debug_assert!(is_write, "one that only reads is sent by `read`");
+        debug_assert!(
+            request
+                .success
+                .iter()
+                .chain(&request.failure)
+                .any(|op| !matches!(op.request, Some(Op::Range(_)))),
+            "one that only reads is sent by `read`"
+        );
         let has_put =
             |ops: &[RequestOp]| ops.iter().any(|op| matches!(op.request, Some(Op::Put(_))));
         let writes = [has_put(&request.success), has_put(&request.failure)];

@@ -99,13 +99,15 @@ impl Config {
         let is_direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         let tls = match own.ssl_mode.as_deref() {
             // An unverified connection would look like a safe one.
-            None | Some("disable" | "allow" | "prefer") if own.files.are_named() || is_direct => {
-                return Err(refused(
-                    "certificates and `sslnegotiation=direct` need `sslmode=require`; write it, or remove them"
-                        .to_owned(),
-                ));
+            None | Some("disable" | "allow" | "prefer") => {
+                if own.files.are_named() || is_direct {
+                    return Err(refused(
+                        "certificates and `sslnegotiation=direct` need `sslmode=require`; write it, or remove them"
+                            .to_owned(),
+                    ));
+                }
+                None
             }
-            None | Some("disable" | "allow" | "prefer") => None,
             Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(&own.files)?),
             Some(_) => {
                 return Err(refused(

@@ -14,13 +14,14 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// A lease that outlasts every fault which a test expects it to.
 pub(crate) const TTL: Duration = Duration::from_secs(120);
 
+/// The pause between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
+
 pub(crate) fn builder() -> LockManagerBuilder {
     LockManager::builder()
         .scheme("etcd", Etcd)
         .connect_timeout(DEADLINE / 3)
 }
-
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// A manager, which stands for a process.
 pub(crate) async fn connect(url: &str) -> LockManager {

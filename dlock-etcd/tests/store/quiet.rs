@@ -21,11 +21,11 @@ use tokio::{
 
 pub(super) const LONG: Duration = Duration::from_secs(60);
 pub(super) const TTL: Duration = Duration::from_secs(120);
-const WAITERS: usize = 100;
-const KEYS: usize = 10;
+const WAITERS: u64 = 100;
+const KEYS: u64 = 10;
 
 /// The most reads of a beat: those of the queues, and those by which each connection is tried from time to time.
-const READS: u64 = 10 + 4;
+const READS: u64 = KEYS + 4;
 
 /// The claims, without the gate of the waiters.
 pub(super) const CLAIMS: &str = "dlock/";
@@ -143,8 +143,8 @@ async fn four_beats(server: &EtcdServer) -> (u64, BTreeMap<String, u64>) {
     after_a_while(LONG, "all wait", async || {
         // The waiters of one key have one place, and it was asked of each lease how long it still lasts.
         let asked = server.messages().await.get("LeaseTimeToLive").copied();
-        let is_asked = asked >= u64::try_from(KEYS).ok();
-        server.keys("dlock/order:").await.len() == 2 * KEYS && is_asked
+        let places = server.keys("dlock/order:").await.len();
+        u64::try_from(places) == Ok(2 * KEYS) && asked >= Some(KEYS)
     })
     .await;
     // A waiter asks at least each 1.25 s, and a beat keeps one lease alive each 1.5 s.

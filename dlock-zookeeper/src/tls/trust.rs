@@ -47,7 +47,7 @@ struct Last {
     fault: Option<String>,
     /// A thread reads them now.
     is_read: bool,
-    /// The last read that ended took too long, as is known.
+    /// The last read took too long, and the log says so.
     is_slow: bool,
 }
 
