@@ -50,7 +50,14 @@ impl Soak {
         if !gate::run(&[Step::Server], false) {
             return Err("the servers of the tests are missing".to_owned());
         }
-        let mut executables = lanes::built(&Step::tests(), &Lints::checked())?;
+        let lints = Lints::checked();
+        // Tests start examples as programs.
+        for call in Step::Test.calls() {
+            if !call.run_under(lints.variables()) {
+                return Err(format!("this failed: {}", call.line()));
+            }
+        }
+        let mut executables = lanes::built(&Step::tests(), &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");
