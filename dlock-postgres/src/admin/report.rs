@@ -30,7 +30,7 @@ const SETTINGS: &str = "SELECT s.name, s.setting FROM pg_settings s WHERE s.name
 
 /// The rows of dlock's tables, as autovacuum counts them.
 const TABLES: &str = "SELECT c.relname::text, s.n_live_tup, s.n_dead_tup,
-        coalesce(c.reloptions @> ARRAY['autovacuum_enabled=false'], false)
+        coalesce(c.reloptions @> ARRAY['autovacuum_enabled=false'], false), c.relpersistence = 'u'
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_stat_all_tables s ON s.relid = c.oid
     WHERE n.nspname = $1 AND c.relname IN ('lock', 'holder', 'waiter')";
@@ -104,6 +104,11 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             &mut report.info,
             &format!("{name}_unvacuumed"),
             &field::<bool>(&row, 3, "off")?,
+        );
+        tell(
+            &mut report.info,
+            &format!("{name}_unlogged"),
+            &field::<bool>(&row, 4, "unlogged")?,
         );
     }
     // The row of a lease is needed to say which transaction it is, but not to say that there is one.

@@ -107,6 +107,16 @@ async fn what_is_missing_is_named_with_its_remedy() {
         .call_as(&role, &["run", "job", "true"])
         .await
         .with(0);
+    for (command, undone) in [
+        ("ALTER TABLE dlock.holder SET UNLOGGED", "SET LOGGED"),
+        ("ALTER TABLE dlock.waiter SET LOGGED", "SET UNLOGGED"),
+    ] {
+        let keeps = json(&database.call(&["doctor", "--json"]).await.stdout);
+        assert!(!keeps.to_string().contains(undone), "{keeps:#}");
+        database.execute(command).await;
+        let told = findings(&database.url(), 0, &ACCEPTED).await;
+        about(&told, "risk", "persistence", undone);
+    }
     let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'";
     database.execute(other).await;
     let told = findings(&database.url(), 1, &ACCEPTED).await;

@@ -122,6 +122,35 @@ fn durability(server: &ServerFacts) -> Vec<Finding> {
             );
         }
     }
+    let schema = server.told("schema").unwrap_or("dlock");
+    // It waits for transactions that have fenced a lease, and all requests wait behind it.
+    let calm = "at a time without open transactions";
+    for (table, lost) in [
+        (
+            "lock",
+            "a fencing token can then be smaller than an earlier one",
+        ),
+        ("holder", "two clients can then hold the same key"),
+    ] {
+        if server.is(&format!("{table}_unlogged"), "true") {
+            findings.push(
+                Finding::risk(Topic::Persistence, format!("table `{table}` is unlogged"))
+                    .why(format!(
+                        "a crash empties it, and no standby has its rows: {lost}"
+                    ))
+                    .advice(format!(
+                        "ALTER TABLE \"{schema}\".{table} SET LOGGED, {calm}"
+                    )),
+            );
+        }
+    }
+    if server.is("waiter_unlogged", "false") {
+        findings.push(
+            Finding::risk(Topic::Persistence, "table `waiter` is logged")
+                .why("after a failover that loses the last grants, a waiter can get a fencing token that is smaller than theirs")
+                .advice(format!("ALTER TABLE \"{schema}\".waiter SET UNLOGGED, {calm}")),
+        );
+    }
     let has_standbys = server
         .told("synchronous_standby_names")
         .is_some_and(|it| !it.is_empty());

@@ -213,6 +213,18 @@ fn transactions_and_tables_have_their_findings() {
             "RESET (autovacuum_enabled)",
         ),
         (
+            &[("holder_unlogged", "true")],
+            Risk,
+            Topic::Persistence,
+            "ALTER TABLE \"dlock\".holder SET LOGGED",
+        ),
+        (
+            &[("waiter_unlogged", "false")],
+            Risk,
+            Topic::Persistence,
+            "ALTER TABLE \"dlock\".waiter SET UNLOGGED",
+        ),
+        (
             &[("lock_live", "100"), ("lock_dead", "20000")],
             Risk,
             Topic::Tables,
