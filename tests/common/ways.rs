@@ -9,7 +9,7 @@ use dlock::{
 use dlock_testkit::{Authority, RedisServer};
 
 use super::{
-    LIMIT,
+    ANSWER, LIMIT,
     env::{Env, Redis},
 };
 
@@ -116,16 +116,17 @@ impl<W: Way> Env for By<W> {
     }
 
     async fn store(&self) -> RedisStore {
-        RedisStore::connect(RedisConfig::new(&self.url))
-            .await
-            .unwrap()
+        let config = RedisConfig::new(&self.url).response_timeout(ANSWER);
+        let connected = RedisStore::connect(config.connect_timeout(LIMIT)).await;
+        connected.unwrap()
     }
 
     async fn manager_with(
         &self,
         change: impl FnOnce(LockManagerBuilder) -> LockManagerBuilder,
     ) -> LockManager {
-        let builder = change(LockManager::builder());
+        let builder = LockManager::builder().response_timeout(ANSWER);
+        let builder = change(builder.connect_timeout(LIMIT));
         builder.connect(&self.url).await.unwrap()
     }
 

@@ -111,14 +111,16 @@ pub(crate) async fn managers_get_their_turn_in_order<E: Env>() {
         .await;
 }
 
-/// Without hints a waiter looks again after a second: this many turns would be too many for the
-/// time there is, which is enough for a machine that is slow.
+/// Without hints a waiter looks again after a second.
 pub(crate) async fn a_release_wakes_the_next_manager<E: Env>() {
     const TURNS: u64 = 40;
-    const ALL: Duration = Duration::from_secs(TURNS * 3 / 4);
+    const ALL: Duration = Duration::from_secs(4 * TURNS);
+    /// No turn without a hint is so short.
+    const SHORT: Duration = Duration::from_millis(500);
 
     let (env, key) = one_key::<E>().await;
     let managers = [env.manager().await, env.manager().await];
+    let mut short = 0;
     let turns = async {
         for turn in 0..TURNS {
             let [holder, waiter] = if turn % 2 == 0 {
@@ -133,11 +135,17 @@ pub(crate) async fn a_release_wakes_the_next_manager<E: Env>() {
             let before = Instant::now();
             guard.release().await.unwrap();
             next.await.unwrap().unwrap().release().await.unwrap();
-            assert!(before.elapsed() <= E::PROMPT);
+            let took = before.elapsed();
+            assert!(took <= E::PROMPT);
+            short += u64::from(took < SHORT);
         }
     };
-    // Paused time stands still while nobody waits for a timer.
-    timeout(ALL, turns).await.expect("hints wake the waiters");
+    timeout(ALL, turns).await.expect("all turns end");
+    // The others are for a machine that is busy.
+    assert!(
+        short > TURNS / 4,
+        "hints wake the waiters: {short} of {TURNS}"
+    );
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
 

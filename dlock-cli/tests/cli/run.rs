@@ -262,14 +262,17 @@ async fn commands_share_a_lock_or_take_its_permits() {
         (&["--shared"][..], "catalog", true),
         (&["--permits", "2"], "pool", false),
     ] {
-        let words =
-            |command: &[&'static str]| [&["run", key, "-n"][..], mode, &["--"], command].concat();
-        let first = Worker::spawn(&mut dlock(&server, &words(&holds)));
+        let words = |wait: &[&'static str], command: &[&'static str]| {
+            [&["run", key][..], wait, mode, &["--"], command].concat()
+        };
+        // A server that answers late is asked again.
+        let waits = ["--wait", "20s"];
+        let first = Worker::spawn(&mut dlock(&server, &words(&waits, &holds)));
         first.line("", LIMIT).await;
         // Another one beside it, but no exclusive one.
-        let second = Worker::spawn(&mut dlock(&server, &words(&holds)));
+        let second = Worker::spawn(&mut dlock(&server, &words(&waits, &holds)));
         second.line("", LIMIT).await;
-        let third = call(&mut dlock(&server, &words(&["true"]))).await;
+        let third = call(&mut dlock(&server, &words(&["-n"], &["true"]))).await;
         third.with(if others { 0 } else { 75 });
         let exclusive = ["run", "-n", key, "true"];
         call(&mut dlock(&server, &exclusive)).await.with(75);

@@ -159,18 +159,23 @@ async fn members_that_become_unreachable_are_replaced_by_the_next_one() {
     let other = connect(&ensemble.url()).await;
     let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let open = || proxies.iter().map(Proxy::open_connections);
+    // On a busy machine the first one may have been late.
+    let mut first = 0;
     eventually(DEADLINE, "both connections are to one member", async || {
-        open().eq([2, 0, 0])
+        first = open().position(|count| count == 2).unwrap_or_default();
+        open().sum::<usize>() == 2 && proxies[first].open_connections() == 2
     })
     .await;
-    // The first becomes silent, then the second refuses.
-    proxies[0].freeze();
+    proxies[first].freeze();
     works(&manager, "order:43").await;
-    assert!(proxies[1].open_connections() > 0);
-    proxies[1].refuse();
-    proxies[1].cut();
+    let others = [(first + 1) % 3, (first + 2) % 3];
+    let next = others.map(|it| proxies[it].open_connections() > 0);
+    let next = next.iter().position(|is_open| *is_open);
+    let next = next.expect("another member is asked");
+    proxies[others[next]].refuse();
+    proxies[others[next]].cut();
     works(&manager, "order:44").await;
-    assert!(proxies[2].open_connections() > 0);
+    assert!(proxies[others[1 - next]].open_connections() > 0);
     is_held(&other, "order:42").await;
     is_released(guard).await;
 }

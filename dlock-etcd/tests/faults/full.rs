@@ -37,7 +37,7 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
     let (one, other) = (connect(&url).await, connect(&server.url()).await);
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
-    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    let waiting = tokio::spawn(other.lock("order:42").wait(3 * DEADLINE).acquire());
     let claims = async |count| server.keys("dlock/order:42/").await.len() == count;
     eventually(DEADLINE, "the other waits", async || claims(2).await).await;
     server.fill().await;

@@ -13,6 +13,7 @@ pub(crate) fn builder(namespace: &str) -> LockManagerBuilder {
         .scheme("etcd", Etcd)
         .namespace(namespace)
         .response_timeout(Duration::from_secs(10))
+        .connect_timeout(LONG)
 }
 
 #[tokio::test]

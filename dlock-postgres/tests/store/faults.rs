@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder, StoreErrorKind};
-use dlock_testkit::{Authority, PgBouncer, PostgresOptions, PostgresServer, eventually};
+use dlock_testkit::{Authority, Identity, PgBouncer, PostgresOptions, PostgresServer, eventually};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -56,6 +56,29 @@ async fn a_certificate_is_verified() {
     assert_eq!(client.query(encrypted, &[]).await.unwrap().len(), 2);
     let text = refusal(&url(&other)).await;
     assert!(text.contains("certificate"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_may_ask_for_a_certificate() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let identity = authority.issue(&["127.0.0.1"]);
+    let [own, foreign] = [&authority, &stranger].map(|it| it.issue(&["guest"]));
+    let options = PostgresOptions::new().tls(&identity, Some(&authority));
+    let access = "hostssl all guest 127.0.0.1/32 trust clientcert=verify-ca";
+    let server = server(options.access(access)).await;
+    server.execute("CREATE USER guest SUPERUSER").await;
+    let url = |client: &Identity| {
+        format!(
+            "{}?sslmode=require&sslrootcert={}&sslcert={}&sslkey={}",
+            server.url_of("guest", "postgres"),
+            authority.ca_file().display(),
+            client.cert_file().display(),
+            client.key_file().display()
+        )
+    };
+    let manager = builder().connect(url(&own)).await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    refusal(&url(&foreign)).await;
 }
 
 #[tokio::test]

@@ -1,14 +1,21 @@
 //! The tables: their versions, their privileges, and what a program says that does not find them.
 
 use dlock_postgres::{Fence, Postgres, Schema};
-use dlock_runtime::{ConnectError, LockManager};
+use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
 use dlock_testkit::PostgresServer;
 
-use crate::database::{Database, begin};
+use crate::database::{DEADLINE, Database, begin};
+
+/// The server may answer late on a machine that is busy.
+fn builder() -> LockManagerBuilder {
+    LockManager::builder()
+        .scheme("postgres", Postgres)
+        .response_timeout(DEADLINE)
+        .connect_timeout(DEADLINE)
+}
 
 async fn refusal(url: &str) -> String {
-    let builder = LockManager::builder().scheme("postgres", Postgres);
-    let refused = builder.connect(url).await;
+    let refused = builder().connect(url).await;
     assert!(
         matches!(refused, Err(ConnectError::Unavailable { .. })),
         "{refused:?}"
@@ -54,8 +61,7 @@ async fn what_is_granted_is_enough_and_no_more() {
     );
 
     admin.batch_execute(&grants).await.unwrap();
-    let builder = LockManager::builder().scheme("postgres", Postgres);
-    let manager = builder.connect(&url).await.unwrap();
+    let manager = builder().connect(&url).await.unwrap();
     let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
         .await
         .unwrap();

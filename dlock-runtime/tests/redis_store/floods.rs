@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use tokio::{runtime::Handle, task::JoinHandle};
 
-use crate::{DEADLINE, run};
+use crate::{ANSWER, DEADLINE, run};
 
 const CALLS: usize = 60;
 
@@ -37,8 +37,8 @@ async fn requests(connection: &mut MultiplexedConnection) -> u64 {
 }
 
 async fn connect(url: &str) -> LockManager {
-    let builder = LockManager::builder().ttl(TTL);
-    let manager = builder.connect(url).await.unwrap();
+    let builder = LockManager::builder().response_timeout(ANSWER);
+    let manager = builder.ttl(TTL).connect(url).await.unwrap();
     // It has done what it does once, and the server has all scripts.
     let first = manager.lock("first").acquire().await.unwrap();
     first.release().await.unwrap();

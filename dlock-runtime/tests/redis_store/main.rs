@@ -145,10 +145,13 @@ const TTL: Duration = Duration::from_secs(30);
 /// Longer than anything here takes on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(15);
 
+/// A request may take so long on a machine that stands still for a while.
+const ANSWER: Duration = Duration::from_secs(5);
+
 async fn connect(url: &str) -> RedisStore {
-    RedisStore::connect(RedisConfig::new(url))
-        .await
-        .expect("the server is there")
+    let config = RedisConfig::new(url).response_timeout(ANSWER);
+    let connected = RedisStore::connect(config.connect_timeout(DEADLINE)).await;
+    connected.expect("the server is there")
 }
 
 /// A server, a store, and a connection to look behind the store's back.

@@ -2,7 +2,7 @@
 
 use std::{iter, time::Duration};
 
-use dlock::{LockKey, LockManager};
+use dlock::LockKey;
 use dlock_runtime::{
     ConnectError, StoreError,
     store::{
@@ -11,11 +11,10 @@ use dlock_runtime::{
     testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, after_a_while, eventually};
-use dlock_zookeeper::ZooKeeper;
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::world::{LIMIT, SESSION, TTL, key, opened, owner, store};
+use crate::world::{LIMIT, SESSION, TTL, builder, key, opened, owner, store};
 
 #[tokio::test]
 async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
@@ -69,7 +68,7 @@ async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
 #[tokio::test]
 async fn a_ttl_beyond_the_session_is_refused_before_a_request_is_sent() {
     let servers = ZooKeepers::shared().await;
-    let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
+    let builder = builder();
     let url = servers.url(Duration::from_secs(10));
     let error = builder.clone().connect(&url).await.unwrap_err();
     assert!(
@@ -106,8 +105,7 @@ async fn a_ttl_beyond_the_session_is_refused_before_a_request_is_sent() {
 #[tokio::test]
 async fn a_session_that_the_servers_shorten_is_refused() {
     let servers = ZooKeepers::shared().await;
-    let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
-    let error = builder
+    let error = builder()
         .connect(servers.url(Duration::from_secs(121)))
         .await
         .unwrap_err();

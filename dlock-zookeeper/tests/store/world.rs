@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::{LockKey, LockManager, LockMode};
+use dlock::{LockKey, LockManager, LockManagerBuilder, LockMode};
 use dlock_runtime::{
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
@@ -44,13 +44,18 @@ pub(crate) async fn store(url: &str) -> ZooKeeperStore {
     store
 }
 
-pub(crate) async fn manager(url: &str) -> LockManager {
-    let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
+/// A builder of managers whose servers may answer late.
+pub(crate) fn builder() -> LockManagerBuilder {
     let options = options();
-    let patient = builder
+    LockManager::builder()
+        .scheme("zookeeper", ZooKeeper)
         .response_timeout(options.response_timeout)
-        .connect_timeout(options.connect_timeout);
-    patient.connect(url).await.expect("the servers answer")
+        .connect_timeout(options.connect_timeout)
+}
+
+pub(crate) async fn manager(url: &str) -> LockManager {
+    let connected = builder().connect(url).await;
+    connected.expect("the servers answer")
 }
 
 /// A client beside dlock's own.

@@ -19,14 +19,20 @@ use tokio::time::{Instant, sleep};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// A request may take so long on a machine that stands still for a while.
+const ANSWER: Duration = Duration::from_secs(10);
+
 fn store(server: &MemcachedServer) -> MemcachedStore {
-    let opened = Memcached.open(&server.url(), &StoreOptions::default());
+    let mut options = StoreOptions::default();
+    options.response_timeout = ANSWER;
+    let opened = Memcached.open(&server.url(), &options);
     opened.expect("the URL is right")
 }
 
 async fn manager(server: &MemcachedServer) -> LockManager {
     let builder = LockManager::builder().scheme("memcached", Memcached);
     builder
+        .response_timeout(ANSWER)
         .connect(server.url())
         .await
         .expect("the server answers")

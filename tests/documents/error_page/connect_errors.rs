@@ -44,7 +44,7 @@ async fn provoke(code: &str) -> (ConnectError, String) {
         }
         "no-connection" => {
             let (_proxy, url) = refused();
-            let builder = builder.connect_timeout(Duration::from_secs(2));
+            let builder = builder.connect_timeout(Duration::from_secs(4));
             (builder.connect(&url).await.unwrap_err(), url)
         }
         other => panic!("nobody knows how to provoke `{other}`"),

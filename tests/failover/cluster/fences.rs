@@ -1,7 +1,7 @@
 //! Fences of a cluster: a counter for each slot, however many locks there were.
 
 use dlock::Wait;
-use dlock_testkit::Cluster;
+use dlock_testkit::{Cluster, eventually};
 use futures_util::{StreamExt, stream};
 
 use crate::cluster::{LIMIT, env, process};
@@ -30,6 +30,11 @@ async fn twenty_thousand_locks_leave_a_counter_for_each_slot() {
         guard.release().await.unwrap();
     });
     sections.await;
+    // A release that is late on a busy machine is repeated in the background.
+    eventually(LIMIT, "no lock is left", async || {
+        cluster.keys("dlock:{order:*").await.is_empty()
+    })
+    .await;
     let keys = cluster.keys("*").await;
     // A lock that is waited for has two queues besides.
     assert!(keys.len() <= SLOTS + 3 * HELD, "{} keys", keys.len());
@@ -37,12 +42,6 @@ async fn twenty_thousand_locks_leave_a_counter_for_each_slot() {
     let fences = fences.count();
     // Most slots were hit.
     assert!(fences > SLOTS / 2 && fences <= SLOTS, "{fences} fences");
-    assert_eq!(
-        keys.iter()
-            .filter(|key| key.starts_with("dlock:{order:"))
-            .count(),
-        0
-    );
     println!(
         "{} keys after {LOCKS} locks, {fences} of them fences",
         keys.len()

@@ -6,7 +6,7 @@ use dlock::{LockError, LockManager, LostCause};
 use dlock_testkit::{Cluster, eventually};
 
 use crate::cluster::{LIMIT, PATIENCE, env, home, lock_on, process, slot, waiting};
-use crate::common::{Env, soon};
+use crate::common::{Env, builder, soon};
 
 #[tokio::test]
 async fn nodes_are_added_and_removed_while_locks_are_held() {
@@ -132,13 +132,13 @@ async fn a_cluster_may_come_later() {
     for node in 0..3 {
         cluster.kill(node);
     }
-    let manager = LockManager::connect_lazy(cluster.url()).unwrap();
+    let manager = builder().connect_lazy(cluster.url()).unwrap();
     let error = soon(manager.lock("order:42").try_acquire()).await;
     let text = error.expect_err("nobody is there").to_string();
     assert!(text.contains("connection refused"), "{text}");
     assert_eq!(manager.active_keys(), 0, "nothing was sent");
     let error = LockManager::builder()
-        .connect_timeout(Duration::from_secs(2))
+        .connect_timeout(Duration::from_secs(4))
         .connect(&cluster.url())
         .await
         .expect_err("nobody is there");

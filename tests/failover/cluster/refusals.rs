@@ -122,7 +122,7 @@ async fn an_address_that_nodes_announce_and_nobody_reaches_is_named() {
         cluster.proxy(node).refuse();
     }
     let url = format!("redis-cluster://127.0.0.1:{}", cluster.node(0).port());
-    let builder = LockManager::builder().connect_timeout(Duration::from_secs(2));
+    let builder = LockManager::builder().connect_timeout(Duration::from_secs(4));
     let error = soon(builder.connect(&url))
         .await
         .expect_err("nobody is there");

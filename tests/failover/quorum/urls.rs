@@ -75,7 +75,7 @@ async fn without_a_majority_connecting_fails_in_time_and_a_lazy_manager_waits() 
     let servers = servers(3).await;
     servers[0].kill();
     servers[2].kill();
-    let limit = Duration::from_secs(1);
+    let limit = Duration::from_secs(4);
     let builder = LockManager::builder().connect_timeout(limit);
     let error = soon(builder.connect(&url(&servers))).await.unwrap_err();
     let text = error.to_string();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use dlock::{LockError, LockGuard, LockManager, LockRequest, LostCause, OnLost, Wait};
 use dlock_testkit::{RedisServer, Sentinels, eventually, within};
 
-use crate::common::{is_lost, soon};
-use crate::sentinel::{LONG, manager, manager_with, replicas::too_few, small_and_patient};
+use crate::common::{ANSWER, is_lost, soon};
+use crate::sentinel::{LONG, manager, replicas, small_and_patient};
 
 const SHARED: &str = "dlock:{catalog:7}";
 const COUNTED: &str = "dlock:{export:7}";
@@ -167,8 +167,8 @@ async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_k
 async fn with_too_few_replicas_nobody_joins_and_those_inside_stay() {
     let all = Sentinels::start_small().await;
     let [one, two] = [
-        manager_with(&all, |it| it.min_replicas(1)).await,
-        manager_with(&all, |it| it.min_replicas(2)).await,
+        replicas::confirmed(&all, 1).await,
+        replicas::confirmed(&all, 2).await,
     ];
     let master = &all.servers()[0];
     let inside = [reader(&one), permit(&one)].map(|lock| soon(lock.acquire()));
@@ -176,9 +176,9 @@ async fn with_too_few_replicas_nobody_joins_and_those_inside_stay() {
     let inside: Vec<_> = inside.into_iter().map(Result::unwrap).collect();
     for lock in [reader(&two), permit(&two)] {
         let tried = soon(lock.clone().try_acquire()).await;
-        too_few(&tried.expect_err("one of two has confirmed"));
-        let waited = soon(lock.wait(Duration::from_secs(3)).acquire()).await;
-        too_few(&waited.expect_err("one of two has confirmed"));
+        replicas::too_few(&tried.expect_err("one of two has confirmed"));
+        let waited = soon(lock.wait(ANSWER).acquire()).await;
+        replicas::too_few(&waited.expect_err("one of two has confirmed"));
     }
     eventually(LONG, "those inside are left alone", async || {
         let shared = ends(master, SHARED).await.len();
@@ -196,7 +196,7 @@ async fn with_too_few_replicas_nobody_joins_and_those_inside_stay() {
 #[tokio::test]
 async fn readers_that_a_writer_lets_in_are_confirmed_too() {
     let all = Sentinels::start_small().await;
-    let confirmed = async || manager_with(&all, |it| it.min_replicas(1)).await;
+    let confirmed = async || replicas::confirmed(&all, 1).await;
     let managers = [confirmed().await, confirmed().await, confirmed().await];
     let [master, replica] = all.servers() else {
         panic!("there are two");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use dlock::{
-    ConnectError, LockError, LockManager, LockManagerBuilder, LostCause, StoreError, Wait,
+    ConnectError, LockError, LockManager, LostCause, StoreError, Wait,
     store::{
         LockStore, QuorumNode, RaiseRequest, RenewBatch, Renewal, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
@@ -15,13 +15,13 @@ use dlock::{
 use dlock_testkit::{RedisServer, Sentinels, eventually};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
-use crate::common::{OneKey, is_lost, soon};
+use crate::common::{ANSWER, OneKey, is_lost, soon};
 use crate::sentinel::{LONG, manager_with};
 
 const LOCK: &str = "dlock:{order:42}";
 
-async fn confirmed(all: &Sentinels, replicas: u32) -> LockManager {
-    manager_with(all, |it| it.min_replicas(replicas)).await
+pub(crate) async fn confirmed(all: &Sentinels, replicas: u32) -> LockManager {
+    manager_with(all, |it| it.response_timeout(ANSWER).min_replicas(replicas)).await
 }
 
 /// What the store said, of a lock that is unavailable.
@@ -37,8 +37,7 @@ pub(crate) fn too_few(error: &LockError) -> String {
 #[tokio::test]
 async fn with_too_few_replicas_a_lock_is_unavailable_and_nothing_is_left() {
     let all = Sentinels::start_small().await;
-    let patient = |it: LockManagerBuilder| it.response_timeout(Duration::from_secs(5));
-    let manager = manager_with(&all, |it| patient(it).min_replicas(2)).await;
+    let manager = confirmed(&all, 2).await;
     let lock = manager.lock("order:42").wait(Duration::from_secs(5));
     let error = soon(lock.acquire()).await.unwrap_err();
     let text = too_few(&error);
@@ -110,7 +109,7 @@ async fn a_lease_outlives_a_fail_over_right_after_it_was_got() {
 #[tokio::test]
 async fn a_renewal_that_no_replica_confirms_does_not_count() {
     let all = Sentinels::start_small().await;
-    let manager = confirmed(&all, 1).await;
+    let manager = manager_with(&all, |it| it.min_replicas(1)).await;
     let lock = manager.lock("order:42").ttl(Duration::from_secs(3));
     let guard = soon(lock.acquire()).await.unwrap();
     all.servers()[1].pause();
@@ -174,7 +173,10 @@ async fn many_leases_are_confirmed_by_few_waits() {
 #[tokio::test]
 async fn no_renewal_and_no_raise_counts_that_no_replica_has_confirmed() {
     let server = RedisServer::start().await;
-    let config = |min_replicas| RedisConfig::new(server.url()).min_replicas(min_replicas);
+    let config = |min_replicas| {
+        let config = RedisConfig::new(server.url()).response_timeout(ANSWER);
+        config.min_replicas(min_replicas)
+    };
     let connect = async |replicas| RedisStore::connect(config(replicas)).await.unwrap();
     let confirmed = connect(1).await;
     let owner = OneKey::<RedisStore>::owner();
@@ -232,7 +234,8 @@ async fn the_right_to_wait_is_asked_for_at_once() {
         .query_async::<()>(&mut connection)
         .await
         .unwrap();
-    let manager = soon(LockManager::connect(&url)).await.unwrap();
+    let patient = LockManager::builder().response_timeout(ANSWER);
+    let manager = soon(patient.connect(&url)).await.unwrap();
     let error = soon(manager.lock("order:42").try_acquire()).await;
     let text = too_few(&error.unwrap_err());
     assert!(text.starts_with("0 of 1 replicas"), "{text}");

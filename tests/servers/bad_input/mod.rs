@@ -28,7 +28,7 @@ use crate::common::{LIMIT, builder, soon};
 const SECRET: &str = "s3cr3t-p4ssw0rd";
 
 /// Long enough for several questions, short enough for a test.
-const WAIT: Duration = Duration::from_millis(1500);
+const WAIT: Duration = Duration::from_millis(2500);
 
 /// A port on which nobody listens as long as the proxy lives.
 fn refused() -> (Proxy, String) {

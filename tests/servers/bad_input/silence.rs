@@ -103,7 +103,7 @@ async fn of_a_server_that_is_paused_is_not_put_down_to_its_address() {
     let limit = Duration::from_millis(300);
     let builder = || {
         let builder = LockManager::builder().response_timeout(limit);
-        builder.connect_timeout(10 * limit).wait(Wait::Never)
+        builder.connect_timeout(20 * limit).wait(Wait::Never)
     };
     let manager = builder().connect(&env.server.url()).await.unwrap();
     redis::cmd("CLIENT")

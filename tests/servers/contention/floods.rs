@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{Proxy, RedisServer, eventually, within};
 use futures_util::future::join_all;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::common::{Env, LIMIT, OneKey, Redis, assert_idle, soon};
 
@@ -114,13 +114,15 @@ async fn of_callers_wait_for_a_server_that_is_away_and_do_not_storm_it() {
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(manager.active_keys(), CALLERS);
     proxy.accept();
+    let accepts = Instant::now();
     let outcomes = within(LONG, join_all(callers)).await;
     for outcome in outcomes.expect("all have their turn") {
         outcome.unwrap().unwrap();
     }
-    // On a machine under load an attempt may take longer than it may.
+    // On a machine under load an attempt may take longer than it may, and another one begins a while later.
     let more = proxy.accepted_connections() - connected;
-    assert!((1..=3).contains(&more), "{more} connections");
+    let most = 3 + usize::try_from(accepts.elapsed().as_secs()).unwrap();
+    assert!((1..=most).contains(&more), "{more} connections");
     let requests = env.server.command_count("evalsha").await - asked;
     println!("{requests} requests for {CALLERS} sections after the outage");
     // Taken and given back; and the first question may have been under way when the network went.
