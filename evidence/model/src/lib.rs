@@ -79,12 +79,17 @@
 //! | a release takes the mutex | [`rows::Rule::ReleaseTakesTheMutex`] | 9 |
 //! | a release does not wait for a row that is locked: `NOWAIT` | [`rows::Rule::ReleaseWaitsForNobody`] | 6, 12, 6 |
 //! | a busy acquire takes its place in the queue under the mutex | [`rows::Rule::QueuesUnderTheMutex`] | 10 |
+//! | whoever looks for the next waiter removes those that did not repeat their request in time | [`rows::Rule::DeadWaitersAreRemoved`] | 10 |
+//! | a commit that grants a lease, or extends it, waits for the disk | [`rows::Rule::GrantsAreDurable`] | 7 |
+//! | and so does one that renews leases | [`rows::Rule::RenewalsAreDurable`] | 12 |
 //! | `lock_in` deletes its lease, and does not only lock it `FOR UPDATE` | [`rows::Rule::LockInDeletes`] | 5 |
 //! | `lock_in` is refused if its lease is not there any more | [`rows::Rule::LockInFindsItsLease`] | 9, 12 |
 //! | each `lock_in` has an owner of its own | [`rows::Rule::LockInHasItsOwner`] | 7 |
 //! | the lease of a `lock_in` is not renewed | [`rows::Rule::LockInIsNotRenewed`] | 5 |
 //! | a fence is greater than the last of its key | [`rows::Rule::FenceExceedsTheLast`] | 8 |
 //! | and not below the clock | [`rows::Rule::FenceFollowsTheClock`] | 13 |
+//! | a fence from when its waiter came is given only if no greater one was given since | [`rows::Rule::NumberExceedsTheLast`] | 15 |
+//! | a standby that takes over has no waiters | [`rows::Rule::QueueEndsWithItsServer`] | 16 |
 //! | the row of a key is swept only when the clock is beyond its last fence | [`rows::Rule::SweptLater`] | 11 |
 //! | a request that has waited for a row which was swept then starts over | [`rows::Rule::StartsOverWhenSwept`] | 16 |
 //! | that a lease has ended is seen under the lock, and a renewal refuses it | [`rows::Rule::EndIsSeenUnderTheLock`], [`rows::Rule::RenewalRefusesTheEnded`]: other rules stand in for each | never |

@@ -23,8 +23,10 @@
 //! A request is sent, gets its locks and decides, and commits, in three steps; anything happens between. It is
 //! answered with its commit. Requests that were given up come later or never. One time of all is counted in
 //! ticks, and every moment of the process is late: it may fence a lease that ended long ago. Clocks that
-//! differ, and messages of grants, are left to [`lease`](crate::lease); a waiter polls here. Left out as well are waiters that have
-//! died, a waiter that asks again in another mode, and a crash that empties the queue of a server and no other table.
+//! differ, and messages of grants, are left to [`lease`](crate::lease); a waiter polls here. Left out as well is a waiter that asks
+//! again in another mode: each attempt of dlock has an owner of its own, and one mode.
+//!
+//! A crash of the server empties the queue, which is not logged, and undoes the last commits that did not wait for the disk.
 
 mod acquire;
 mod checks;
@@ -76,8 +78,12 @@ pub struct Bounds {
     pub aborts: u8,
     /// How often the server restarts, which rolls back all of them and the transactions of users.
     pub restarts: u8,
-    /// How often a standby takes over that does not have the last commits.
+    /// How often the server crashes, which also undoes the last commits that did not wait for its disk.
+    pub crashes: u8,
+    /// How often a standby takes over that does not have the last commits; not beside crashes.
     pub failovers: u8,
+    /// How many waiters do not repeat their request in time.
+    pub deaths: u8,
     /// Whether an operator removes leases.
     pub unlocks: bool,
     /// The last tick of the clock in fences. Without one, time has no end, and fences only count.
@@ -151,6 +157,12 @@ pub enum Rule {
     ReleaseWaitsForNobody,
     /// A busy acquire takes its place in the queue under the mutex.
     QueuesUnderTheMutex,
+    /// Whoever looks for the next waiter removes those that did not repeat their request in time.
+    DeadWaitersAreRemoved,
+    /// A commit that grants a lease, or extends it, waits for the disk.
+    GrantsAreDurable,
+    /// And so does one that renews leases.
+    RenewalsAreDurable,
     /// `lock_in` deletes its lease, and does not only lock it `FOR UPDATE`.
     LockInDeletes,
     /// `lock_in` is refused if its lease is not there any more.
@@ -175,7 +187,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::MutexExcludes,
         Self::LockedAtOnce,
         Self::SnapshotAfterTheLock,
@@ -195,6 +207,9 @@ impl Rule {
         Self::ReleaseTakesTheMutex,
         Self::ReleaseWaitsForNobody,
         Self::QueuesUnderTheMutex,
+        Self::DeadWaitersAreRemoved,
+        Self::GrantsAreDurable,
+        Self::RenewalsAreDurable,
         Self::LockInDeletes,
         Self::LockInFindsItsLease,
         Self::LockInHasItsOwner,

@@ -36,6 +36,14 @@ macro_rules! tests_of {
             }
 
             #[test]
+            fn every_rule_stands_in_the_table() {
+                for rule in Rule::ALL {
+                    let place = format!("[`{}::Rule::{rule:?}`]", stringify!($model));
+                    assert!(include_str!("../src/lib.rs").contains(&place), "{place}");
+                }
+            }
+
+            #[test]
             fn every_search_has_to_find_something() {
                 each_has_a_least_number_of_states(&checks(false));
                 each_has_a_least_number_of_states(&checks(true));

@@ -80,19 +80,23 @@ impl Rows {
             return (request != before).then_some(());
         }
         next.was_freed_silently = false;
-        let waiters = &state.tables.waiters;
+        if !has_own {
+            request.dead = self.dead(&state);
+        }
+        let mut waiters = state.tables.waiters;
+        waiters.retain(|it| !request.dead.has(*it));
         let is_its_turn = waiters.get(0).is_none_or(|it| it == request.owner);
         let outcome = if has_own {
             Outcome::Extended
         } else if is_its_turn && self.fits(request.owner, holders) {
             // Those behind it may hold the key beside it.
-            let mut behind = *waiters;
+            let mut behind = waiters;
             behind.retain(|it| *it != request.owner);
             let others = self.granted(&behind, holders.with(request.owner));
             request.meant = others.with(request.owner);
             Outcome::Granted
         } else {
-            let mut all = *waiters;
+            let mut all = waiters;
             if self.keeps(Rule::QueuesUnderTheMutex) {
                 queue(&mut all, request.owner);
             }
@@ -143,6 +147,15 @@ impl Rows {
         }
     }
 
+    /// The waiters that a request removes when it looks for the next one.
+    pub(super) fn dead(&self, state: &State) -> Owners {
+        if self.keeps(Rule::DeadWaitersAreRemoved) {
+            state.tables.dead
+        } else {
+            Owners::NONE
+        }
+    }
+
     /// The waiters at the head of the queue that may hold the key beside these.
     pub(super) fn granted(&self, waiters: &List<Owner, 6>, mut holders: Owners) -> Owners {
         let mut granted = Owners::NONE;
@@ -169,6 +182,7 @@ impl Rows {
                 request.step = Step::Queueing;
                 request.locked = Owners::NONE;
                 request.meant = Owners::NONE;
+                request.dead = Owners::NONE;
                 next.set(of, Some(request));
                 return;
             }
@@ -176,6 +190,10 @@ impl Rows {
                 self.queue(next, request.owner);
             }
             _ => {}
+        }
+        let grants = outcome != Outcome::Busy || !request.meant.is_empty();
+        if grants && self.keeps(Rule::GrantsAreDurable) {
+            self.wait_for_the_disk(next);
         }
         next.set(of, None);
         self.see_who_is_left(next);
@@ -187,10 +205,10 @@ impl Rows {
         next.tables
             .holders
             .retain(|it| !request.locked.has(it.owner));
-        next.tables.waiters.retain(|it| !request.meant.has(*it));
+        next.tables.remove_waiters(request.dead);
         for owner in request.meant.iter() {
             let fence = self.next_fence(next, request, owner);
-            *next.tables.number_mut(owner) = 0;
+            next.tables.remove_waiters(Owners::NONE.with(owner));
             next.grants += 1;
             next.tables.holders.retain(|it| it.owner != owner);
             next.tables.holders.insert(Holder {
@@ -203,6 +221,7 @@ impl Rows {
 
     /// Puts a waiter at the end of the queue.
     fn queue(&self, next: &mut State, owner: Owner) {
+        next.tables.dead = next.tables.dead.without(owner);
         if next.tables.waiters.iter().any(|it| it == owner) {
             return;
         }
@@ -257,7 +276,7 @@ impl Rows {
 
     /// Whether the first waiter could hold the key, although nobody will wake it.
     pub(super) fn see_who_is_left(&self, next: &mut State) {
-        let first = next.tables.waiters.get(0);
+        let first = next.tables.living().next();
         let fits = first.is_some_and(|it| self.fits(it, next.tables.owners()));
         next.faults.left_waiting |= fits && !next.was_freed_silently;
     }

@@ -24,7 +24,9 @@ const SMALL: Bounds = Bounds {
     savepoints: false,
     aborts: 0,
     restarts: 0,
+    crashes: 0,
     failovers: 0,
+    deaths: 0,
     unlocks: false,
     clock: None,
     sweeps: false,
@@ -50,7 +52,9 @@ fn protocol(bounds: &Bounds) -> String {
         (bounds.savepoints, "savepoints"),
         (bounds.aborts > 0, "aborts"),
         (bounds.restarts > 0, "restarts"),
+        (bounds.crashes > 0, "crashes"),
         (bounds.failovers > 0, "failovers"),
+        (bounds.deaths > 0, "deaths"),
         (bounds.unlocks, "unlocks"),
         (bounds.sweeps, "sweeps"),
     ];
@@ -169,6 +173,40 @@ fn small() -> Vec<(Bounds, usize)> {
         ),
         (
             Bounds {
+                crashes: 1,
+                renews: Renews::Each,
+                ..SMALL
+            },
+            300_000,
+        ),
+        (
+            Bounds {
+                roles: &[E, T],
+                crashes: 1,
+                ..SMALL
+            },
+            25_000,
+        ),
+        (
+            Bounds {
+                roles: &[S, E, S],
+                fences: false,
+                deaths: 1,
+                ..SMALL
+            },
+            450_000,
+        ),
+        (
+            Bounds {
+                rounds: 2,
+                fences: false,
+                deaths: 1,
+                ..SMALL
+            },
+            1_200_000,
+        ),
+        (
+            Bounds {
                 clock: Some(4),
                 sweeps: true,
                 rounds: 2,
@@ -203,7 +241,20 @@ fn large() -> Vec<(Bounds, usize)> {
         late: 1,
         ..SMALL
     };
+    let again = Bounds {
+        rounds: 2,
+        fences: false,
+        ..SMALL
+    };
     vec![
+        (
+            Bounds {
+                crashes: 1,
+                ..again
+            },
+            1_500_000,
+        ),
+        (Bounds { deaths: 2, ..again }, 3_000_000),
         (late, 1_000_000),
         (three(&[E, E, T]), 1_100_000),
         (three(&[S, S, E]), 1_800_000),
@@ -355,6 +406,15 @@ fn negative() -> Vec<Check> {
         fences: false,
         ..SMALL
     };
+    let dying = Bounds {
+        roles: &[S, E, S],
+        deaths: 1,
+        ..three
+    };
+    let crashing = Bounds {
+        crashes: 1,
+        ..SMALL
+    };
     let fails_over = Bounds {
         failovers: 1,
         clock: Some(3),
@@ -389,6 +449,17 @@ fn negative() -> Vec<Check> {
         without(&[ReleaseWaitsForNobody], DEADLOCK, together, 12),
         without(&[ReleaseWaitsForNobody], PROMPT, renewing, 6),
         without(&[QueuesUnderTheMutex], NOBODY_LEFT, SMALL, 10),
+        without(&[DeadWaitersAreRemoved], NOBODY_LEFT, dying, 10),
+        without(&[GrantsAreDurable], MUTEX, crashing, 7),
+        without(
+            &[RenewalsAreDurable],
+            MUTEX,
+            Bounds {
+                renews: Renews::Each,
+                ..crashing
+            },
+            12,
+        ),
         without(&[LockInDeletes], FREE, two, 5),
         without(&[LockInFindsItsLease], HELD, mixed, 9),
         without(

@@ -47,8 +47,9 @@ impl Rows {
             next.set(of, Some(request));
             return Some(());
         }
+        request.dead = self.dead(&state);
         let mut waiters = state.tables.waiters;
-        waiters.retain(|it| *it != request.owner);
+        waiters.retain(|it| *it != request.owner && !request.dead.has(*it));
         request.meant = self.granted(&waiters, all.except(request.locked));
         request.step = Step::Decided(Outcome::Done);
         next.was_freed_silently = false;
@@ -57,9 +58,13 @@ impl Rows {
     }
 
     fn commit_release(&self, next: &mut State, of: Actor, request: &Request) {
-        next.tables.waiters.retain(|it| *it != request.owner);
-        *next.tables.number_mut(request.owner) = 0;
+        let own = Owners::NONE.with(request.owner);
+        next.tables.remove_waiters(own);
         self.write(next, request);
+        let grants = !request.meant.is_empty() || request.what == What::Unlock;
+        if grants && self.keeps(Rule::GrantsAreDurable) {
+            self.wait_for_the_disk(next);
+        }
         next.set(of, None);
         self.see_who_is_left(next);
     }

@@ -59,6 +59,9 @@ impl Rows {
                 lease.left = request.left();
             }
         }
+        if self.keeps(Rule::RenewalsAreDurable) {
+            self.wait_for_the_disk(next);
+        }
         next.set(of, None);
         if let Actor::Request(at, slot) = of
             && slot != LATE

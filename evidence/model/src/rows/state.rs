@@ -16,8 +16,8 @@ pub(super) const TTL: u8 = 2;
 pub struct State {
     /// As committed.
     pub(super) tables: Tables,
-    /// The part of them that the standby has.
-    pub(super) standby: Option<Tables>,
+    /// The part of them that a crash, or a failover, leaves: what the disk, or the standby, has.
+    pub(super) kept: Option<Tables>,
     pub(super) processes: [Process; MOST],
     pub(super) operator: Option<Request>,
     /// Ticks since the start, if they are counted.
@@ -106,6 +106,8 @@ pub(super) struct Tables {
     pub(super) holders: List<Holder, 6>,
     /// By place.
     pub(super) waiters: List<Owner, 6>,
+    /// The waiters that did not repeat their request in time.
+    pub(super) dead: Owners,
     /// The fence that each exclusive waiter gets if no greater one is given before, by owner; 0 without one.
     pub(super) numbers: [u8; 8],
     /// The last fence in the row of the key; 0 without a row.
@@ -166,6 +168,8 @@ pub(super) struct Request {
     pub(super) locked: Owners,
     /// The leases it will insert, or has yet to renew.
     pub(super) meant: Owners,
+    /// The waiters it will remove: they are dead.
+    pub(super) dead: Owners,
     /// The rows that it has seen too early, where a rule is missing.
     pub(super) seen: Owners,
     /// Whether it goes on without the mutex, where a rule is missing.
@@ -243,7 +247,9 @@ pub(super) struct Left {
     pub(super) late: u8,
     pub(super) aborts: u8,
     pub(super) restarts: u8,
+    pub(super) crashes: u8,
     pub(super) failovers: u8,
+    pub(super) deaths: u8,
 }
 
 /// The broken promises that the rest of a state does not show.
@@ -300,8 +306,12 @@ pub enum Action {
     Abort(Actor),
     /// The server restarts.
     Restart,
-    /// The standby gets all that is committed.
-    Replicate,
+    /// The server crashes.
+    Crash,
+    /// This owner's place in the queue ends: its process has died, or is late.
+    Die(u8),
+    /// The disk, or the standby, gets all that is committed.
+    Keep,
     /// The standby takes over.
     FailOver,
     /// An operator removes the lease of this owner.
@@ -348,6 +358,7 @@ impl Tables {
     pub(super) const EMPTY: Self = Self {
         holders: List::new(),
         waiters: List::new(),
+        dead: Owners::NONE,
         numbers: [0; 8],
         last: 0,
         committed: 0,
@@ -370,9 +381,23 @@ impl Tables {
         &mut self.numbers[usize::from(owner.number())]
     }
 
+    /// The waiters that have not died, by place.
+    pub(super) fn living(&self) -> impl Iterator<Item = Owner> + '_ {
+        self.waiters.iter().filter(|it| !self.dead.has(*it))
+    }
+
+    pub(super) fn remove_waiters(&mut self, owners: Owners) {
+        self.waiters.retain(|it| !owners.has(*it));
+        self.dead = self.dead.except(owners);
+        for owner in owners.iter() {
+            *self.number_mut(owner) = 0;
+        }
+    }
+
     /// A queue is not written to the log: it ends with its server.
     pub(super) fn lose_the_queue(&mut self) {
         self.waiters = List::new();
+        self.dead = Owners::NONE;
         self.numbers = [0; 8];
     }
 
@@ -393,6 +418,7 @@ impl Request {
             since: 0,
             locked: Owners::NONE,
             meant: Owners::NONE,
+            dead: Owners::NONE,
             seen: Owners::NONE,
             has_no_mutex: false,
         }

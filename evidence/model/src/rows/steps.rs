@@ -24,7 +24,7 @@ impl Model for Rows {
         let bounds = &self.bounds;
         vec![State {
             tables: Tables::EMPTY,
-            standby: (bounds.failovers > 0).then_some(Tables::EMPTY),
+            kept: (bounds.failovers + bounds.crashes > 0).then_some(Tables::EMPTY),
             processes: [process; MOST],
             operator: None,
             clock: 0,
@@ -32,7 +32,9 @@ impl Model for Rows {
                 late: bounds.late,
                 aborts: bounds.aborts,
                 restarts: bounds.restarts,
+                crashes: bounds.crashes,
                 failovers: bounds.failovers,
+                deaths: bounds.deaths,
             },
             grants: 0,
             greatest: 0,
@@ -58,9 +60,16 @@ impl Model for Rows {
             let begun = state.requests().filter(|(_, it)| it.step != Step::Sent);
             actions.extend(begun.map(|(of, _)| Action::Abort(of)));
         }
-        if let Some(standby) = state.standby {
-            if standby != state.tables {
-                actions.push(Action::Replicate);
+        if state.left.crashes > 0 {
+            actions.push(Action::Crash);
+        }
+        if state.left.deaths > 0 {
+            let living = state.tables.living();
+            actions.extend(living.map(|it| Action::Die(it.number())));
+        }
+        if let Some(kept) = state.kept {
+            if kept != state.tables && state.left.crashes + state.left.failovers > 0 {
+                actions.push(Action::Keep);
             }
             // Fewer fences are counted than the clock of a fence goes on.
             let is_behind = state.greatest > state.clock;
@@ -99,11 +108,24 @@ impl Model for Rows {
                 next.left.aborts -= 1;
                 next.set(of, None);
             }
-            Action::Replicate => next.standby = Some(next.tables),
+            Action::Crash => {
+                next.left.crashes -= 1;
+                self.restart(&mut next);
+                next.tables = next.kept?;
+                next.tables.lose_the_queue();
+                next.kept = Some(next.tables);
+            }
+            Action::Die(number) => {
+                next.left.deaths -= 1;
+                next.tables.dead = next.tables.dead.with(Owner::numbered(number));
+                // Nobody wakes those behind it before somebody polls.
+                next.was_freed_silently = true;
+            }
+            Action::Keep => next.kept = Some(next.tables),
             Action::FailOver => {
                 next.left.failovers -= 1;
                 self.restart(&mut next);
-                next.tables = next.standby.take()?;
+                next.tables = next.kept.take()?;
                 if self.keeps(Rule::QueueEndsWithItsServer) {
                     next.tables.lose_the_queue();
                 }
@@ -179,8 +201,8 @@ impl Rows {
 
     fn pass(&self, next: &mut State) {
         next.tables.pass();
-        if let Some(standby) = &mut next.standby {
-            standby.pass();
+        if let Some(kept) = &mut next.kept {
+            kept.pass();
         }
         if self.bounds.clock.is_some() {
             next.clock += 1;
@@ -204,6 +226,13 @@ impl Rows {
             if matches!(request.what, What::Acquire | What::Renew) {
                 request.age = (request.age + 1).min(TTL);
             }
+        }
+    }
+
+    /// The commit is there after any crash, and so are all before it.
+    pub(super) fn wait_for_the_disk(&self, next: &mut State) {
+        if self.bounds.crashes > 0 {
+            next.kept = Some(next.tables);
         }
     }
 
