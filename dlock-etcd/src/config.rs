@@ -4,7 +4,11 @@ use std::{fmt, time::Duration};
 
 use dlock_runtime::{
     ConnectError,
-    store::{StoreOptions, read_option_file},
+    store::{Reloaded, StoreOptions, read_option_file},
+};
+use tokio_rustls::rustls::{
+    RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject},
 };
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use url::form_urlencoded;
@@ -31,7 +35,21 @@ pub(crate) struct Config {
 pub(crate) struct Member {
     /// `host:port`.
     pub(crate) place: String,
-    pub(crate) endpoint: Endpoint,
+    /// Those of all members, by their numbers.
+    endpoints: Reloaded<Vec<Endpoint>>,
+    number: usize,
+}
+
+impl Member {
+    /// Returns how to connect, with the certificates as they are now.
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoints.get()[self.number].clone()
+    }
+
+    /// Notes that a connection has failed. Its certificates may have been replaced.
+    pub(crate) fn has_failed(&self) {
+        self.endpoints.soon();
+    }
 }
 
 pub(crate) struct Login {
@@ -86,33 +104,42 @@ impl Config {
         let login = login.map(login_of).transpose().map_err(refused)?;
         let places = places(hosts).map_err(refused)?;
         let own = own(query).map_err(refused)?;
-        let tls = match own.ssl_mode.as_deref() {
-            None | Some("disable") => None,
-            Some("require") => Some(own.tls()?),
+        let is_tls = match own.ssl_mode.as_deref() {
+            None | Some("disable") => false,
+            Some("require") => true,
             Some(_) => {
                 let reason =
                     "`sslmode` is `disable` or `require`, which verifies the server's certificate";
                 return Err(refused(reason.to_owned()));
             }
         };
-        let members = places.into_iter().map(|place| {
-            let scheme = if tls.is_some() { "https" } else { "http" };
-            let endpoint = Endpoint::from_shared(format!("{scheme}://{place}")).map_err(|_| {
+        let scheme = if is_tls { "https" } else { "http" };
+        let plain = places.iter().map(|place| {
+            Endpoint::from_shared(format!("{scheme}://{place}")).map_err(|_| {
                 refused("a host has a character that host names do not have".to_owned())
-            })?;
-            let endpoint = match &tls {
-                Some(tls) => endpoint
-                    .tls_config(tls.clone())
-                    .map_err(|error| own.invalid(&error))?,
-                None => endpoint,
-            };
-            Ok(Member { place, endpoint })
+            })
         });
+        let plain = plain.collect::<Result<Vec<_>, _>>()?;
+        let endpoints = if !is_tls {
+            Reloaded::fixed(plain)
+        } else if own.names_files() {
+            Reloaded::new("etcd", move || own.with_tls(&plain))?
+        } else {
+            Reloaded::fixed(own.with_tls(&plain)?)
+        };
+        let members = places
+            .into_iter()
+            .enumerate()
+            .map(|(number, place)| Member {
+                place,
+                endpoints: endpoints.clone(),
+                number,
+            });
         Ok(Self {
-            members: members.collect::<Result<_, _>>()?,
+            members: members.collect(),
             login,
             #[cfg(feature = "admin")]
-            is_tls: tls.is_some(),
+            is_tls,
             namespace: options.namespace.clone(),
             response_limit: options.response_timeout,
             connect_limit: options.connect_timeout,
@@ -122,11 +149,24 @@ impl Config {
 }
 
 impl Own {
+    fn names_files(&self) -> bool {
+        self.root.is_some() || self.cert.is_some()
+    }
+
+    /// Returns these with the certificates as they are now.
+    fn with_tls(&self, endpoints: &[Endpoint]) -> Result<Vec<Endpoint>, ConnectError> {
+        let tls = self.tls()?;
+        let endpoints = endpoints.iter().map(|endpoint| {
+            let secured = endpoint.clone().tls_config(tls.clone());
+            secured.map_err(|error| self.invalid(&error))
+        });
+        endpoints.collect()
+    }
+
     fn tls(&self) -> Result<ClientTlsConfig, ConnectError> {
         let config = match &self.root {
             Some(path) => {
-                let pem = read("sslrootcert", path)?;
-                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem))
+                ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities(path)?))
             }
             None => ClientTlsConfig::new().with_native_roots(),
         };
@@ -164,6 +204,21 @@ fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
         });
     }
     Ok(pem)
+}
+
+/// Reads a file with certificates of authorities. tonic would trust nobody if there is none in it.
+fn authorities(path: &str) -> Result<Vec<u8>, ConnectError> {
+    let pem = read("sslrootcert", path)?;
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let usable = all.map(|all| RootCertStore::empty().add_parsable_certificates(all).0);
+    if usable.is_ok_and(|usable| usable > 0) {
+        return Ok(pem);
+    }
+    // The parser's error might quote its input.
+    Err(ConnectError::InvalidOption {
+        option: "sslrootcert",
+        reason: format!("cannot use `{path}`: it contains no certificate of an authority").into(),
+    })
 }
 
 /// The text of an error and of its causes.
@@ -287,6 +342,10 @@ fn shown(hosts: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use dlock_testkit::Authority;
+
     use super::*;
 
     fn parsed(url: &str) -> Result<Config, ConnectError> {
@@ -349,5 +408,16 @@ mod tests {
                 "{url}: {error}"
             );
         }
+    }
+
+    /// Otherwise a connection would trust nobody, and say so at each try.
+    #[test]
+    fn a_file_without_the_certificate_of_an_authority_is_refused() {
+        let authority = Authority::new();
+        let identity = authority.issue(&["shop"]);
+        let url = |ca: &Path| format!("etcd://a?sslmode=require&sslrootcert={}", ca.display());
+        let error = parsed(&url(&identity.key_file())).unwrap_err().to_string();
+        assert!(error.contains("no certificate of an authority"), "{error}");
+        assert!(parsed(&url(&authority.ca_file())).is_ok());
     }
 }

@@ -36,9 +36,9 @@ use crate::errors;
 /// Makes one connection for this process, whose tasks are on the runtime of the returned future. A channel of tonic would make
 /// the next one by itself.
 pub(crate) fn dial(
-    endpoint: &Endpoint,
+    endpoint: Endpoint,
 ) -> impl Future<Output = Result<Channel, StoreError>> + use<> {
-    let (endpoint, process) = (endpoint.clone(), process::id());
+    let process = process::id();
     let is_used = Arc::new(AtomicBool::new(false));
     let connector = tower::service_fn(move |uri: Uri| {
         let is_used = is_used.clone();
@@ -160,7 +160,7 @@ mod tests {
             (&b""[..], StoreErrorKind::Unreachable),
             (&b"This is no TLS at all"[..], StoreErrorKind::Tls),
         ] {
-            let dialled = dial(&config.members[0].endpoint);
+            let dialled = dial(config.members[0].endpoint());
             let (dialled, ()) = tokio::join!(dialled, answer(bytes));
             let error = dialled.unwrap_err();
             assert_eq!(error.kind(), expected, "{error}");

@@ -186,7 +186,7 @@ impl Near {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
-        let dialling = dial(&member.endpoint);
+        let dialling = dial(member.endpoint());
         let anchor = async move {
             say.send(()).ok();
             if channel.send(dialling.await).is_ok() {
@@ -202,7 +202,10 @@ impl Near {
         let limit = self.config.connect_limit;
         let channel = match timeout(limit, dialled).await {
             Ok(Ok(Ok(channel))) => channel,
-            Ok(Ok(Err(_))) => return Lost::Broken,
+            Ok(Ok(Err(_))) => {
+                member.has_failed();
+                return Lost::Broken;
+            }
             Ok(Err(_)) => return ended(&mut tasks).await,
             Err(_) => return Lost::Silent,
         };

@@ -176,7 +176,10 @@ impl Keeper {
                     self.next = index;
                     return Ok(connected);
                 }
-                Err(error) => failures.push((&*member.place, error)),
+                Err(error) => {
+                    member.has_failed();
+                    failures.push((&*member.place, error));
+                }
             }
         }
         Err(errors::of_members(&failures))
@@ -193,7 +196,7 @@ impl Keeper {
             is_full: self.is_full.clone(),
             number: self.number,
         };
-        let channel = dial(&member.endpoint).await?;
+        let channel = dial(member.endpoint()).await?;
         let place = member.place.clone();
         let conn = Conn::open(self.config.clone(), place, channel, ties).await?;
         let welcome = conn.welcome().await?;

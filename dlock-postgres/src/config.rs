@@ -2,7 +2,10 @@
 
 use std::{fmt, time::Duration};
 
-use dlock_runtime::{ConnectError, store::StoreOptions};
+use dlock_runtime::{
+    ConnectError,
+    store::{Reloaded, StoreOptions},
+};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
@@ -47,7 +50,7 @@ pub(crate) struct Route {
     /// One configuration for each host, which are tried in this order.
     pub(crate) hosts: Vec<tokio_postgres::Config>,
     /// `None` for a connection without TLS.
-    pub(crate) tls: Option<MakeRustlsConnect>,
+    pub(crate) tls: Option<Reloaded<MakeRustlsConnect>>,
 }
 
 impl fmt::Debug for Config {
@@ -108,7 +111,7 @@ impl Config {
                 }
                 None
             }
-            Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(&own.files)?),
+            Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(own.files)?),
             Some(_) => {
                 return Err(refused(
                     "`sslmode` is `disable` or `require`, which verifies the server's certificate"

@@ -7,6 +7,7 @@ use tokio_postgres::{
     Error, Row,
     error::{DbError, Severity, SqlState},
 };
+use tokio_rustls::rustls::{self, AlertDescription};
 
 use crate::{
     calls::Failure,
@@ -46,6 +47,12 @@ pub(crate) fn of_connecting(error: &Error, config: &Config) -> StoreError {
     let found = match error.as_db_error() {
         Some(refusal) => of_answer(refusal, config),
         None if is_about_tls(error) => StoreError::new(StoreErrorKind::Tls, cause(error)),
+        None if let Some(alert) = alert(error) => {
+            let text = format!(
+                "the server refused the client's certificate ({alert:?}); check `sslcert` and `sslkey`"
+            );
+            StoreError::new(StoreErrorKind::Tls, text).with_advice()
+        }
         None if is_about_login(error) => {
             StoreError::new(StoreErrorKind::Unauthenticated, cause(error))
         }
@@ -271,6 +278,18 @@ pub(crate) fn other_version(schema: &Schema, found: i32) -> String {
 
 fn is_about_tls(error: &Error) -> bool {
     error.to_string().contains("TLS") && !has_broken(error)
+}
+
+/// The reason why the server has ended TLS. It looks at the client's certificate only when the handshake is over for the client.
+fn alert(error: &dyn std::error::Error) -> Option<AlertDescription> {
+    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.find_map(|cause| {
+        let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
+        match *inner.downcast_ref()? {
+            rustls::Error::AlertReceived(alert) => Some(alert),
+            _ => None,
+        }
+    })
 }
 
 /// Returns `true` if the other end has closed the connection, which it does for many reasons.

@@ -16,6 +16,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{Client, Row, tls::NoTls, types::ToSql};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
     calls::{Call, Failure},
@@ -212,6 +213,9 @@ impl Keeper {
 
     fn failed(&self, error: StoreError) {
         tracing::warn!(target: "dlock::store", url = %self.config.shown, %error, "cannot connect to PostgreSQL");
+        if let Some(tls) = &self.route.tls {
+            tls.soon();
+        }
         self.link.send_replace(Link::Down(error));
     }
 
@@ -246,7 +250,10 @@ impl Keeper {
             }
             let sinks = self.messages.as_ref().map(Messages::sinks);
             let connected = match &self.route.tls {
-                Some(tls) => pump::connect(&config, tls.clone(), &self.home, sinks).await,
+                Some(tls) => {
+                    let tls = MakeRustlsConnect::clone(&tls.get());
+                    pump::connect(&config, tls, &self.home, sinks).await
+                }
                 None => pump::connect(&config, NoTls, &self.home, sinks).await,
             };
             match connected {

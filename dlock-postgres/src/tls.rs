@@ -4,7 +4,10 @@
 
 use std::{fmt, sync::Arc};
 
-use dlock_runtime::{ConnectError, store::read_option_file};
+use dlock_runtime::{
+    ConnectError,
+    store::{Reloaded, read_option_file},
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_rustls::rustls::{
     ClientConfig, RootCertStore,
@@ -30,15 +33,27 @@ impl Files {
     }
 }
 
-/// Reads the certificates.
+/// Reads the certificates, and reads files again from time to time.
 ///
 /// # Errors
 ///
 /// [`ConnectError::InvalidOption`] if a file cannot be used.
-pub(crate) fn connector(files: &Files) -> Result<MakeRustlsConnect, ConnectError> {
-    let roots = match &files.root {
-        Some(path) => roots_of(path)?,
+pub(crate) fn connector(files: Files) -> Result<Reloaded<MakeRustlsConnect>, ConnectError> {
+    // Those of the machine are many. They are read once.
+    let machine = Arc::new(match files.root {
         None => system_roots(),
+        Some(_) => RootCertStore::empty(),
+    });
+    if !files.are_named() {
+        return Ok(Reloaded::fixed(read(&files, &machine)?));
+    }
+    Reloaded::new("postgres", move || read(&files, &machine))
+}
+
+fn read(files: &Files, machine: &Arc<RootCertStore>) -> Result<MakeRustlsConnect, ConnectError> {
+    let roots = match &files.root {
+        Some(path) => Arc::new(roots_of(path)?),
+        None => machine.clone(),
     };
     let refused = |error: tokio_rustls::rustls::Error| invalid("sslcert", "", error);
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -124,7 +139,7 @@ mod tests {
             cert: Some(cert.to_owned()),
             key: Some(key.to_owned()),
         };
-        let error = connector(&files).err().expect("a file cannot be used");
+        let error = connector(files).expect_err("a file cannot be used");
         error.to_string()
     }
 

@@ -16,6 +16,7 @@ pub mod quorum;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod reloaded;
 mod request;
 mod scheme;
 mod schemes;
@@ -28,6 +29,7 @@ pub use node::QuorumNode;
 pub use option_file::read_option_file;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
 pub use record::LeaseRecord;
+pub use reloaded::Reloaded;
 pub use request::{
     AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch, RenewRequest,
 };

@@ -90,6 +90,11 @@ impl PostgresOptions {
     }
 }
 
+/// The server's own copies, in its directory.
+const CERT: &str = "server.crt";
+const KEY: &str = "server.key";
+const CA: &str = "ca.crt";
+
 /// A running server with a port, a directory and data of its own. It never runs as root.
 ///
 /// Dropping it ends its processes, also paused ones, and removes the directory.
@@ -159,20 +164,16 @@ impl PostgresServer {
     fn arguments(options: &PostgresOptions, directory: &Path) -> Vec<OsString> {
         let mut all = options.settings.clone();
         if let Some((cert, key)) = &options.certificate {
-            // The server refuses a key that belongs to another user.
-            let key = launch::own_copy(key, &directory.join("server.key"));
             all.push("ssl=on".to_owned());
-            all.push(format!(
-                "ssl_cert_file={}",
-                launch::own_copy(cert, &directory.join("server.crt")).display()
-            ));
+            let cert = launch::own_copy(cert, &directory.join(CERT));
+            all.push(format!("ssl_cert_file={}", cert.display()));
+            // The server refuses a key that belongs to another user.
+            let key = launch::own_copy(key, &directory.join(KEY));
             all.push(format!("ssl_key_file={}", key.display()));
         }
         if let Some(ca) = &options.clients_of {
-            all.push(format!(
-                "ssl_ca_file={}",
-                launch::own_copy(ca, &directory.join("ca.crt")).display()
-            ));
+            let ca = launch::own_copy(ca, &directory.join(CA));
+            all.push(format!("ssl_ca_file={}", ca.display()));
         }
         all.into_iter()
             .flat_map(|setting| ["-c".into(), setting.into()])
@@ -261,6 +262,18 @@ impl PostgresServer {
         let client = self.client(ADMIN).await;
         let executed = client.batch_execute(statements).await;
         executed.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
+    }
+
+    /// Shows another certificate soon, and asks for those of another authority, if it was started with both.
+    pub async fn replace_tls(&self, identity: &Identity, clients_of: &Authority) {
+        for (from, name) in [
+            (identity.cert_file(), CERT),
+            (identity.key_file(), KEY),
+            (clients_of.ca_file(), CA),
+        ] {
+            launch::own_copy(&from, &self.directory.path().join(name));
+        }
+        self.execute("SELECT pg_reload_conf()").await;
     }
 
     /// Kills all processes of the server at once. What was committed is still there after a restart.

@@ -128,6 +128,14 @@ impl Link {
 
 /// Connects to one member.
 pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {
+    let opened = try_open(config, member).await;
+    if opened.is_err() {
+        member.has_failed();
+    }
+    opened
+}
+
+async fn try_open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {
     let (given_up, ended) = watch::channel(());
     let ties = Ties {
         doubt: Arc::default(),
@@ -135,7 +143,7 @@ pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connec
         is_full: Arc::default(),
         number: 0,
     };
-    let channel = dial::dial(&member.endpoint).await?;
+    let channel = dial::dial(member.endpoint()).await?;
     let conn = Conn::open(config.clone(), member.place.clone(), channel, ties).await?;
     version::check(&conn.welcome().await?.version, &member.place)?;
     Ok(Connected {

@@ -57,7 +57,7 @@ async fn fill(
     member: &Member,
     report: &mut ServerReport,
 ) -> Result<(), StoreError> {
-    let channel = within(config.connect_limit, dial::dial(&member.endpoint)).await?;
+    let channel = within(config.connect_limit, dial::dial(member.endpoint())).await?;
     let status = within(config.response_limit, status(config, channel)).await?;
     tell_status(&mut report.info, &status);
     let user = config.login.as_ref().map_or("", |login| &login.user);

@@ -1,5 +1,7 @@
 //! Users, permissions and TLS.
 
+use std::fs;
+
 use dlock::ConnectError;
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
@@ -210,4 +212,27 @@ async fn the_server_is_verified_and_may_ask_for_a_certificate() {
         StoreErrorKind::TimedOut,
     ];
     assert!(kinds.contains(&found), "{text}");
+}
+
+#[tokio::test]
+async fn certificates_are_replaced_while_a_program_runs() {
+    let [first, second] = [(); 2].map(|()| Authority::new());
+    let [identity, next] = [&first, &second].map(|it| it.issue(&["127.0.0.1"]));
+    let server = EtcdServer::start_with(EtcdOptions::new().tls(&identity, None)).await;
+    let proxy = Proxy::start(server.port());
+    let url = format!(
+        "etcd://127.0.0.1:{}?sslmode=require&sslrootcert={}",
+        proxy.port(),
+        first.ca_file().display()
+    );
+    let manager = connect(&url).await;
+    works(&manager, "order:42").await;
+    // The server reads its own for each connection.
+    fs::write(identity.cert_file(), next.cert_pem()).unwrap();
+    fs::write(identity.key_file(), next.key_pem()).unwrap();
+    let (found, text) = refusal(&url).await;
+    assert_eq!(found, StoreErrorKind::Tls, "{text}");
+    fs::write(first.ca_file(), second.ca_pem()).unwrap();
+    proxy.cut();
+    works(&manager, "order:42").await;
 }

@@ -9,6 +9,7 @@ use tokio_postgres::{
     tls::{MakeTlsConnect, NoTls},
     types::{ToSql, Type},
 };
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{config::Config, dial::Tries, errors};
 
@@ -60,7 +61,12 @@ pub(super) async fn connect(config: &Config, purpose: Purpose) -> Result<Connect
         }
         standby.get_or_insert(connected);
     }
-    standby.ok_or_else(|| tries.failed())
+    standby.ok_or_else(|| {
+        if let Some(tls) = &config.requests.tls {
+            tls.soon();
+        }
+        tries.failed()
+    })
 }
 
 async fn is_standby(config: &Config, client: &Client) -> bool {
@@ -82,7 +88,7 @@ async fn connect_to(
             target.options(format!("{} {own}", purpose.settings()));
         }
         let opened = match &config.requests.tls {
-            Some(tls) => open(&target, tls.clone()).await,
+            Some(tls) => open(&target, MakeRustlsConnect::clone(&tls.get())).await,
             None => open(&target, NoTls).await,
         };
         match opened {

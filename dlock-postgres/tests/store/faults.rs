@@ -1,6 +1,6 @@
 //! Servers that are away, refuse, or are the wrong ones: what callers are told, and that locks go on afterwards.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder, StoreErrorKind};
@@ -78,7 +78,52 @@ async fn a_server_may_ask_for_a_certificate() {
     };
     let manager = builder().connect(url(&own)).await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
-    refusal(&url(&foreign)).await;
+    let text = refusal(&url(&foreign)).await;
+    assert!(text.contains("refused the client's certificate"), "{text}");
+}
+
+/// All at once: an authority, and the certificates of the server and of the client.
+#[tokio::test]
+async fn certificates_are_replaced_while_a_program_runs() {
+    let [first, second] = [(); 2].map(|()| Authority::new());
+    let of = |it: &Authority| [&["127.0.0.1"], &["guest"]].map(|names| it.issue(names));
+    let ([identity, client], [next_identity, next_client]) = (of(&first), of(&second));
+    let options = PostgresOptions::new().tls(&identity, Some(&first));
+    let access = "hostssl all guest 127.0.0.1/32 trust clientcert=verify-ca";
+    let server = server(options.access(access)).await;
+    server.execute("CREATE USER guest SUPERUSER").await;
+    let url = format!(
+        "{}?sslmode=require&sslrootcert={}&sslcert={}&sslkey={}",
+        server.url_of("guest", "postgres"),
+        first.ca_file().display(),
+        client.cert_file().display(),
+        client.key_file().display()
+    );
+    let manager = builder().connect(url).await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    server.replace_tls(&next_identity, &second).await;
+    fs::write(first.ca_file(), second.ca_pem()).unwrap();
+    fs::write(client.cert_file(), next_client.cert_pem()).unwrap();
+    fs::write(client.key_file(), next_client.key_pem()).unwrap();
+    let serial = "SELECT client_serial::text FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                  WHERE usename = 'guest' AND ssl";
+    let admin = server.client("postgres").await;
+    let serials = async || -> Vec<String> {
+        let rows = admin.query(serial, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    let before = serials().await;
+    assert_eq!(before.len(), 2);
+    eventually(DEADLINE, "both connections have the new ones", async || {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                   WHERE usename = 'guest' AND client_serial::text = ANY ($1)";
+        // The server may not have read its files yet.
+        admin.query(end, &[&before]).await.unwrap();
+        let now = serials().await;
+        now.len() == 2 && now.iter().all(|it| !before.contains(it))
+    })
+    .await;
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Connections over TLS: which are made, and why others are refused.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use dlock::{
     LockManager,
@@ -125,6 +125,42 @@ async fn a_client_shows_the_certificate_that_a_server_wants() {
         assert_eq!(kind, StoreErrorKind::Tls, "{text}");
         assert!(text.contains("refused the client certificate ("), "{text}");
     }
+}
+
+/// All at once: an authority, and the certificates of the server and of the client.
+#[tokio::test]
+async fn certificates_are_replaced_while_a_program_runs() {
+    let [first, second] = [(); 2].map(|()| Authority::new());
+    let of = |it: &Authority| [NAMES, &["a client"]].map(|names| it.issue(names));
+    let ([identity, client], [next_identity, next_client]) = (of(&first), of(&second));
+    let server = RedisServer::start_with_tls(&identity, Some(&first), &[]).await;
+    let url = format!(
+        "{}&cert={}&key={}",
+        with_ca(&server, &first),
+        client.cert_file().display(),
+        client.key_file().display()
+    );
+    let manager = connect(&url).await;
+    soon(manager.lock("order:42").run(async |_| ()))
+        .await
+        .unwrap();
+    fs::write(first.ca_file(), second.ca_pem()).unwrap();
+    for (before, after) in [(&identity, &next_identity), (&client, &next_client)] {
+        fs::write(before.cert_file(), after.cert_pem()).unwrap();
+        fs::write(before.key_file(), after.key_pem()).unwrap();
+    }
+    let mut plain = server.connection().await;
+    let [cert, key] =
+        [identity.cert_file(), identity.key_file()].map(|it| it.display().to_string());
+    let read_again = format!("CONFIG SET tls-cert-file {cert} tls-key-file {key}");
+    assert_eq!(run(&mut plain, &read_again).await, "ok");
+    let ours = clients(&server).await.len();
+    run(&mut plain, "CLIENT KILL TYPE normal SKIPME yes").await;
+    eventually(LIMIT, "the connections have the new ones", async || {
+        let lock = soon(manager.lock("order:42").run(async |_| ())).await;
+        lock.is_ok() && clients(&server).await.len() == ours
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod pace;
 mod page;
 mod postgres;
 mod quorum;
+mod reloads;
 mod renewals;
 mod rules;
 mod run;
@@ -61,6 +62,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         zookeeper_astray::ALL,
         zookeeper_grants::ALL,
         zookeeper_tls::ALL,
+        reloads::ALL,
         run::ALL,
         pace::ALL,
         page::ALL,

@@ -33,24 +33,24 @@ use tokio_rustls::{
 };
 
 use super::tcp;
-use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
+use crate::store::{Reloaded, StoreError, StoreErrorKind, redis::protocol::errors};
 
 const NOT_TLS: &str = "the server does not use TLS on this port; write `redis://`, or the \
                        server's TLS port";
 
 /// Turns connections into TLS connections.
 #[derive(Clone)]
-pub(crate) struct Connector {
-    config: Arc<ClientConfig>,
-    has_identity: bool,
+pub(crate) struct Connector(Reloaded<Certificates>);
+
+/// The certificates that a connection trusts and shows.
+pub(crate) struct Certificates {
+    pub(crate) config: ClientConfig,
+    pub(crate) has_identity: bool,
 }
 
 impl Connector {
-    pub(crate) fn new(config: ClientConfig, has_identity: bool) -> Self {
-        Self {
-            config: Arc::new(config),
-            has_identity,
-        }
+    pub(crate) fn new(certificates: Reloaded<Certificates>) -> Self {
+        Self(certificates)
     }
 
     /// Performs the handshake within about `limit`. The server must prove that it is `host`.
@@ -67,7 +67,11 @@ impl Connector {
         let share = limit.saturating_sub(2 * rest);
         let refused =
             |fault: &StoreError| fault.reworded(|message| errors::cannot_connect(server, message));
-        match timeout(share, self.shake_hands(host, socket)).await {
+        let shaken = timeout(share, self.shake_hands(host, socket)).await;
+        if !matches!(shaken, Ok(Ok(_))) {
+            self.0.soon();
+        }
+        match shaken {
             Ok(Ok(secured)) => Ok(secured),
             Ok(Err(Failure::Tls(fault))) => Err(refused(&fault)),
             Ok(Err(Failure::NotTls)) => Err(refused(&advice(NOT_TLS))),
@@ -91,13 +95,15 @@ impl Connector {
                 "no certificate can be issued for the name `{host}`"
             )))
         })?;
+        let certificates = self.0.get();
         let verdict = Verdict {
             host: host.to_owned(),
-            has_identity: self.has_identity,
+            certificates: self.0.clone(),
+            has_identity: certificates.has_identity,
             was_asked: Arc::default(),
             fault: Arc::default(),
         };
-        let mut config = ClientConfig::clone(&self.config);
+        let mut config = certificates.config.clone();
         config.client_auth_cert_resolver = Arc::new(NotingResolver {
             resolver: config.client_auth_cert_resolver,
             was_asked: verdict.was_asked.clone(),
@@ -136,6 +142,7 @@ enum Failure {
 /// completed the handshake.
 pub(crate) struct Verdict {
     host: String,
+    certificates: Reloaded<Certificates>,
     has_identity: bool,
     was_asked: Arc<AtomicBool>,
     fault: Arc<OnceLock<Error>>,
@@ -144,15 +151,17 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Returns the reason why a connection broke before the first answer, if TLS is the cause.
     pub(crate) fn of_broken(&self) -> Option<StoreError> {
-        match self.fault.get() {
-            Some(error) => Some(self.in_words(error)),
+        let fault = match self.fault.get() {
+            Some(error) => self.in_words(error),
             // The alert may be lost when the server closes the connection at once.
             None if self.is_asked_in_vain() => {
                 let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
-                Some(self.in_words(&alert))
+                self.in_words(&alert)
             }
-            None => None,
-        }
+            None => return None,
+        };
+        self.certificates.soon();
+        Some(fault)
     }
 
     fn is_asked_in_vain(&self) -> bool {

@@ -13,14 +13,15 @@ use tokio_rustls::rustls::{
     },
 };
 
-use super::handshake::Connector;
-use crate::error::ConnectError;
+use super::handshake::{Certificates, Connector};
+use crate::{error::ConnectError, store::Reloaded};
 
 /// Certificates for TLS connections, such as those of `rediss://` URLs.
 ///
 /// The server's certificate is always verified: its chain, its dates, and its name, which must be the host of the
-/// URL. For a Sentinel's master or a cluster's node, it must be the announced host. Files are read once, when the
-/// manager is created.
+/// URL. For a Sentinel's master or a cluster's node, it must be the announced host. Files are read when the manager is
+/// created, again each minute, and when a connection has failed. If one cannot be used then, the certificates from before
+/// stay in use, and the log says why.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -136,11 +137,29 @@ impl Tls {
         })
     }
 
-    /// Reads all files.
+    /// Reads all files, and reads them again from time to time.
     pub(crate) fn connector(&self) -> Result<Connector, ConnectError> {
-        let roots = match &self.ca {
-            Some(pem) => given_roots(pem)?,
+        // Those of the machine are many. They are read once.
+        let machine = Arc::new(match self.ca {
             None => roots_of_the_machine()?,
+            Some(_) => RootCertStore::empty(),
+        });
+        let given = [&self.ca, &self.cert, &self.key];
+        let has_files = given.into_iter().any(|it| matches!(it, Some(Pem::File(_))));
+        let tls = self.clone();
+        let read = move || tls.read(&machine);
+        let certificates = if has_files {
+            Reloaded::new("redis", read)?
+        } else {
+            Reloaded::fixed(read()?)
+        };
+        Ok(Connector::new(certificates))
+    }
+
+    fn read(&self, machine: &Arc<RootCertStore>) -> Result<Certificates, ConnectError> {
+        let roots = match &self.ca {
+            Some(pem) => Arc::new(given_roots(pem)?),
+            None => machine.clone(),
         };
         // The process-wide provider may be another one, or missing.
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -165,7 +184,10 @@ impl Tls {
         };
         // A connection lasts for days. Each new one verifies the certificate that is valid then.
         config.resumption = Resumption::disabled();
-        Ok(Connector::new(config, has_identity))
+        Ok(Certificates {
+            config,
+            has_identity,
+        })
     }
 }
 

@@ -1,0 +1,357 @@
+//! What a store makes of files that its URL names, such as certificates, loaded again while the program runs.
+//!
+//! # Rules
+//!
+//! - **Safety.** One thread loads, so the older of two loads is never the last. It is a thread of its own, and nobody waits for
+//!   it: a file may hang. (`nobody_waits_for_a_load_that_hangs`)
+//! - A load that fails or panics changes nothing. Whoever replaces two files writes one after the other.
+//!   (`a_load_that_fails_changes_nothing`)
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::error::ConnectError;
+
+/// The pauses between two loads.
+#[derive(Clone, Copy)]
+struct Pauses {
+    usual: Duration,
+    /// After [`soon`](Reloaded::soon).
+    least: Duration,
+}
+
+const PAUSES: Pauses = Pauses {
+    usual: Duration::from_secs(60),
+    least: Duration::from_secs(1),
+};
+
+/// A load that takes longer is logged.
+const SLOW: Duration = Duration::from_secs(10);
+
+/// A value made of files that a URL names, such as certificates, which is loaded again each minute. Clones share it.
+///
+/// Certificates are replaced while a program runs. A store takes the value for each connection that it makes. If a connection
+/// fails, it calls [`soon`](Self::soon), since the reason may be that they were replaced. The log has each load that fails; the
+/// value from before stays then.
+///
+/// It has a thread, which ends within a second after the last clone was dropped.
+///
+/// ```
+/// use dlock_runtime::{
+///     ConnectError,
+///     store::{Reloaded, read_option_file},
+/// };
+///
+/// /// The authorities that connections trust.
+/// fn authorities(path: String) -> Result<Reloaded<Vec<u8>>, ConnectError> {
+///     Reloaded::new("my-store", move || read_option_file("sslrootcert", &path))
+/// }
+///
+/// async fn connect(authorities: &Reloaded<Vec<u8>>) {
+///     let trusted = authorities.get();
+///     # async fn handshake(_: &[u8]) -> Result<(), ()> { Ok(()) }
+///     if handshake(&trusted).await.is_err() {
+///         authorities.soon();
+///     }
+/// }
+/// # let _ = (authorities, connect);
+/// ```
+pub struct Reloaded<T> {
+    slot: Arc<Slot<T>>,
+    /// Without a receiver if nothing is loaded again.
+    wanted: SyncSender<()>,
+}
+
+struct Slot<T> {
+    store: &'static str,
+    state: Mutex<State<T>>,
+}
+
+struct State<T> {
+    value: Arc<T>,
+    /// The begin of a load that is under way, and is not logged as slow yet.
+    begun: Option<Instant>,
+}
+
+impl<T: Send + Sync + 'static> Reloaded<T> {
+    /// Loads the files on this thread, and again each minute on another one. `store` is its name for the log.
+    ///
+    /// # Errors
+    ///
+    /// That of `load`. If the system has no thread left, the log says so, and the files are not loaded again.
+    pub fn new(
+        store: &'static str,
+        load: impl Fn() -> Result<T, ConnectError> + Send + 'static,
+    ) -> Result<Self, ConnectError> {
+        Self::with(store, load, PAUSES)
+    }
+
+    /// Takes a value that is never loaded again.
+    #[must_use]
+    pub fn fixed(value: T) -> Self {
+        Self::of("", value).0
+    }
+
+    fn with(
+        store: &'static str,
+        load: impl Fn() -> Result<T, ConnectError> + Send + 'static,
+        pauses: Pauses,
+    ) -> Result<Self, ConnectError> {
+        let (reloaded, wanted) = Self::of(store, load()?);
+        let slot = reloaded.slot.clone();
+        let thread = thread::Builder::new().name("dlock-files".to_owned());
+        let begun = thread.spawn(move || slot.load_again(&load, &wanted, pauses));
+        if let Err(error) = begun {
+            let slot = &reloaded.slot;
+            slot.log(&format!("no thread to load them again: {error}"));
+        }
+        Ok(reloaded)
+    }
+
+    fn of(store: &'static str, value: T) -> (Self, Receiver<()>) {
+        let (wanted, is_wanted) = sync_channel(1);
+        let state = State {
+            value: Arc::new(value),
+            begun: None,
+        };
+        let slot = Arc::new(Slot {
+            store,
+            state: Mutex::new(state),
+        });
+        (Self { slot, wanted }, is_wanted)
+    }
+}
+
+impl<T> Reloaded<T> {
+    /// Returns the last value that could be loaded.
+    #[must_use]
+    pub fn get(&self) -> Arc<T> {
+        self.slot.state().value.clone()
+    }
+
+    /// Has the files loaded again within a second, because a connection has failed.
+    pub fn soon(&self) {
+        // It is full if that is wanted already.
+        self.wanted.try_send(()).ok();
+        let mut state = self.slot.state();
+        let is_slow = state.begun.is_some_and(|begun| begun.elapsed() > SLOW);
+        if is_slow {
+            state.begun = None;
+            drop(state);
+            self.slot.log("to load them takes longer than ten seconds");
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // Every change is complete.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads until nobody has the value.
+    fn load_again(
+        &self,
+        load: &impl Fn() -> Result<T, ConnectError>,
+        wanted: &Receiver<()>,
+        pauses: Pauses,
+    ) {
+        while wanted.recv_timeout(pauses.usual) != Err(RecvTimeoutError::Disconnected) {
+            self.state().begun = Some(Instant::now());
+            let loaded = catch_unwind(AssertUnwindSafe(load));
+            self.state().begun = None;
+            match loaded {
+                Ok(Ok(value)) => {
+                    let value = Arc::new(value);
+                    let before = std::mem::replace(&mut self.state().value, value);
+                    drop(before);
+                }
+                Ok(Err(error)) => self.log(&error.to_string()),
+                Err(_) => self.log("to load them has panicked"),
+            }
+            // What is wanted meanwhile stays in the channel.
+            thread::sleep(pauses.least);
+        }
+    }
+
+    fn log(&self, error: &str) {
+        tracing::warn!(
+            target: "dlock::store", store = self.store, error,
+            "files that the URL names cannot be loaded again; their last content stays in use"
+        );
+    }
+}
+
+impl<T> Clone for Reloaded<T> {
+    fn clone(&self) -> Self {
+        Self {
+            slot: self.slot.clone(),
+            wanted: self.wanted.clone(),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Reloaded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The value may be a key.
+        f.debug_struct("Reloaded")
+            .field("store", &self.slot.store)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Condvar, Weak};
+
+    use super::*;
+
+    const NEVER: Duration = Duration::from_secs(3600);
+    const ONLY_IF_WANTED: Pauses = Pauses {
+        usual: NEVER,
+        least: Duration::ZERO,
+    };
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// A file, and how often it was loaded.
+    #[derive(Default)]
+    struct File {
+        state: Mutex<(Content, u32)>,
+        changed: Condvar,
+    }
+
+    #[derive(Clone, Copy, Default, PartialEq, Eq)]
+    enum Content {
+        #[default]
+        First,
+        Second,
+        Broken,
+        Panics,
+        Hangs,
+    }
+
+    impl File {
+        fn load(&self) -> Result<Content, ConnectError> {
+            let mut state = self.state.lock().unwrap();
+            state.1 += 1;
+            self.changed.notify_all();
+            state = self
+                .changed
+                .wait_while(state, |it| it.0 == Content::Hangs)
+                .unwrap();
+            let content = state.0;
+            drop(state);
+            assert!(content != Content::Panics, "it panics");
+            if content == Content::Broken {
+                return Err(ConnectError::InvalidOption {
+                    option: "sslkey",
+                    reason: "it is broken".into(),
+                });
+            }
+            Ok(content)
+        }
+
+        fn set(&self, content: Content) {
+            self.state.lock().unwrap().0 = content;
+            self.changed.notify_all();
+        }
+
+        /// Waits until a load has begun that was not under way before.
+        fn is_loaded_once_more(&self, reloaded: &Reloaded<Content>) {
+            let state = self.state.lock().unwrap();
+            let before = state.1;
+            reloaded.soon();
+            let waited = self
+                .changed
+                .wait_timeout_while(state, LIMIT, |it| it.1 == before);
+            assert!(!waited.unwrap().1.timed_out());
+        }
+    }
+
+    fn of(file: &Arc<File>, pauses: Pauses) -> Reloaded<Content> {
+        let file = file.clone();
+        Reloaded::with("a store", move || file.load(), pauses).unwrap()
+    }
+
+    fn until(is_so: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < LIMIT);
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_load_that_fails_changes_nothing() {
+        let file = Arc::<File>::default();
+        let reloaded = of(&file, ONLY_IF_WANTED);
+        file.set(Content::Second);
+        reloaded.soon();
+        until(|| *reloaded.get() == Content::Second);
+        for content in [Content::Broken, Content::Panics] {
+            file.set(content);
+            // The second load begins after the end of the first one.
+            file.is_loaded_once_more(&reloaded);
+            file.is_loaded_once_more(&reloaded);
+            assert!(*reloaded.get() == Content::Second);
+        }
+        file.set(Content::First);
+        reloaded.soon();
+        until(|| *reloaded.get() == Content::First);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_load_that_hangs() {
+        let file = Arc::<File>::default();
+        let reloaded = of(&file, ONLY_IF_WANTED);
+        file.set(Content::Hangs);
+        file.is_loaded_once_more(&reloaded);
+        let loads = file.state.lock().unwrap().1;
+        for _ in 0..3 {
+            reloaded.soon();
+            assert!(*reloaded.get() == Content::First);
+        }
+        assert_eq!(file.state.lock().unwrap().1, loads, "one load at a time");
+        let is_known_as_slow = || reloaded.slot.state().begun.is_none();
+        assert!(!is_known_as_slow());
+        let long_ago = Instant::now().checked_sub(2 * SLOW);
+        reloaded.slot.state().begun = Some(long_ago.expect("the machine is up for longer"));
+        reloaded.soon();
+        assert!(is_known_as_slow(), "the log has it once");
+        file.set(Content::Second);
+        until(|| *reloaded.get() == Content::Second);
+    }
+
+    #[test]
+    fn a_file_is_loaded_from_time_to_time_as_long_as_somebody_has_it() {
+        let file = Arc::<File>::default();
+        let often = Pauses {
+            usual: Duration::from_millis(1),
+            least: Duration::ZERO,
+        };
+        let reloaded = of(&file, often);
+        file.set(Content::Second);
+        until(|| *reloaded.get() == Content::Second);
+        let slot: Weak<_> = Arc::downgrade(&reloaded.slot);
+        drop(reloaded.clone());
+        file.set(Content::First);
+        until(|| *reloaded.get() == Content::First);
+        drop(reloaded);
+        until(|| slot.strong_count() == 0);
+    }
+
+    #[test]
+    fn a_fixed_value_stays() {
+        let fixed = Reloaded::fixed(7);
+        fixed.soon();
+        assert_eq!(*fixed.get(), 7);
+    }
+}

@@ -1,0 +1,99 @@
+//! Mistakes in certificates that are loaded again while a program runs.
+
+use super::super::look::Look::{self, Test};
+use super::super::look::{RUNTIME, Target, facade};
+use super::super::mutant::Mutant;
+
+const RELOADED: &str = "dlock-runtime/src/store/reloaded.rs";
+
+const POSTGRES: Target = Target {
+    package: "dlock-postgres",
+    test: Some("store"),
+};
+
+const ETCD: Target = Target {
+    package: "dlock-etcd",
+    test: Some("faults"),
+};
+
+const FROM_TIME_TO_TIME: &[Look] = &[Test(
+    RUNTIME,
+    "store::reloaded::tests::a_file_is_loaded_from_time_to_time_as_long_as_somebody_has_it",
+)];
+
+pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "reload-not-used",
+        "Files that are loaded again are not used",
+        RELOADED,
+        "let before = «std::mem::replace(&mut self.state().value, value)»;",
+        "value",
+        FROM_TIME_TO_TIME,
+    ),
+    Mutant::new(
+        "reload-ends",
+        "After a load that has failed, files are loaded no more",
+        RELOADED,
+        "Ok(Err(error)) => «self.log(&error.to_string())»,",
+        "return self.log(&error.to_string())",
+        &[Test(
+            RUNTIME,
+            "store::reloaded::tests::a_load_that_fails_changes_nothing",
+        )],
+    ),
+    Mutant::new(
+        "reload-without-end",
+        "The thread that loads files outlives its store",
+        RELOADED,
+        "while «wanted.recv_timeout(pauses.usual) != Err(RecvTimeoutError::Disconnected)» {",
+        "{ wanted.recv_timeout(pauses.usual).ok(); true }",
+        FROM_TIME_TO_TIME,
+    ),
+    Mutant::new(
+        "reload-redis",
+        "A connection to Redis that fails does not have its certificates loaded again",
+        "dlock-runtime/src/store/redis/net/handshake.rs",
+        "if !matches!(shaken, Ok(Ok(_))) { «self.0.soon();» }",
+        "",
+        &[Test(
+            facade("servers"),
+            "connection::tls::certificates_are_replaced_while_a_program_runs",
+        )],
+    ),
+    Mutant::new(
+        "reload-postgres",
+        "A connection to PostgreSQL that fails does not have its certificates loaded again",
+        "dlock-postgres/src/session.rs",
+        "if let Some(tls) = &self.route.tls { «tls.soon();» }",
+        "let _ = tls;",
+        &[Test(
+            POSTGRES,
+            "faults::certificates_are_replaced_while_a_program_runs",
+        )],
+    ),
+    Mutant::new(
+        "reload-etcd",
+        "A connection to etcd that fails does not have its certificates loaded again",
+        "dlock-etcd/src/session.rs",
+        "Err(error) => { «member.has_failed();»",
+        "",
+        &[Test(
+            ETCD,
+            "login::certificates_are_replaced_while_a_program_runs",
+        )],
+    ),
+    Mutant::new(
+        "etcd-no-authority",
+        "A file without the certificate of an authority replaces one that has it",
+        "dlock-etcd/src/config.rs",
+        "if usable.is_ok_and(|usable| «usable > 0») {",
+        "usable < usize::MAX",
+        &[Test(
+            Target {
+                package: "dlock-etcd",
+                test: None,
+            },
+            "config::tests::a_file_without_the_certificate_of_an_authority_is_refused",
+        )],
+    ),
+];
