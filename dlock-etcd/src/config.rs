@@ -206,7 +206,7 @@ fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
     Ok(pem)
 }
 
-/// Reads a file with certificates of authorities. tonic would trust nobody if there is none in it.
+/// Reads a file with certificates of authorities. tonic would take one without any, and trust no server.
 fn authorities(path: &str) -> Result<Vec<u8>, ConnectError> {
     let pem = read("sslrootcert", path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();

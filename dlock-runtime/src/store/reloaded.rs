@@ -1,10 +1,10 @@
-//! What a store makes of files that its URL names, such as certificates, loaded again while the program runs.
+//! Values made of files that a URL names, such as certificates, and loaded again while the program runs.
 //!
 //! # Rules
 //!
-//! - **Safety.** One thread loads, so the older of two loads is never the last. It is a thread of its own, and nobody waits for
-//!   it: a file may hang. (`nobody_waits_for_a_load_that_hangs`)
-//! - A load that fails or panics changes nothing. Whoever replaces two files writes one after the other.
+//! - **Safety.** One thread loads, so the older of two loads is never the last. It is a thread of its own, and no caller waits for
+//!   it: a file may hang. (`no_caller_waits_for_a_load_that_hangs`)
+//! - A load that fails or panics changes nothing: two files are replaced one after the other.
 //!   (`a_load_that_fails_changes_nothing`)
 
 use std::{
@@ -157,7 +157,7 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads until nobody has the value.
+    /// Loads until no store has the value.
     fn load_again(
         &self,
         load: &impl Fn() -> Result<T, ConnectError>,
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_load_that_hangs() {
+    fn no_caller_waits_for_a_load_that_hangs() {
         let file = Arc::<File>::default();
         let reloaded = of(&file, ONLY_IF_WANTED);
         file.set(Content::Hangs);
