@@ -13,6 +13,9 @@ use crate::connection::{LIMIT, assert_works, clients, failed, not_reached, refus
 
 const NAMES: &[&str] = &["localhost", "127.0.0.1"];
 
+/// Before files are loaded again without a reason.
+const SOON: Duration = Duration::from_secs(40);
+
 fn url(server: &RedisServer) -> String {
     format!("rediss://127.0.0.1:{}", server.tls_port())
 }
@@ -154,11 +157,18 @@ async fn certificates_are_replaced_while_a_program_runs() {
         [identity.cert_file(), identity.key_file()].map(|it| it.display().to_string());
     let read_again = format!("CONFIG SET tls-cert-file {cert} tls-key-file {key}");
     assert_eq!(run(&mut plain, &read_again).await, "ok");
-    let ours = clients(&server).await.len();
-    run(&mut plain, "CLIENT KILL TYPE normal SKIPME yes").await;
-    eventually(LIMIT, "the connections have the new ones", async || {
+    let ids = async || -> Vec<String> {
+        let ours = clients(&server).await;
+        let ids = ours.iter().filter_map(|line| line.split(' ').next());
+        ids.map(str::to_owned).collect()
+    };
+    let before = ids().await;
+    run(&mut plain, "CLIENT KILL USER default SKIPME yes").await;
+    eventually(SOON, "the connections have the new ones", async || {
         let lock = soon(manager.lock("order:42").run(async |_| ())).await;
-        lock.is_ok() && clients(&server).await.len() == ours
+        let now = ids().await;
+        let are_new = now.len() == before.len() && now.iter().all(|it| !before.contains(it));
+        lock.is_ok() && are_new
     })
     .await;
 }

@@ -74,8 +74,8 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "reload-etcd",
         "A connection to etcd that fails does not have its certificates loaded again",
-        "dlock-etcd/src/session.rs",
-        "Err(error) => { «member.has_failed();»",
+        "dlock-etcd/src/config.rs",
+        "pub(crate) fn has_failed(&self) { «self.endpoints.soon();» }",
         "",
         &[Test(
             ETCD,
