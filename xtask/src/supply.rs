@@ -57,7 +57,14 @@ pub(crate) fn check() -> Result<(), String> {
          --prune zookeeper-client",
     )?;
     let graph = Graph::read(&told, &tree)?;
-    let faults = rules.faults(&graph);
+    let mut faults = rules.faults(&graph);
+    for (words, clients) in UNASKED {
+        let tree = cargo::output(&format!(
+            "tree {words} --edges normal,build --target all --prefix none --locked"
+        ))?;
+        let named = |name| format!("{name} is in `{words}`, which does not ask for it");
+        faults.extend(found(clients, &tree).map(named));
+    }
     if faults.is_empty() {
         let count = graph.packages.len();
         println!(
@@ -66,6 +73,27 @@ pub(crate) fn check() -> Result<(), String> {
         return Ok(());
     }
     Err(format!("against deny.toml:\n  {}", faults.join("\n  ")))
+}
+
+/// Trees of packages, and the clients of stores that are in none of them: a program compiles those that it asks for.
+const UNASKED: [(&str, &[&str]); 2] = [
+    (
+        "--package dlock-rs --all-features",
+        &["tokio-postgres", "sqlx", "tonic", "zookeeper-client"],
+    ),
+    (
+        "--package dlock-cli",
+        &["sqlx", "tonic", "zookeeper-client"],
+    ),
+];
+
+/// The packages of these names that a tree has.
+fn found<'a>(names: &'a [&'a str], tree: &str) -> impl Iterator<Item = &'a str> {
+    let has = |name: &str| {
+        tree.lines()
+            .any(|line| line.split(' ').next() == Some(name))
+    };
+    names.iter().copied().filter(move |name| has(name))
 }
 
 /// The lists of `deny.toml`; that the other rules are as strict as here is tested.
@@ -214,6 +242,12 @@ mod tests {
 
     fn deny_toml() -> String {
         std::fs::read_to_string(cargo::root().join("deny.toml")).expect("it is there")
+    }
+
+    #[test]
+    fn a_client_that_was_not_asked_for_is_found() {
+        let tree = "dlock-cli v0.1.0\ntonic v0.14.9\ntonic-prost v0.14.9\nsqlx-core v0.9.0\n";
+        assert!(found(&["sqlx", "tonic"], tree).eq(["tonic"]));
     }
 
     #[test]

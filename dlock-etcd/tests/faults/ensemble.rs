@@ -3,13 +3,26 @@
 use std::time::Duration;
 
 use dlock::LockError;
-use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, eventually};
+use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 
 use crate::world::{DEADLINE, TTL, builder, connect, finds_held, is_held, is_released, works};
 
+async fn of(make: EtcdMake) -> EtcdEnsemble {
+    EtcdEnsemble::start_with(EtcdOptions::new().make(make)).await
+}
+
 #[tokio::test]
 async fn a_leader_that_is_killed_loses_no_lease() {
-    let ensemble = EtcdEnsemble::start().await;
+    kills_the_leader(EtcdMake::Usual).await;
+}
+
+#[tokio::test]
+async fn a_leader_of_the_oldest_version_that_is_killed_loses_no_lease() {
+    kills_the_leader(EtcdMake::Old).await;
+}
+
+async fn kills_the_leader(make: EtcdMake) {
+    let ensemble = of(make).await;
     let (one, other) = (
         connect(&ensemble.url()).await,
         connect(&ensemble.url()).await,
@@ -36,7 +49,16 @@ async fn a_leader_that_is_killed_loses_no_lease() {
 
 #[tokio::test]
 async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on() {
-    let ensemble = EtcdEnsemble::start().await;
+    pauses_the_leader(EtcdMake::Usual).await;
+}
+
+#[tokio::test]
+async fn a_leader_of_the_oldest_version_that_is_paused_loses_no_lease() {
+    pauses_the_leader(EtcdMake::Old).await;
+}
+
+async fn pauses_the_leader(make: EtcdMake) {
+    let ensemble = of(make).await;
     let leader = ensemble.leader().await;
     // The leader is the first member of the URL, so both managers talk to it.
     let mut ports: Vec<_> = ensemble.members().iter().map(EtcdServer::port).collect();
@@ -116,7 +138,16 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_locks_come_back_
 
 #[tokio::test]
 async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
-    let ensemble = EtcdEnsemble::start().await;
+    restarts_all(EtcdMake::Usual).await;
+}
+
+#[tokio::test]
+async fn an_ensemble_of_the_oldest_version_that_restarts_with_its_data_loses_no_lease() {
+    restarts_all(EtcdMake::Old).await;
+}
+
+async fn restarts_all(make: EtcdMake) {
+    let ensemble = of(make).await;
     let (one, other) = (
         connect(&ensemble.url()).await,
         connect(&ensemble.url()).await,

@@ -22,6 +22,22 @@ async fn those_who_share_a_lock_or_have_its_permits_are_shown_together() {
     cases::those_who_share_or_have_permits_are_shown_together(Namespace::new("modes").await).await;
 }
 
+/// etcd 3.5.1 may revoke leases that are alive.
+#[tokio::test]
+async fn a_version_with_faults_of_leases_is_in_the_log() {
+    let namespace = Namespace::new("warned").await;
+    for command in [&["-v", "run", "order:42", "--", "true"][..], &["-v", "ls"]] {
+        let ended = namespace.call(command).await;
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let warns = ended.stderr.contains("can revoke leases that are alive");
+        assert!(
+            warns && ended.stderr.contains("3.5.13 or later"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
 /// A claim as dlock writes it.
 fn claim(namespace: &str, key: &str, attempt: usize) -> (String, String) {
     let name = format!("{namespace}/{key}/{:032x}.{attempt}", 7);

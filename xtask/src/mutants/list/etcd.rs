@@ -1,7 +1,7 @@
 //! Mistakes in the locks of etcd.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::Target;
+use super::super::look::{TYPED, Target};
 use super::super::mutant::Mutant;
 
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
@@ -523,6 +523,17 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             UNIT,
             "version::tests::old_versions_are_refused_and_faulty_ones_are_known",
+        )],
+    ),
+    Mutant::new(
+        "etcd-silent",
+        "A version with faults of leases is not in the log",
+        VERSION,
+        "if let Some(fixed) = «fixed_in(version)» { tracing::warn!(",
+        "None::<&str>",
+        &[Test(
+            TYPED,
+            "etcd::reads::a_version_with_faults_of_leases_is_in_the_log",
         )],
     ),
 ];
