@@ -32,6 +32,10 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     turns: u32,
 
+    /// A program that takes turns by the mutex of another client, such as that of `benches/peers/mutex`
+    #[arg(long, value_name = "PROGRAM")]
+    peer: Option<PathBuf>,
+
     /// A file for all that was measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -87,8 +91,19 @@ async fn hand_offs(
         let words = ["etcd", "--child", way, url];
         pairs.push(Pair::start(&own, &words, options.turns, disk).await?);
     }
+    if let Some(peer) = &options.peer {
+        let address = url.strip_prefix("etcd://").unwrap_or(url);
+        pairs.push(Pair::start(peer, &[address], options.turns, disk).await?);
+    }
     take_turns(&mut pairs, options.rounds).await?;
-    report_turns(&pairs, "etcd's own lock", disk, report)
+    report_turns(&pairs[..3], "etcd's own lock", disk, report)?;
+    if let Some(peer) = pairs.get(3) {
+        let (name, dlock) = ("the mutex of the client for Go", &pairs[0].rounds);
+        report.time(format!("hand-off by {name}, {disk}"), &peer.rounds);
+        let ratio = dlock.ratio(&peer.rounds);
+        report.ratio(format!("hand-off / by {name}, {disk}"), ratio, None);
+    }
+    Ok(())
 }
 
 async fn manager(url: &str) -> Result<LockManager, Failure> {

@@ -1,8 +1,9 @@
-//! The cost of dlock, beside other libraries that lock over Redis or in PostgreSQL.
+//! The cost of dlock, beside other libraries that lock over Redis, in PostgreSQL or in etcd.
 //!
 //! The program that measures also starts its server and compares; it is built and started here.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::{Args, Subcommand};
 
@@ -96,6 +97,10 @@ pub(crate) enum Apart {
         #[arg(long, default_value_t = 30)]
         rounds: u32,
 
+        /// Measures hand-offs also by the mutex of the client for Go. It needs Debian's `golang-go` and `golang-etcd-server-dev`
+        #[arg(long)]
+        peer: bool,
+
         /// A file for all that was measured
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
@@ -187,9 +192,13 @@ impl Apart {
                 }
                 return build_and_start(&words);
             }
-            Self::Etcd { rounds, json } => {
+            Self::Etcd { rounds, peer, json } => {
                 tools::provide()?;
-                return build_and_start(&words("etcd", *rounds, json.as_deref()));
+                let mut words = words("etcd", *rounds, json.as_deref());
+                if *peer {
+                    words.push(format!("--peer={}", mutex_peer()?.display()));
+                }
+                return build_and_start(&words);
             }
             Self::ZooKeeper { rounds, json } => {
                 zookeeper::provide()?;
@@ -240,6 +249,26 @@ fn lease_peer() -> Result<PathBuf, String> {
     } else {
         Err(format!("this failed: {}", BUILD.line()))
     }
+}
+
+/// Builds the program with the mutex of etcd's client for Go, of the sources that Debian has.
+fn mutex_peer() -> Result<PathBuf, String> {
+    let program = cargo::target().join("peers").join("mutex");
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .args([&program])
+        .arg("main.go")
+        .current_dir(cargo::root().join("benches/peers/mutex"))
+        .env("GO111MODULE", "off")
+        .env("GOPATH", "/usr/share/gocode")
+        .env("GOCACHE", cargo::target().join("peers").join("go"))
+        .status()
+        .map_err(|error| {
+            format!("no Go: {error}; run `apt-get install golang-go golang-etcd-server-dev`")
+        })?;
+    built.success().then_some(program).ok_or_else(|| {
+        "benches/peers/mutex does not compile; it needs `golang-etcd-server-dev`".to_owned()
+    })
 }
 
 fn start(words: &[String]) -> Result<(), String> {
