@@ -18,6 +18,9 @@ use tokio_rustls::rustls::{
     },
 };
 
+/// The name of the protocol in the TLS handshake.
+const PROTOCOL: &[u8] = b"postgresql";
+
 /// The files that a URL names.
 #[derive(Default)]
 pub(crate) struct Files {
@@ -60,7 +63,7 @@ fn read(files: &Files, machine: &Arc<RootCertStore>) -> Result<MakeRustlsConnect
         .with_safe_default_protocol_versions()
         .map_err(refused)?
         .with_root_certificates(roots);
-    let config = match (&files.cert, &files.key) {
+    let mut config = match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
             let chain = certificates("sslcert", cert)?;
             let secret = PrivateKeyDer::from_pem_slice(&read_option_file("sslkey", key)?)
@@ -74,6 +77,8 @@ fn read(files: &Files, machine: &Arc<RootCertStore>) -> Result<MakeRustlsConnect
         }
         _ => config.with_no_client_auth(),
     };
+    // Without it, a server refuses `sslnegotiation=direct`.
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(MakeRustlsConnect::new(config))
 }
 

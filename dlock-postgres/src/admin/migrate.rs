@@ -157,7 +157,8 @@ impl Migration {
                 Err(error) => Err(MigrateError::Unknown(error)),
             }
         };
-        step("BEGIN READ WRITE").await?;
+        // At another level, the second of two migrations would not see what the first one has made.
+        step("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
         step(ONE_AT_A_TIME).await?;
         let migrated = match self.found(&client).await? {
             None => {

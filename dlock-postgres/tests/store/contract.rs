@@ -13,6 +13,15 @@ async fn the_store_keeps_the_contract() {
     suite.run(&database.store()).await.assert();
 }
 
+/// As behind a pooler that passes no messages.
+#[tokio::test]
+async fn the_store_keeps_the_contract_without_messages() {
+    let database = Database::new().await;
+    let store = database.store_with("listen=off");
+    let suite = Suite::new(Level::Queue).limit(2 * DEADLINE);
+    suite.run(&store).await.assert();
+}
+
 #[tokio::test]
 async fn a_manager_has_two_connections_whatever_it_holds() {
     let database = Database::new().await;

@@ -50,11 +50,20 @@ impl Database {
     }
 
     pub(crate) fn store(&self) -> PostgresStore {
+        Self::open(&self.url())
+    }
+
+    /// A store whose URL has these options.
+    pub(crate) fn store_with(&self, options: &str) -> PostgresStore {
+        Self::open(&format!("{}?{options}", self.url()))
+    }
+
+    fn open(url: &str) -> PostgresStore {
         let mut options = StoreOptions::default();
         // The machine of the tests is slow at times.
         options.response_timeout = Duration::from_secs(10);
         options.connect_timeout = DEADLINE;
-        PostgresStore::open(&self.url(), &options).unwrap()
+        PostgresStore::open(url, &options).unwrap()
     }
 
     /// A manager, which stands for a process.

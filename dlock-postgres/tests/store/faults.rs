@@ -3,7 +3,7 @@
 use std::{fs, time::Duration};
 
 use dlock_postgres::{Postgres, Schema};
-use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder, StoreErrorKind};
+use dlock_runtime::{ConnectError, LockError, LockManager, LockManagerBuilder, StoreErrorKind};
 use dlock_testkit::{Authority, Identity, PgBouncer, PostgresOptions, PostgresServer, eventually};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -56,6 +56,30 @@ async fn a_certificate_is_verified() {
     assert_eq!(client.query(encrypted, &[]).await.unwrap().len(), 2);
     let text = refusal(&url(&other)).await;
     assert!(text.contains("certificate"), "{text}");
+    let by_name = url(&authority).replace("@127.0.0.1", "@localhost");
+    let text = refusal(&by_name).await;
+    assert!(text.contains("not valid for name \"localhost\""), "{text}");
+}
+
+#[tokio::test]
+async fn a_manager_that_connects_later_needs_no_server_before() {
+    let server = server(PostgresOptions::new()).await;
+    server.kill();
+    let manager = builder().connect_lazy(server.url()).unwrap();
+    let refused = manager.lock("order:42").try_acquire().await.unwrap_err();
+    assert!(
+        matches!(refused, LockError::Unavailable { .. }),
+        "{refused}"
+    );
+    server.restart().await;
+    eventually(DEADLINE, "the lock is acquired", async || {
+        manager.lock("order:42").run(async |_| ()).await.is_ok()
+    })
+    .await;
+    assert!(
+        builder().connect_lazy("postgres://db/shop").is_err(),
+        "it names no user"
+    );
 }
 
 #[tokio::test]

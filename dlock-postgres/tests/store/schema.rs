@@ -1,10 +1,15 @@
 //! The tables: their versions, their privileges, and what a program says that does not find them.
 
+use std::time::{Duration, Instant};
+
 use dlock_postgres::{Fence, Postgres, Schema};
 use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
-use dlock_testkit::PostgresServer;
+use dlock_testkit::{PostgresServer, eventually};
 
 use crate::database::{DEADLINE, Database, begin};
+
+/// The TTL of a lease that is renewed.
+const RENEWED: Duration = Duration::from_secs(5);
 
 /// The server may answer late on a machine that is busy.
 fn builder() -> LockManagerBuilder {
@@ -77,6 +82,7 @@ async fn what_is_granted_is_enough_and_no_more() {
         .unwrap();
     tx.commit().await.unwrap();
     client.batch_execute("SELECT dlock.sweep()").await.unwrap();
+    renews_and_waits(&url, &manager, &admin).await;
 
     for forbidden in [
         "SELECT * FROM dlock.holder",
@@ -88,6 +94,30 @@ async fn what_is_granted_is_enough_and_no_more() {
         let refused = client.batch_execute(forbidden).await.unwrap_err();
         assert_eq!(refused.code().unwrap().code(), "42501", "{forbidden}");
     }
+}
+
+/// A lease is renewed beyond its TTL, and released while another manager of the same role waits.
+async fn renews_and_waits(url: &str, manager: &LockManager, admin: &tokio_postgres::Client) {
+    let other = builder().connect(url).await.unwrap();
+    let held = manager.lock("account:8").ttl(RENEWED).acquire();
+    let (held, begun) = (held.await.unwrap(), Instant::now());
+    let waits = other.lock("account:8").wait(DEADLINE).acquire();
+    let releases = async {
+        let waiting = "SELECT FROM dlock.waiter WHERE key = 'account:8'";
+        eventually(
+            DEADLINE,
+            "it waits, and the lease is older than its TTL",
+            async || {
+                let is_waiting = !admin.query(waiting, &[]).await.unwrap().is_empty();
+                is_waiting && begun.elapsed() > RENEWED
+            },
+        )
+        .await;
+        held.ensure_held().unwrap();
+        held.release().await.unwrap();
+    };
+    let (granted, ()) = tokio::join!(waits, releases);
+    granted.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]

@@ -4,7 +4,15 @@
 //! listed here.
 
 /// Schemes of servers that dlock does not support. Their URLs are often in a neighboring variable.
-const OTHERS: [&str; 6] = ["http", "https", "tcp", "mysql", "postgres", "amqp"];
+const OTHERS: [&str; 5] = ["http", "https", "tcp", "mysql", "amqp"];
+
+/// Schemes of stores that have packages of their own, with the module and the type of each.
+const PACKAGES: [(&str, &str); 4] = [
+    ("postgres", "dlock_postgres::Postgres"),
+    ("postgresql", "dlock_postgres::Postgres"),
+    ("etcd", "dlock_etcd::Etcd"),
+    ("zookeeper", "dlock_zookeeper::ZooKeeper"),
+];
 
 pub(crate) const WHITE_SPACE: &str =
     "it contains white space or a control character; remove it, or encode a space as `%20`";
@@ -22,9 +30,19 @@ pub(crate) fn why_unknown<'a>(url: &str, names: impl Iterator<Item = &'a str>) -
         };
         return format!("it has no scheme; write `{example}`");
     };
-    let what = match other(scheme) {
-        Some(other) => format!("`{other}://` is not supported"),
-        None => "its scheme is unknown".to_owned(),
+    let what = match (package(scheme), other(scheme)) {
+        (Some((name, store)), _) => {
+            let package = store
+                .split("::")
+                .next()
+                .unwrap_or_default()
+                .replace('_', "-");
+            format!(
+                "`{name}://` needs the package `{package}`, and `.scheme(\"{name}\", {store})` before `connect`"
+            )
+        }
+        (None, Some(other)) => format!("`{other}://` is not supported"),
+        (None, None) => "its scheme is unknown".to_owned(),
     };
     let names: Vec<_> = names.map(|name| format!("`{name}://`")).collect();
     let more = if cfg!(feature = "redis") {
@@ -41,7 +59,13 @@ pub(crate) fn shown(url: &str) -> String {
     scheme.map_or_else(|| "…".to_owned(), |scheme| format!("{scheme}://…"))
 }
 
+fn package(scheme: &str) -> Option<(&'static str, &'static str)> {
+    let mut packages = PACKAGES.into_iter();
+    packages.find(|(name, _)| name.eq_ignore_ascii_case(scheme))
+}
+
 fn other(scheme: &str) -> Option<&'static str> {
-    let mut others = OTHERS.into_iter();
+    let packages = PACKAGES.into_iter().map(|(name, _)| name);
+    let mut others = OTHERS.into_iter().chain(packages);
     others.find(|other| other.eq_ignore_ascii_case(scheme))
 }

@@ -230,6 +230,16 @@ mod tests {
                 "http://s3cret",
                 "`http://…` is not a valid store URL: `http://` is not supported",
             ),
+            (
+                "postgres://s3cret",
+                "`postgres://…` is not a valid store URL: `postgres://` needs the package `dlock-postgres`, and \
+                 `.scheme(\"postgres\", dlock_postgres::Postgres)` before `connect`",
+            ),
+            (
+                "etcd://s3cret",
+                "`etcd://…` is not a valid store URL: `etcd://` needs the package `dlock-etcd`, and \
+                 `.scheme(\"etcd\", dlock_etcd::Etcd)` before `connect`",
+            ),
         ] {
             for unknown in [
                 builder.clone().connect(url).await,
