@@ -11,6 +11,12 @@ use crate::{names, readers, tls};
 /// The port of an address without one.
 const PORT: u16 = 2181;
 
+/// The longest session: enough for the longest lease, a day, and within what the protocol can express, 24 days.
+const LONGEST_SESSION: Duration = Duration::from_secs(48 * 60 * 60);
+
+/// The longest tick. A session of a few ticks is then still allowed.
+const LONGEST_TICK: Duration = Duration::from_secs(60 * 60);
+
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
 
 const ONE_QUERY: &str = "options follow one `?`, with `&` between them";
@@ -112,13 +118,15 @@ impl Config {
                 readers.push(reader);
                 continue;
             }
-            let time = duration(&value).filter(|time| !time.is_zero());
-            let time = time.ok_or_else(|| {
-                format!("invalid {name} `{value}`: write for example `40s` or `500ms`")
-            });
+            let at_most = |longest: Duration| match duration(&value) {
+                Some(time) if !time.is_zero() && time <= longest => Ok(time),
+                _ => Err(refused(format!(
+                    "invalid {name} `{value}`: write a duration from `1ms` to `{longest:?}`, for example `40s` or `500ms`"
+                ))),
+            };
             match &*name {
-                "session" => config.session = time.map_err(refused)?,
-                "tick" => config.tick = time.map_err(refused)?,
+                "session" => config.session = at_most(LONGEST_SESSION)?,
+                "tick" => config.tick = at_most(LONGEST_TICK)?,
                 _ => {
                     let known = "the options are `session`, `tick`, `readers`, `sslmode`, `sslrootcert`, `sslcert` and `sslkey`";
                     return Err(refused(format!("unknown option `{name}`; {known}")));
@@ -256,6 +264,12 @@ mod tests {
         let readers = config.readers().iter().map(Acl::scheme);
         assert_eq!(readers.collect::<Vec<_>>(), ["ip", "digest"]);
         assert_eq!(parsed("zookeeper://a").unwrap().root, "/dlock");
+        let longest = parsed("zookeeper://a?session=172800s&tick=3600s").unwrap();
+        assert!(
+            longest.longest_ttl() > Duration::from_secs(24 * 60 * 60),
+            "the longest lease"
+        );
+        assert!(parsed("zookeeper://a?session=14402s&tick=3600s").is_ok());
         assert!(parsed("zookeeper://[::1]:2181,[::2]").is_ok());
     }
 
@@ -291,6 +305,34 @@ mod tests {
             ),
             ("zookeeper://secret@a", "a user needs a password"),
             ("zookeeper://u:secret@a?session=40", "invalid session `40`"),
+            (
+                "zookeeper://u:secret@a?session=10000000000000000000s",
+                "from `1ms` to `172800s`",
+            ),
+            ("zookeeper://a?session=172801s", "from `1ms` to `172800s`"),
+            (
+                "zookeeper://a?session=18446744073709551616s",
+                "from `1ms` to `172800s`",
+            ),
+            ("zookeeper://a?session=0s", "from `1ms` to `172800s`"),
+            (
+                "zookeeper://a?tick=18446744073709551615s",
+                "from `1ms` to `3600s`",
+            ),
+            (
+                "zookeeper://a?tick=4611686018427387904s",
+                "from `1ms` to `3600s`",
+            ),
+            (
+                "zookeeper://a?tick=18446744073709551615ms",
+                "from `1ms` to `3600s`",
+            ),
+            ("zookeeper://a?tick=3601s", "from `1ms` to `3600s`"),
+            // The session that the error names is allowed.
+            (
+                "zookeeper://a?tick=3600s",
+                "write for example `session=14402s`",
+            ),
             (
                 "zookeeper://u:secret@a?timeout=4s",
                 "unknown option `timeout`",

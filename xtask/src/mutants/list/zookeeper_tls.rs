@@ -122,6 +122,14 @@ pub(super) const ALL: &[Mutant] = &[
         URLS,
     ),
     Mutant::new(
+        "zookeeper-url-without-bounds",
+        "A session or a tick may be so long that sums with it overflow",
+        CONFIG,
+        "if !time.is_zero() && «time <= longest» => Ok(time),",
+        "longest > time || time >= longest",
+        URLS,
+    ),
+    Mutant::new(
         "zookeeper-url-shows-password",
         "An error shows a password whose characters have a meaning",
         CONFIG,
