@@ -81,6 +81,57 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_afte
 }
 
 #[tokio::test]
+async fn while_a_majority_is_paused_a_lease_is_lost_at_its_deadline_and_no_other_is_granted() {
+    let servers = ZooKeepers::lent().await;
+    let brief = url(&servers, Duration::from_secs(8), "stopped");
+    // The leases of the other one outlast elections.
+    let url = url(&servers, SESSION, "stopped");
+    let (one, other) = tokio::join!(manager(&brief, Duration::from_secs(6)), manager(&url, TTL));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let token = first.fencing_token();
+    // The leader is one of them.
+    let leader = servers.leader().await;
+    let paused = [leader, (leader + 1) % 3];
+    for server in paused {
+        servers.pause(server);
+    }
+    // At first, the third server may still answer reads, and so say that the key is held.
+    let answers = async || {
+        let answer = other.lock("order:42").try_acquire().await;
+        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
+        answer.is_ok()
+    };
+    eventually(LIMIT, "the lease is lost", async || {
+        answers().await;
+        first.is_lost()
+    })
+    .await;
+    eventually(LIMIT, "calls fail", async || !answers().await).await;
+    assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
+    for server in paused {
+        servers.resume(server);
+    }
+    // Requests that the paused servers had received are carried out now, or never.
+    let second = acquires(&other, "order:42").await;
+    assert!(second.fencing_token() > token);
+    is_held(&one, "order:42").await;
+    let token = second.fencing_token();
+    second.release().await.unwrap();
+    eventually(
+        LIMIT,
+        "the first process holds the key again",
+        async || match one.lock("order:42").try_acquire().await {
+            Ok(Some(third)) => {
+                assert!(third.fencing_token() > token);
+                third.release().await.is_ok()
+            }
+            _ => false,
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
     let servers = ZooKeepers::lent().await;
     let url = url(&servers, SESSION, "restarted");
