@@ -7,7 +7,7 @@
 //! misbehave, [`Worker`] is a second process, [`Browser`] a Chromium with a [`Page`] for each test, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
-//! that it fills.
+//! that it fills or slows down.
 //!
 //! A failure of this crate is a failure of the test, so its functions panic with what went
 //! wrong instead of returning errors. It needs a Unix system: a paused server is a stopped

@@ -4,6 +4,7 @@ mod between;
 mod counted;
 mod secure;
 
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,7 @@ pub use counted::CountedRequests;
 pub use secure::SecureZooKeeper;
 
 use crate::child::OwnedChild;
+use crate::disk::Disk;
 use crate::pool::{Pool, Pooled};
 use crate::{port, program, reaper};
 use dlock_waiting::within;
@@ -56,6 +58,8 @@ pub struct ZooKeepers {
 struct Server {
     port: u16,
     configuration: PathBuf,
+    /// What its process starts with.
+    environment: Vec<(OsString, OsString)>,
     process: Mutex<OwnedChild>,
 }
 
@@ -68,22 +72,27 @@ impl ZooKeepers {
 
     /// Starts three servers, and waits until they have a leader.
     pub async fn start() -> Self {
-        Self::start_with(Kind::Quick).await
+        Self::start_with(Kind::Quick, None).await
     }
 
     /// Starts three servers that write to the disk before each answer, as servers in use do.
     pub async fn start_durable() -> Self {
-        Self::start_with(Kind::Durable).await
+        Self::start_with(Kind::Durable, None).await
+    }
+
+    /// Starts three servers that write to this disk before each answer. It must live as long as they do.
+    pub async fn start_on(disk: &Disk) -> Self {
+        Self::start_with(Kind::Durable, Some(disk)).await
     }
 
     /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
     pub async fn start_apart() -> Self {
-        Self::start_with(Kind::Apart).await
+        Self::start_with(Kind::Apart, None).await
     }
 
-    async fn start_with(kind: Kind) -> Self {
+    async fn start_with(kind: Kind, disk: Option<&Disk>) -> Self {
         for _ in 0..ENSEMBLES_TO_TRY {
-            let started = Self::launch(kind);
+            let started = Self::launch(kind, disk);
             if started.is_up().await {
                 return started;
             }
@@ -124,7 +133,7 @@ impl ZooKeepers {
         }
     }
 
-    fn launch(kind: Kind) -> Self {
+    fn launch(kind: Kind, disk: Option<&Disk>) -> Self {
         let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
         reaper::removes(directory.path());
         let ports: Vec<_> = (0..SERVERS)
@@ -165,10 +174,12 @@ impl ZooKeepers {
             );
             write("zoo.cfg", settings);
             let configuration = place.join("zoo.cfg");
+            let environment: Vec<_> = disk.into_iter().flat_map(Disk::environment).collect();
             Server {
                 port: *port,
-                process: Mutex::new(spawn(&configuration)),
+                process: Mutex::new(spawn(&configuration, &environment)),
                 configuration,
+                environment,
             }
         });
         Self {
@@ -258,7 +269,7 @@ impl ZooKeepers {
         let started = within(START_DEADLINE, async {
             loop {
                 if self.servers[server].process().exited().is_some() {
-                    *self.servers[server].process() = spawn(&self.servers[server].configuration);
+                    self.servers[server].spawn();
                 }
                 let answers = self.mode(server).await.is_some();
                 // What answers in the place of one that has ended is another server.
@@ -276,7 +287,7 @@ impl ZooKeepers {
         (0..SERVERS).for_each(|server| self.kill(server));
         // None of them serves clients before a majority is there.
         for server in &self.servers {
-            *server.process() = spawn(&server.configuration);
+            server.spawn();
         }
         for server in 0..SERVERS {
             self.restart(server).await;
@@ -396,6 +407,11 @@ impl Server {
         self.place().join(DATA)
     }
 
+    /// Starts the process again, which has ended.
+    fn spawn(&self) {
+        *self.process() = spawn(&self.configuration, &self.environment);
+    }
+
     fn process(&self) -> MutexGuard<'_, OwnedChild> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -421,7 +437,7 @@ async fn ask(port: u16, word: &str) -> std::io::Result<String> {
     Ok(said)
 }
 
-fn spawn(configuration: &Path) -> OwnedChild {
+fn spawn(configuration: &Path, environment: &[(OsString, OsString)]) -> OwnedChild {
     let place = configuration.parent().expect("it is in a directory");
     let log = OpenOptions::new()
         .create(true)
@@ -442,6 +458,7 @@ fn spawn(configuration: &Path) -> OwnedChild {
         .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
         .arg(configuration)
         .current_dir(place)
+        .envs(environment.iter().cloned())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);

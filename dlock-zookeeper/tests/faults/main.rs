@@ -9,4 +9,5 @@ mod contention;
 mod ensemble;
 mod processes;
 mod restore;
+mod slow;
 mod world;

@@ -60,7 +60,7 @@ impl SecureZooKeeper {
         write("zoo.cfg", settings);
         Self {
             port,
-            process: spawn(&place.join("zoo.cfg")),
+            process: spawn(&place.join("zoo.cfg"), &[]),
             directory,
         }
     }
