@@ -18,6 +18,7 @@ mod contention;
 mod fences;
 mod interop;
 mod metrics;
+mod options;
 mod server_clocks;
 mod several_keys;
 mod spans;
