@@ -107,6 +107,7 @@ macro_rules! links {
          [zookeeper]: crate::book::zookeeper\n\
          [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n\
          [zookeeper#let-others-look]: crate::book::zookeeper#let-others-look\n\
+         [zookeeper#sessions-and-ttls]: crate::book::zookeeper#sessions-and-ttls\n\
          [zookeeper#tls]: crate::book::zookeeper#tls\n"
     };
 }
