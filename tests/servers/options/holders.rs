@@ -80,11 +80,25 @@ async fn skipped(locks: &LockManager) -> Result<Option<u64>, LockError> {
     Ok(Some(42))
 }
 
-pub(super) async fn on_busy(world: World) {
+#[distributed_lock(key = "skipped", wait = never, on_busy = Ok(0), manager = locks)]
+async fn replaced(locks: &LockManager) -> Result<u64, LockError> {
+    Ok(42)
+}
+
+#[distributed_lock(key = "skipped", wait = never, enabled = is_locked, manager = locks)]
+async fn enabled(locks: &LockManager, is_locked: bool) -> Result<(), LockError> {
+    Ok(())
+}
+
+pub(super) async fn on_busy_and_enabled(world: World) {
     let guard = soon(world.there.lock("skipped").acquire()).await.unwrap();
     assert_eq!(soon(skipped(&world.here)).await, Ok(None));
+    assert_eq!(soon(replaced(&world.here)).await, Ok(0));
+    assert_busy(&soon(enabled(&world.here, true)).await);
+    soon(enabled(&world.here, false)).await.unwrap();
     guard.release().await.unwrap();
     assert_eq!(soon(skipped(&world.here)).await, Ok(Some(42)));
+    assert_eq!(soon(replaced(&world.here)).await, Ok(42));
 }
 
 #[distributed_lock(key = "detached", on_cancel = detach, manager = locks)]

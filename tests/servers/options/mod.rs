@@ -115,7 +115,7 @@ macro_rules! cases {
 }
 
 const CASES: &[(&str, Case)] = &cases! {
-    holders: key mode permits on_busy on_cancel several_keys,
+    holders: key mode permits on_busy_and_enabled on_cancel several_keys,
     timing: ttl_and_lease wait renew max_hold min_hold_and_on_error store_bounds,
 };
 
