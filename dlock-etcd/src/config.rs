@@ -4,11 +4,11 @@ use std::{fmt, time::Duration};
 
 use dlock_runtime::{
     ConnectError,
-    store::{Reloaded, StoreOptions, read_option_file},
+    store::{Reloaded, StoreError, StoreOptions, read_option_file},
 };
 use tokio_rustls::rustls::{
     RootCertStore,
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, TrustAnchor, pem::PemObject},
 };
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use url::form_urlencoded;
@@ -46,9 +46,9 @@ impl Member {
         self.endpoints.get()[self.number].clone()
     }
 
-    /// Notes that a connection has failed. Its certificates may have been replaced.
-    pub(crate) fn has_failed(&self) {
-        self.endpoints.soon();
+    /// Notes that a connection has failed: its certificates may have been replaced. Returns the error for callers.
+    pub(crate) fn failed(&self, error: StoreError) -> StoreError {
+        self.endpoints.failed(error)
     }
 }
 
@@ -120,12 +120,18 @@ impl Config {
             })
         });
         let plain = plain.collect::<Result<Vec<_>, _>>()?;
-        let endpoints = if !is_tls {
-            Reloaded::fixed(plain)
-        } else if own.names_files() {
-            Reloaded::new("etcd", move || own.with_tls(&plain))?
+        let endpoints = if is_tls {
+            let machine = match own.root {
+                None => authorities_of_the_machine()?,
+                Some(_) => Vec::new(),
+            };
+            if own.names_files() {
+                Reloaded::new("etcd", move || own.with_tls(&plain, &machine))?
+            } else {
+                Reloaded::fixed(own.with_tls(&plain, &machine)?)
+            }
         } else {
-            Reloaded::fixed(own.with_tls(&plain)?)
+            Reloaded::fixed(plain)
         };
         let members = places
             .into_iter()
@@ -154,8 +160,12 @@ impl Own {
     }
 
     /// Returns these with the certificates as they are now.
-    fn with_tls(&self, endpoints: &[Endpoint]) -> Result<Vec<Endpoint>, ConnectError> {
-        let tls = self.tls()?;
+    fn with_tls(
+        &self,
+        endpoints: &[Endpoint],
+        machine: &[TrustAnchor<'static>],
+    ) -> Result<Vec<Endpoint>, ConnectError> {
+        let tls = self.tls(machine)?;
         let endpoints = endpoints.iter().map(|endpoint| {
             let secured = endpoint.clone().tls_config(tls.clone());
             secured.map_err(|error| self.invalid(&error))
@@ -163,12 +173,12 @@ impl Own {
         endpoints.collect()
     }
 
-    fn tls(&self) -> Result<ClientTlsConfig, ConnectError> {
+    fn tls(&self, machine: &[TrustAnchor<'static>]) -> Result<ClientTlsConfig, ConnectError> {
         let config = match &self.root {
             Some(path) => {
                 ClientTlsConfig::new().ca_certificate(Certificate::from_pem(authorities(path)?))
             }
-            None => ClientTlsConfig::new().with_native_roots(),
+            None => ClientTlsConfig::new().trust_anchors(machine.to_vec()),
         };
         Ok(match (&self.cert, &self.key) {
             (Some(cert), Some(key)) => {
@@ -204,6 +214,21 @@ fn read(option: &'static str, path: &str) -> Result<Vec<u8>, ConnectError> {
         });
     }
     Ok(pem)
+}
+
+/// Reads the authorities of this machine. They are many, and are read once.
+fn authorities_of_the_machine() -> Result<Vec<TrustAnchor<'static>>, ConnectError> {
+    let mut roots = RootCertStore::empty();
+    // Some machines have an unreadable certificate among hundreds.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(ConnectError::InvalidOption {
+            option: "sslrootcert",
+            reason: "this machine has no authorities; install `ca-certificates`, or name a file"
+                .into(),
+        });
+    }
+    Ok(roots.roots)
 }
 
 /// Reads a file with certificates of authorities. tonic would take one without any, and trust no server.

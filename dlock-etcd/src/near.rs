@@ -202,8 +202,8 @@ impl Near {
         let limit = self.config.connect_limit;
         let channel = match timeout(limit, dialled).await {
             Ok(Ok(Ok(channel))) => channel,
-            Ok(Ok(Err(_))) => {
-                member.has_failed();
+            Ok(Ok(Err(error))) => {
+                drop(member.failed(error));
                 return Lost::Broken;
             }
             Ok(Err(_)) => return ended(&mut tasks).await,
@@ -221,7 +221,10 @@ impl Near {
         let opened = self.open(member, channel, ties);
         let conn = match timeout(limit, opened).await {
             Ok(Ok(conn)) => Arc::new(conn),
-            Ok(Err(_)) => return Lost::Broken,
+            Ok(Err(error)) => {
+                drop(member.failed(error));
+                return Lost::Broken;
+            }
             Err(_) => return Lost::Silent,
         };
         let _offered = self.offer(conn.clone(), doubt.clone());

@@ -176,10 +176,7 @@ impl Keeper {
                     self.next = index;
                     return Ok(connected);
                 }
-                Err(error) => {
-                    member.has_failed();
-                    failures.push((&*member.place, error));
-                }
+                Err(error) => failures.push((&*member.place, member.failed(error))),
             }
         }
         Err(errors::of_members(&failures))

@@ -280,13 +280,23 @@ fn is_about_tls(error: &Error) -> bool {
     error.to_string().contains("TLS") && !has_broken(error)
 }
 
-/// The reason why the server has ended TLS. It looks at the client's certificate only when the handshake is over for the client.
+/// The reason why the server has refused the client's certificate. It looks at it only when the handshake is over for the client.
 fn alert(error: &dyn std::error::Error) -> Option<AlertDescription> {
     let mut causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.find_map(|cause| {
         let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
         match *inner.downcast_ref()? {
-            rustls::Error::AlertReceived(alert) => Some(alert),
+            rustls::Error::AlertReceived(
+                alert @ (AlertDescription::BadCertificate
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::CertificateRequired
+                | AlertDescription::UnknownCA
+                | AlertDescription::AccessDenied
+                | AlertDescription::DecryptError),
+            ) => Some(alert),
             _ => None,
         }
     })

@@ -212,10 +212,11 @@ impl Keeper {
     }
 
     fn failed(&self, error: StoreError) {
+        let error = match &self.route.tls {
+            Some(tls) => tls.failed(error),
+            None => error,
+        };
         tracing::warn!(target: "dlock::store", url = %self.config.shown, %error, "cannot connect to PostgreSQL");
-        if let Some(tls) = &self.route.tls {
-            tls.soon();
-        }
         self.link.send_replace(Link::Down(error));
     }
 

@@ -20,7 +20,7 @@ const SECTIONS: [(char, usize); 12] = [
     ('I', 24),
     ('J', 33),
     ('K', 26),
-    ('L', 23),
+    ('L', 24),
 ];
 
 /// A reason is a sentence.

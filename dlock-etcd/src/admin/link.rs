@@ -129,10 +129,7 @@ impl Link {
 /// Connects to one member.
 pub(super) async fn open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {
     let opened = try_open(config, member).await;
-    if opened.is_err() {
-        member.has_failed();
-    }
-    opened
+    opened.map_err(|error| member.failed(error))
 }
 
 async fn try_open(config: &Arc<Config>, member: &Member) -> Result<Connected, StoreError> {

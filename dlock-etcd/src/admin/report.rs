@@ -46,7 +46,7 @@ pub(super) async fn report(config: &Arc<Config>) -> Vec<ServerReport> {
 async fn of_member(config: &Arc<Config>, member: &Member) -> ServerReport {
     let mut report = ServerReport::new(format!("etcd://{}", member.place));
     if let Err(failure) = fill(config, member, &mut report).await {
-        report.failure = Some(failure);
+        report.failure = Some(member.failed(failure));
     }
     report
 }

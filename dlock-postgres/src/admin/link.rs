@@ -61,11 +61,9 @@ pub(super) async fn connect(config: &Config, purpose: Purpose) -> Result<Connect
         }
         standby.get_or_insert(connected);
     }
-    standby.ok_or_else(|| {
-        if let Some(tls) = &config.requests.tls {
-            tls.soon();
-        }
-        tries.failed()
+    standby.ok_or_else(|| match &config.requests.tls {
+        Some(tls) => tls.failed(tries.failed()),
+        None => tries.failed(),
     })
 }
 

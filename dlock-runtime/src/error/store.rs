@@ -83,6 +83,17 @@ impl StoreError {
         }
     }
 
+    /// Returns the same error, but one after which callers go on waiting.
+    pub(crate) fn as_unreachable(&self) -> Self {
+        let advice = self.advice();
+        Self {
+            kind: StoreErrorKind::Unreachable,
+            ..self
+                .reworded(|text| format!("{text}{advice}"))
+                .with_advice()
+        }
+    }
+
     /// Returns the same error for a request that was never sent, whatever the kind says.
     ///
     /// ```

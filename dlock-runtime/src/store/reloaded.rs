@@ -1,4 +1,4 @@
-//! Values made of files that a URL names, such as certificates, and loaded again while the program runs.
+//! Values made of files, such as certificates, that are loaded again while the program runs.
 //!
 //! # Rules
 //!
@@ -6,25 +6,27 @@
 //!   it: a file may hang. (`no_caller_waits_for_a_load_that_hangs`)
 //! - A load that fails or panics changes nothing: two files are replaced one after the other.
 //!   (`a_load_that_fails_changes_nothing`)
+//! - A fault of TLS ends the waits of callers only if the certificates were loaded just before: otherwise the next attempt may
+//!   succeed. (`a_fault_is_final_only_if_the_files_were_just_loaded`)
 
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use crate::error::ConnectError;
+use crate::error::{ConnectError, StoreError, StoreErrorKind};
 
 /// The pauses between two loads.
 #[derive(Clone, Copy)]
 struct Pauses {
     usual: Duration,
-    /// After [`soon`](Reloaded::soon).
+    /// After a failed connection.
     least: Duration,
 }
 
@@ -33,20 +35,23 @@ const PAUSES: Pauses = Pauses {
     least: Duration::from_secs(1),
 };
 
-/// A load that takes longer is logged.
+/// A load that takes longer is logged when a connection fails meanwhile.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// A value made of files that a URL names, such as certificates, which is loaded again each minute. Clones share it.
+/// A value that was loaded so recently is as the files are.
+const RECENT: Duration = Duration::from_secs(3);
+
+/// A value made of files, such as certificates, which is loaded again each minute. Clones share it.
 ///
 /// Certificates are replaced while a program runs. A store takes the value for each connection that it makes. If a connection
-/// fails, it calls [`soon`](Self::soon), since the reason may be that they were replaced. The log has each load that fails; the
-/// value from before stays then.
+/// fails, it calls [`failed`](Self::failed), since the reason may be that they were replaced. If a load fails, the log says so
+/// once, and the value from before stays.
 ///
-/// It has a thread, which ends within a second after the last clone was dropped.
+/// It has a thread, which ends soon after the last clone was dropped, but not before a load that is under way.
 ///
 /// ```
 /// use dlock_runtime::{
-///     ConnectError,
+///     ConnectError, StoreError,
 ///     store::{Reloaded, read_option_file},
 /// };
 ///
@@ -55,12 +60,10 @@ const SLOW: Duration = Duration::from_secs(10);
 ///     Reloaded::new("my-store", move || read_option_file("sslrootcert", &path))
 /// }
 ///
-/// async fn connect(authorities: &Reloaded<Vec<u8>>) {
+/// async fn connect(authorities: &Reloaded<Vec<u8>>) -> Result<(), StoreError> {
 ///     let trusted = authorities.get();
-///     # async fn handshake(_: &[u8]) -> Result<(), ()> { Ok(()) }
-///     if handshake(&trusted).await.is_err() {
-///         authorities.soon();
-///     }
+///     # async fn handshake(_: &[u8]) -> Result<(), StoreError> { Ok(()) }
+///     handshake(&trusted).await.map_err(|error| authorities.failed(error))
 /// }
 /// # let _ = (authorities, connect);
 /// ```
@@ -77,6 +80,10 @@ struct Slot<T> {
 
 struct State<T> {
     value: Arc<T>,
+    /// The begin of the last load that has ended.
+    loaded: Instant,
+    /// Why it has failed, if it has.
+    fault: Option<String>,
     /// The begin of a load that is under way, and is not logged as slow yet.
     begun: Option<Instant>,
 }
@@ -120,6 +127,8 @@ impl<T: Send + Sync + 'static> Reloaded<T> {
         let (wanted, is_wanted) = sync_channel(1);
         let state = State {
             value: Arc::new(value),
+            loaded: Instant::now(),
+            fault: None,
             begun: None,
         };
         let slot = Arc::new(Slot {
@@ -137,10 +146,37 @@ impl<T> Reloaded<T> {
         self.slot.state().value.clone()
     }
 
-    /// Has the files loaded again within a second, because a connection has failed.
-    pub fn soon(&self) {
+    /// Has the files loaded again within a second, because a connection has failed with this error.
+    ///
+    /// Returns the error. If it is about TLS, it names the fault of the last load, and it is [`StoreErrorKind::Unreachable`] if
+    /// the files may have been replaced since: callers that wait go on waiting for the next attempt.
+    #[must_use]
+    pub fn failed(&self, error: StoreError) -> StoreError {
+        let is_loaded_again = self.soon();
+        if error.kind() != StoreErrorKind::Tls {
+            return error;
+        }
+        let state = self.slot.state();
+        let error = match &state.fault {
+            Some(fault) => {
+                error.reworded(|text| format!("{text}; the files were not loaded again: {fault}"))
+            }
+            None => error,
+        };
+        if is_loaded_again && state.loaded.elapsed() > RECENT {
+            error.as_unreachable()
+        } else {
+            error
+        }
+    }
+
+    /// Has the files loaded again within a second. Returns `false` for a fixed value.
+    pub(crate) fn soon(&self) -> bool {
         // It is full if that is wanted already.
-        self.wanted.try_send(()).ok();
+        let is_wanted = !matches!(
+            self.wanted.try_send(()),
+            Err(TrySendError::Disconnected(()))
+        );
         let mut state = self.slot.state();
         let is_slow = state.begun.is_some_and(|begun| begun.elapsed() > SLOW);
         if is_slow {
@@ -148,6 +184,7 @@ impl<T> Reloaded<T> {
             drop(state);
             self.slot.log("to load them takes longer than ten seconds");
         }
+        is_wanted
     }
 }
 
@@ -165,27 +202,45 @@ impl<T> Slot<T> {
         pauses: Pauses,
     ) {
         while wanted.recv_timeout(pauses.usual) != Err(RecvTimeoutError::Disconnected) {
-            self.state().begun = Some(Instant::now());
+            let begun = Instant::now();
+            self.state().begun = Some(begun);
             let loaded = catch_unwind(AssertUnwindSafe(load));
-            self.state().begun = None;
-            match loaded {
-                Ok(Ok(value)) => {
-                    let value = Arc::new(value);
-                    let before = std::mem::replace(&mut self.state().value, value);
-                    drop(before);
-                }
-                Ok(Err(error)) => self.log(&error.to_string()),
-                Err(_) => self.log("to load them has panicked"),
-            }
+            let (value, fault) = match loaded {
+                Ok(Ok(value)) => (Some(Arc::new(value)), None),
+                Ok(Err(error)) => (None, Some(error.to_string())),
+                Err(_) => (None, Some("to load them has panicked".to_owned())),
+            };
+            self.ended(begun, value, fault);
             // What is wanted meanwhile stays in the channel.
             thread::sleep(pauses.least);
         }
     }
 
+    /// Takes the value of a load that has ended, and logs a new fault.
+    fn ended(&self, begun: Instant, value: Option<Arc<T>>, fault: Option<String>) {
+        let mut state = self.state();
+        state.begun = None;
+        state.loaded = begun;
+        let is_news = state.fault != fault;
+        state.fault.clone_from(&fault);
+        let before = value.map(|value| std::mem::replace(&mut state.value, value));
+        drop(state);
+        drop(before);
+        match fault {
+            Some(fault) if is_news => self.log(&fault),
+            None if is_news => {
+                let store = self.store;
+                tracing::info!(target: "dlock::store", store, "the files could be loaded again");
+            }
+            _ => {}
+        }
+    }
+
     fn log(&self, error: &str) {
+        let store = self.store;
         tracing::warn!(
-            target: "dlock::store", store = self.store, error,
-            "files that the URL names cannot be loaded again; their last content stays in use"
+            target: "dlock::store", store, error,
+            "files with certificates cannot be loaded again; their last content stays in use"
         );
     }
 }
@@ -349,9 +404,40 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_is_final_only_if_the_files_were_just_loaded() {
+        let file = Arc::<File>::default();
+        let reloaded = of(&file, ONLY_IF_WANTED);
+        let tls = || StoreError::new(StoreErrorKind::Tls, "unknown issuer").unsent();
+        let older = |by: Duration| {
+            let earlier = Instant::now().checked_sub(by);
+            reloaded.slot.state().loaded = earlier.expect("the machine is up for longer");
+        };
+        older(RECENT * 2);
+        let first = reloaded.failed(tls());
+        assert_eq!(first.kind(), StoreErrorKind::Unreachable);
+        assert!(first.to_string().starts_with("unknown issuer"), "{first}");
+        until(|| reloaded.slot.state().loaded.elapsed() < RECENT);
+        // Not yet, on a machine that stands still here.
+        until(|| reloaded.failed(tls()).kind() == StoreErrorKind::Tls);
+        file.set(Content::Broken);
+        until(|| {
+            let failed = reloaded.failed(tls());
+            failed
+                .to_string()
+                .contains("the files were not loaded again")
+                && failed.to_string().contains("it is broken")
+        });
+        let away = StoreError::new(StoreErrorKind::Disconnected, "it is away");
+        assert_eq!(reloaded.failed(away.clone()), away);
+    }
+
+    #[test]
     fn a_fixed_value_stays() {
         let fixed = Reloaded::fixed(7);
-        fixed.soon();
+        assert!(!fixed.soon());
+        fixed.slot.state().loaded -= RECENT * 2;
+        let error = StoreError::new(StoreErrorKind::Tls, "unknown issuer");
+        assert_eq!(fixed.failed(error.clone()), error);
         assert_eq!(*fixed.get(), 7);
     }
 }

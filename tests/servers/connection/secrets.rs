@@ -466,6 +466,7 @@ const OTHERS: &[&str] = &[
     "Release",
     "ReleaseRequest",
     "Released",
+    "Reloaded",
     "RenewBatch",
     "RenewRequest",
     "Renewal",

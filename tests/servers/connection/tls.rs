@@ -163,6 +163,7 @@ async fn certificates_are_replaced_while_a_program_runs() {
         ids.map(str::to_owned).collect()
     };
     let before = ids().await;
+    assert!(!before.is_empty());
     run(&mut plain, "CLIENT KILL USER default SKIPME yes").await;
     eventually(SOON, "the connections have the new ones", async || {
         let lock = soon(manager.lock("order:42").run(async |_| ())).await;

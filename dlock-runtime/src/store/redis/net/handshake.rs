@@ -67,22 +67,19 @@ impl Connector {
         let share = limit.saturating_sub(2 * rest);
         let refused =
             |fault: &StoreError| fault.reworded(|message| errors::cannot_connect(server, message));
-        let shaken = timeout(share, self.shake_hands(host, socket)).await;
-        if !matches!(shaken, Ok(Ok(_))) {
-            self.0.soon();
-        }
-        match shaken {
-            Ok(Ok(secured)) => Ok(secured),
-            Ok(Err(Failure::Tls(fault))) => Err(refused(&fault)),
-            Ok(Err(Failure::NotTls)) => Err(refused(&advice(NOT_TLS))),
-            Ok(Err(Failure::Io(error))) => Err(errors::of_connect(server, &error)),
-            Err(_) if tcp::speaks_plainly(host, port, rest).await => Err(refused(&advice(NOT_TLS))),
+        let error = match timeout(share, self.shake_hands(host, socket)).await {
+            Ok(Ok(secured)) => return Ok(secured),
+            Ok(Err(Failure::Tls(fault))) => self.0.failed(refused(&fault)),
+            Ok(Err(Failure::NotTls)) => refused(&advice(NOT_TLS)),
+            Ok(Err(Failure::Io(error))) => self.0.failed(errors::of_connect(server, &error)),
+            Err(_) if tcp::speaks_plainly(host, port, rest).await => refused(&advice(NOT_TLS)),
             Err(_) => {
                 let message = format!("no answer to the TLS handshake within {share:.0?}");
                 let message = errors::cannot_connect(server, message);
-                Err(StoreError::new(StoreErrorKind::Unreachable, message))
+                StoreError::new(StoreErrorKind::Unreachable, message)
             }
-        }
+        };
+        Err(error)
     }
 
     async fn shake_hands(
@@ -158,10 +155,13 @@ impl Verdict {
                 let alert = Error::AlertReceived(AlertDescription::CertificateRequired);
                 self.in_words(&alert)
             }
-            None => return None,
+            None => {
+                // The refusal of a certificate may be lost, too.
+                self.certificates.soon();
+                return None;
+            }
         };
-        self.certificates.soon();
-        Some(fault)
+        Some(self.certificates.failed(fault))
     }
 
     fn is_asked_in_vain(&self) -> bool {

@@ -145,10 +145,15 @@ impl Tls {
             Some(_) => RootCertStore::empty(),
         });
         let given = [&self.ca, &self.cert, &self.key];
-        let has_files = given.into_iter().any(|it| matches!(it, Some(Pem::File(_))));
+        let mut files = given
+            .into_iter()
+            .flatten()
+            .filter(|it| matches!(it, Pem::File(_)))
+            .peekable();
+        let are_read_again = files.peek().is_some() && files.all(Pem::is_lasting);
         let tls = self.clone();
         let read = move || tls.read(&machine);
-        let certificates = if has_files {
+        let certificates = if are_read_again {
             Reloaded::new("redis", read)?
         } else {
             Reloaded::fixed(read()?)
@@ -208,6 +213,14 @@ impl Pem {
         match self {
             Self::File(path) => path.display().to_string(),
             Self::Text(_) => "the given text".to_owned(),
+        }
+    }
+
+    /// Returns `true` if it can be read again. A pipe cannot.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Self::File(path) => fs::metadata(path).is_ok_and(|found| found.is_file()),
+            Self::Text(_) => false,
         }
     }
 
