@@ -20,7 +20,7 @@ const SECTIONS: [(char, usize); 12] = [
     ('I', 24),
     ('J', 33),
     ('K', 26),
-    ('L', 24),
+    ('L', 25),
 ];
 
 /// A reason is a sentence.

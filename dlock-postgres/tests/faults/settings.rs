@@ -183,6 +183,59 @@ async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() 
     world.nothing_is_left().await;
 }
 
+/// The settings of the database are in force there.
+#[tokio::test]
+async fn a_request_that_a_time_limit_ends_behind_a_pooler_is_repeated() {
+    let world = World::shared().await;
+    let mut client = world.client().await;
+    set(&world, &[("statement_timeout", "500ms")]).await;
+    let pooler = PgBouncer::start(world.server).await;
+    let manager = connect(&pooler.url_of("postgres", &world.database)).await;
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    let locked = "SELECT FROM dlock.lock WHERE key = 'order:42' FOR UPDATE";
+    tx.execute(locked, &[]).await.unwrap();
+    eventually(DEADLINE, "the reason is named", async || {
+        let lock = manager.lock("order:42").wait(Duration::from_secs(3));
+        let text = lock.acquire().await.unwrap_err().to_string();
+        text.contains("PostgreSQL has undone the request") && text.contains("statement timeout")
+    })
+    .await;
+    tx.rollback().await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+    world.nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_fence_that_a_time_limit_ends_is_an_error_and_the_next_one_is_right() {
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let guard = manager.lock("account:7").ttl(DEADLINE).acquire();
+    let guard = guard.await.unwrap();
+    let (mut client, mut other) = (world.client().await, world.client().await);
+    let blocks = other.transaction().await.unwrap();
+    blocks
+        .execute("SELECT FROM dlock.holder FOR UPDATE", &[])
+        .await
+        .unwrap();
+    let tx = client.transaction().await.unwrap();
+    tx.batch_execute("SET LOCAL statement_timeout = '100ms'")
+        .await
+        .unwrap();
+    let refused = guard.fence(&tx).await.unwrap_err();
+    let FenceError::Database(error) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(error.code().unwrap().code(), "57014");
+    tx.rollback().await.unwrap();
+    blocks.rollback().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    guard.fence(&tx).await.unwrap();
+    tx.commit().await.unwrap();
+    guard.release().await.unwrap();
+    world.nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn tables_that_another_session_has_locked_are_named_and_cost_no_connections() {
     let world = World::shared().await;

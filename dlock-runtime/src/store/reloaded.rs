@@ -152,6 +152,8 @@ impl<T> Reloaded<T> {
     /// the files may have been replaced since: callers that wait go on waiting for the next attempt.
     #[must_use]
     pub fn failed(&self, error: StoreError) -> StoreError {
+        // Before the load that begins now can end.
+        let is_old = self.slot.state().loaded.elapsed() > RECENT;
         let is_loaded_again = self.soon();
         if error.kind() != StoreErrorKind::Tls {
             return error;
@@ -163,7 +165,7 @@ impl<T> Reloaded<T> {
             }
             None => error,
         };
-        if is_loaded_again && state.loaded.elapsed() > RECENT {
+        if is_loaded_again && is_old {
             error.as_unreachable()
         } else {
             error

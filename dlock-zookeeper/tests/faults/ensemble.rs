@@ -53,6 +53,28 @@ async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on(
 }
 
 #[tokio::test]
+async fn a_holder_behind_a_separated_follower_has_lost_its_lease_when_another_one_acquires() {
+    let servers = ZooKeepers::start_apart().await;
+    let (session, ttl) = (Duration::from_secs(12), Duration::from_secs(9));
+    let follower = (servers.leader().await + 1) % 3;
+    let host = |server: usize| format!("127.0.0.1:{}", servers.port(server % 3));
+    let alone = ZooKeepers::url_of(&host(follower), session);
+    let others = format!("{},{}", host(follower + 1), host(follower + 2));
+    let others = ZooKeepers::url_of(&others, session);
+    let (one, other) = tokio::join!(manager(&alone, ttl), manager(&others, ttl));
+    let first = one.lock("order:42").acquire().await.unwrap();
+    let kept = other.lock("order:43").acquire().await.unwrap();
+    servers.isolate(follower);
+    let second = acquires(&other, "order:42").await;
+    assert!(first.is_lost(), "two hold the key");
+    assert!(second.fencing_token() > first.fencing_token());
+    servers.rejoin();
+    is_held(&one, "order:42").await;
+    kept.release().await.unwrap();
+    second.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_after_the_restart() {
     let servers = ZooKeepers::lent().await;
     let (session, ttl) = (Duration::from_secs(8), Duration::from_secs(6));

@@ -86,7 +86,7 @@ pub(super) const ALL: &[Mutant] = &[
         "reload-final",
         "A fault of TLS ends waits although the files may have been replaced",
         RELOADED,
-        "if is_loaded_again && «state.loaded.elapsed() > RECENT» {",
+        "if is_loaded_again && «is_old» {",
         "false",
         &[Test(
             RUNTIME,
