@@ -124,6 +124,60 @@ async fn a_deadlock_of_users_is_theirs_and_their_leases_stay() {
     world.nothing_is_left().await;
 }
 
+/// Four pairs at once, each three times: one of a pair is the victim, and the other one commits.
+#[tokio::test]
+async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
+    const PAIRS: i32 = 4;
+    const ROUNDS: usize = 3;
+    let world = World::shared().await;
+    let manager = world.manager().await;
+    let mut tasks = JoinSet::new();
+    for pair in 0..PAIRS {
+        let both = Arc::new(Barrier::new(2));
+        let (first, second) = (2 * pair + 1, 2 * pair + 2);
+        for accounts in [[first, second], [second, first]] {
+            let (manager, mut client, both) = (manager.clone(), world.client().await, both.clone());
+            tasks.spawn(async move {
+                client
+                    .batch_execute("SET deadlock_timeout = '20ms'")
+                    .await
+                    .unwrap();
+                let key = format!("account:{}", accounts[0]);
+                let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
+                let mut victims = 0;
+                for _ in 0..ROUNDS {
+                    let tx = client.transaction().await.unwrap();
+                    guard.fence(&tx).await.unwrap();
+                    let statement = "UPDATE account SET cents = cents + 1 WHERE id = $1";
+                    tx.execute(statement, &[&accounts[0]]).await.unwrap();
+                    both.wait().await;
+                    match tx.execute(statement, &[&accounts[1]]).await {
+                        Ok(_) => tx.commit().await.unwrap(),
+                        Err(error) => {
+                            assert_eq!(error.code().unwrap().code(), "40P01");
+                            victims += 1;
+                            tx.rollback().await.unwrap();
+                        }
+                    }
+                    both.wait().await;
+                }
+                guard.ensure_held().unwrap();
+                guard.release().await.unwrap();
+                victims
+            });
+        }
+    }
+    let mut victims = 0;
+    while let Some(task) = tasks.join_next().await {
+        victims += task.unwrap();
+    }
+    let all = i64::from(PAIRS) * i64::try_from(ROUNDS).unwrap();
+    assert_eq!(i64::from(victims), all);
+    let sum = "SELECT sum(cents)::bigint FROM account";
+    assert_eq!(world.number(sum).await, 800 + 2 * all);
+    world.nothing_is_left().await;
+}
+
 /// Acquires two keys one after the other in one transaction, and writes. Only the second key may be awaited for less than
 /// usual: an answer that comes late is another error than a busy key.
 async fn lock_both(

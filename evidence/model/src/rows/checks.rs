@@ -198,15 +198,6 @@ fn small() -> Vec<(Bounds, usize)> {
         ),
         (
             Bounds {
-                rounds: 2,
-                fences: false,
-                deaths: 1,
-                ..SMALL
-            },
-            1_200_000,
-        ),
-        (
-            Bounds {
                 clock: Some(4),
                 sweeps: true,
                 rounds: 2,
