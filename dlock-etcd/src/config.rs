@@ -435,7 +435,7 @@ mod tests {
         }
     }
 
-    /// Otherwise a connection would trust nobody, and say so at each try.
+    /// Otherwise no connection could be made, and each try would fail without the reason.
     #[test]
     fn a_file_without_the_certificate_of_an_authority_is_refused() {
         let authority = Authority::new();

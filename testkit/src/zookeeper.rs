@@ -58,7 +58,7 @@ pub struct ZooKeepers {
 struct Server {
     port: u16,
     configuration: PathBuf,
-    /// What its process starts with.
+    /// The environment of its process.
     environment: Vec<(OsString, OsString)>,
     process: Mutex<OwnedChild>,
 }

@@ -213,7 +213,7 @@ impl<T> Slot<T> {
                 Err(_) => (None, Some("to load them has panicked".to_owned())),
             };
             self.ended(begun, value, fault);
-            // What is wanted meanwhile stays in the channel.
+            // A request for a load that comes meanwhile stays in the channel.
             thread::sleep(pauses.least);
         }
     }
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_loaded_from_time_to_time_as_long_as_somebody_has_it() {
+    fn a_file_is_loaded_from_time_to_time_as_long_as_a_store_has_it() {
         let file = Arc::<File>::default();
         let often = Pauses {
             usual: Duration::from_millis(1),
@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(first.kind(), StoreErrorKind::Unreachable);
         assert!(first.to_string().starts_with("unknown issuer"), "{first}");
         until(|| reloaded.slot.state().loaded.elapsed() < RECENT);
-        // Not yet, on a machine that stands still here.
+        // A machine that stands still may take longer than the limit of a recent load.
         until(|| reloaded.failed(tls()).kind() == StoreErrorKind::Tls);
         file.set(Content::Broken);
         until(|| {

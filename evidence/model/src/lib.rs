@@ -79,7 +79,7 @@
 //! | a release takes the mutex | [`rows::Rule::ReleaseTakesTheMutex`] | 9 |
 //! | a release does not wait for a row that is locked: `NOWAIT` | [`rows::Rule::ReleaseWaitsForNobody`] | 6, 12, 6 |
 //! | a busy acquire takes its place in the queue under the mutex | [`rows::Rule::QueuesUnderTheMutex`] | 10 |
-//! | whoever looks for the next waiter removes those that did not repeat their request in time | [`rows::Rule::DeadWaitersAreRemoved`] | 10 |
+//! | a request that looks for the next waiter removes those that did not repeat their request in time | [`rows::Rule::DeadWaitersAreRemoved`] | 10 |
 //! | a commit that grants a lease, or extends it, waits for the disk | [`rows::Rule::GrantsAreDurable`] | 7 |
 //! | and so does one that renews leases | [`rows::Rule::RenewalsAreDurable`] | 12 |
 //! | `lock_in` deletes its lease, and does not only lock it `FOR UPDATE` | [`rows::Rule::LockInDeletes`] | 5 |

@@ -157,7 +157,7 @@ pub enum Rule {
     ReleaseWaitsForNobody,
     /// A busy acquire takes its place in the queue under the mutex.
     QueuesUnderTheMutex,
-    /// Whoever looks for the next waiter removes those that did not repeat their request in time.
+    /// A request that looks for the next waiter removes those that did not repeat their request in time.
     DeadWaitersAreRemoved,
     /// A commit that grants a lease, or extends it, waits for the disk.
     GrantsAreDurable,

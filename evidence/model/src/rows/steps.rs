@@ -118,7 +118,7 @@ impl Model for Rows {
             Action::Die(number) => {
                 next.left.deaths -= 1;
                 next.tables.dead = next.tables.dead.with(Owner::numbered(number));
-                // Nobody wakes those behind it before somebody polls.
+                // The waiters behind it are woken by the next poll at the earliest.
                 next.was_freed_silently = true;
             }
             Action::Keep => next.kept = Some(next.tables),

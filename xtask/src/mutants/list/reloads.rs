@@ -18,7 +18,7 @@ const ETCD: Target = Target {
 
 const FROM_TIME_TO_TIME: &[Look] = &[Test(
     RUNTIME,
-    "store::reloaded::tests::a_file_is_loaded_from_time_to_time_as_long_as_somebody_has_it",
+    "store::reloaded::tests::a_file_is_loaded_from_time_to_time_as_long_as_a_store_has_it",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
