@@ -11,8 +11,9 @@
 //! 4. **Let leases last too long rather than too short.** The holder measures its lease from before the request.
 //! 5. **Return an error whenever the outcome is unknown.** *Busy* and *not the owner* are answers. dlock releases what
 //!    a failed request may have acquired.
-//! 6. **Answer in order, and within a time limit.** After an error the connection is replaced: the rest of an answer would be taken for the
-//!    next one.
+//! 6. **Answer in order, and within a time limit.** Many clients send requests over several connections, where one overtakes
+//!    another: a release before its acquire. Here, each kind of request has one connection. After an error the connection is
+//!    replaced: the rest of an answer would be taken for the next one.
 //! 7. **Run the suite** of `dlock-conformance` against a real server, as `tests/memcached.rs` does, and register a
 //!    [`StoreScheme`] for URLs.
 //!
@@ -41,7 +42,7 @@
 //! - There is no queue and no wake-up message: waiters poll, and come in no order.
 //! - A request that timed out may be carried out after its release. The key is then held until the TTL ends.
 
-mod connection;
+mod client;
 mod store;
 
 use dlock::{
