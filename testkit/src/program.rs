@@ -188,7 +188,7 @@ pub(crate) fn zookeeper() -> PathBuf {
     };
     named("DLOCK_ZOOKEEPER").or_else(ours).unwrap_or_else(|| {
         panic!(
-            "these tests need ZooKeeper: `cargo xtask test server` gets it, or name the directory with \
+            "these tests need ZooKeeper: `cargo xtask test zookeeper` gets it, or name the directory with \
              zookeeper.jar and its libraries in DLOCK_ZOOKEEPER"
         )
     })
@@ -199,7 +199,7 @@ pub(crate) fn java() -> PathBuf {
     named("DLOCK_JAVA")
         .or_else(|| find("java"))
         .unwrap_or_else(|| {
-            panic!("these tests need Java: install it, or name its program in DLOCK_JAVA")
+            panic!("these tests need Java: `cargo xtask test zookeeper` installs it, or name its program in DLOCK_JAVA")
         })
 }
 

@@ -17,15 +17,15 @@ use public_api::{Builder, PublicApi};
 use serde::Deserialize;
 
 use crate::cargo::{self, Call};
+use crate::steps::Step;
 
 pub(crate) use rustdoc::stand_in;
 
 /// The version of rustdoc's JSON that this version of `public-api` reads.
 const FORMAT: u32 = 57;
 
-const DOCUMENT: Call = Call::new("doc --workspace --no-deps --all-features --locked --quiet")
-    // Flags of its own: `cargo doc` is not told that its work has been done.
-    .with(Some(("RUSTDOCFLAGS", "--cfg=dlock_api")));
+// Flags of its own: `cargo doc` is not told that its work has been done.
+const DOCUMENT: Call = Step::documentation().with(Some(("RUSTDOCFLAGS", "--cfg=dlock_api")));
 
 /// A published crate with an interface.
 #[derive(Clone, Copy)]

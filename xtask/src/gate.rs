@@ -62,7 +62,7 @@ pub(crate) fn run_all(keep_going: bool) -> bool {
 
 /// Runs the steps one after the other and returns whether all succeeded.
 pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
-    let steps = with_server(steps);
+    let steps = with_servers(steps);
     let times = Times::default();
     let mut reports = Vec::new();
     for &step in &steps {
@@ -76,14 +76,16 @@ pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
     report(&steps, &reports, &times)
 }
 
-/// Puts the server before everything else where it is needed: that it is missing should not
+/// Puts the servers before everything else where they are needed: that one is missing should not
 /// come out after minutes of compiling.
-fn with_server(steps: &[Step]) -> Vec<Step> {
-    let mut steps = steps.to_vec();
-    if steps.contains(&Step::Test) && !steps.contains(&Step::Server) {
-        steps.insert(0, Step::Server);
-    }
-    steps
+fn with_servers(steps: &[Step]) -> Vec<Step> {
+    let needed = if steps.contains(&Step::Test) {
+        [Step::Server, Step::ZooKeeper].as_slice()
+    } else {
+        &[]
+    };
+    let missing = needed.iter().filter(|it| !steps.contains(it));
+    missing.chain(steps).copied().collect()
 }
 
 /// Runs all steps, some of them beside the tests.
@@ -219,11 +221,11 @@ fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Re
             postgres::provide()?;
             etcd::provide()?;
             memcached::provide()?;
-            zookeeper::provide()?;
             promtool::provide()?;
             systemd::provide()?;
             chromium::provide()?;
         }
+        Step::ZooKeeper => zookeeper::provide()?,
         Step::Supply => supply::check()?,
         Step::Words => words::check()?,
         Step::Book => return compared(book::check()),
@@ -313,13 +315,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_bring_their_server() {
+    fn tests_bring_their_servers() {
         assert_eq!(
-            with_server(&[Step::Fmt, Step::Test]),
-            [Step::Server, Step::Fmt, Step::Test]
+            with_servers(&[Step::Fmt, Step::Test]),
+            [Step::Server, Step::ZooKeeper, Step::Fmt, Step::Test]
         );
-        assert_eq!(with_server(&[Step::Doc]), [Step::Doc]);
-        assert_eq!(with_server(&Step::ALL), Step::ALL);
+        assert_eq!(with_servers(&[Step::Doc]), [Step::Doc]);
+        assert_eq!(with_servers(&Step::ALL), Step::ALL);
     }
 
     #[test]

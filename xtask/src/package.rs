@@ -76,7 +76,7 @@ pub(crate) fn run(together: bool) -> Result<(), String> {
     }
     write_workspace(&packages, &unpacked)?;
     if together {
-        check(&["--workspace"], &unpacked)?;
+        check(&["--workspace", "--all-features"], &unpacked)?;
     } else {
         for package in &packages {
             check(&["--package", &package.name], &unpacked)?;
@@ -120,14 +120,15 @@ fn package(packages: &[Package]) -> Result<(), String> {
     Err(format!("this failed: {}", CALL.line()))
 }
 
-/// Makes a workspace of the archives, with the versions that dlock is tested with.
+/// Makes a workspace of the archives, with the versions that dlock is tested with, and tokio compiled as in this workspace.
 fn write_workspace(packages: &[Package], unpacked: &Path) -> Result<(), String> {
     let members: Vec<_> = packages
         .iter()
         .map(|it| format!("'{}'", it.folder()))
         .collect();
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[patch.crates-io]\n{}\n",
+        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[profile.dev.package.tokio]\nopt-level = 1\n\n\
+         [patch.crates-io]\n{}\n",
         members.join(", "),
         program::patches(packages, ".")
     );
@@ -143,7 +144,7 @@ fn write_workspace(packages: &[Package], unpacked: &Path) -> Result<(), String> 
 }
 
 /// Compiles some of the archives, as far as finds all errors. A package alone has the features that a user gets who names
-/// none; those of several together come together, and each of their dependencies is compiled once.
+/// none. All of them together have all features, as the step `doc` has compiled their dependencies.
 fn check(which: &[&str], unpacked: &Path) -> Result<(), String> {
     let named = which.join(" ");
     println!("$ cargo check {named}, in {}", unpacked.display());
@@ -215,6 +216,7 @@ fn run_program(packages: &[Package]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps::Step;
 
     #[test]
     fn these_packages_are_published() {
@@ -234,6 +236,18 @@ mod tests {
                 "dlock-zookeeper"
             ]
         );
+    }
+
+    #[test]
+    fn their_documentation_is_checked() {
+        let packages = published().expect("cargo describes the workspace");
+        let words: Vec<_> = Step::documentation().words().collect();
+        let documented = words.windows(2).filter(|it| it[0] == "--package");
+        let mut documented: Vec<_> = documented.map(|it| it[1]).collect();
+        documented.sort_unstable();
+        let mut names: Vec<_> = packages.iter().map(Package::name).collect();
+        names.sort_unstable();
+        assert_eq!(documented, names);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) struct Soak {
 
 impl Soak {
     pub(crate) fn run(&self) -> Result<(), String> {
-        if !gate::run(&[Step::Server], false) {
+        if !gate::run(&[Step::Server, Step::ZooKeeper], false) {
             return Err("the servers of the tests are missing".to_owned());
         }
         let lints = Lints::checked();

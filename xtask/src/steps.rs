@@ -11,6 +11,9 @@ use crate::component::Component;
 pub(crate) enum Step {
     /// The servers and the client for the tests, installed if need be; always before `test`
     Server,
+    /// ZooKeeper and its Java, in the same way
+    #[value(name = "zookeeper")]
+    ZooKeeper,
     /// The formatting of all packages
     Fmt,
     /// Licences, sources and versions of what dlock brings along, without `cargo deny`
@@ -23,7 +26,7 @@ pub(crate) enum Step {
     Test,
     /// The examples in the documentation
     DocTest,
-    /// The documentation itself, without warnings
+    /// The documentation of the published packages, without warnings
     Doc,
     /// The book, built by mdBook; left out where that is not to be had
     Book,
@@ -36,8 +39,9 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Server,
+        Self::ZooKeeper,
         Self::Fmt,
         Self::Supply,
         Self::Words,
@@ -54,6 +58,7 @@ impl Step {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
+            Self::ZooKeeper => "zookeeper",
             Self::Fmt => "fmt",
             Self::Supply => "supply",
             Self::Words => "words",
@@ -71,6 +76,15 @@ impl Step {
     /// The check that finds most mistakes of style.
     pub(crate) const fn clippy() -> Call {
         Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
+    }
+
+    /// The pages of the published packages, with the features that `cargo xtask package --together` chooses for the same ones:
+    /// what those packages depend on is compiled for both at once.
+    pub(crate) const fn documentation() -> Call {
+        Call::new(
+            "doc --package dlock-rs --package dlock-cli --package dlock-conformance --package dlock-etcd --package dlock-macros \
+             --package dlock-postgres --package dlock-runtime --package dlock-zookeeper --no-deps --all-features --locked",
+        )
     }
 
     /// The same without some of the features, which no build of all of them shows.
@@ -102,28 +116,22 @@ impl Step {
                  --no-fail-fast",
             )
             .with(test_threads()),
-            // Thousands of runs of the runtime, and a million keys: two optimized packages cost less than they save.
-            Call::new(
-                "test --package dlock-sim --package dlock-many-keys --tests --all-features --locked \
-                 --no-fail-fast --config profile.dev.package.dlock-runtime.opt-level=1 \
-                 --config profile.dev.package.tokio.opt-level=1",
-            )
-            .with(test_threads()),
             // The libraries and programs that have tests are among the targets of `--tests`.
-            Call::new(
-                "test --workspace --exclude dlock-sim --exclude dlock-many-keys --tests --all-features \
-                 --locked --no-fail-fast",
-            )
-            .with(test_threads()),
+            Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
+                .with(test_threads()),
         ]
     }
 
     /// The other calls of cargo, one after the other.
     pub(crate) fn calls(self) -> Vec<Call> {
         match self {
-            Self::Server | Self::Supply | Self::Words | Self::Book | Self::Api | Self::Editor => {
-                Vec::new()
-            }
+            Self::Server
+            | Self::ZooKeeper
+            | Self::Supply
+            | Self::Words
+            | Self::Book
+            | Self::Api
+            | Self::Editor => Vec::new(),
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // Workspaces of their own, which are built by `cargo xtask fuzz` and `bench` alone.
@@ -145,10 +153,7 @@ impl Step {
             Self::DocTest => {
                 vec![Call::new("test --workspace --doc --all-features --locked")]
             }
-            Self::Doc => vec![
-                Call::new("doc --workspace --no-deps --all-features --locked")
-                    .with(Some(("RUSTDOCFLAGS", "-Dwarnings"))),
-            ],
+            Self::Doc => vec![Self::documentation().with(Some(("RUSTDOCFLAGS", "-Dwarnings")))],
         }
     }
 
@@ -168,6 +173,7 @@ impl Step {
                 command: &["rust-analyzer"],
             }),
             Self::Server
+            | Self::ZooKeeper
             | Self::Supply
             | Self::Words
             | Self::Test
@@ -204,7 +210,7 @@ mod tests {
     fn a_line_can_be_pasted_into_a_shell() {
         let line = Step::Doc.calls()[0].line();
         assert!(
-            line.starts_with("RUSTDOCFLAGS='-Dwarnings' cargo doc --workspace "),
+            line.starts_with("RUSTDOCFLAGS='-Dwarnings' cargo doc --package "),
             "{line}"
         );
     }

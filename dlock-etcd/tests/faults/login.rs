@@ -5,7 +5,7 @@ use std::{fs, time::Duration};
 use dlock::ConnectError;
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
-    LockKey, StoreErrorKind,
+    LockError, LockKey, StoreErrorKind,
     store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
     testing::SystemRandom,
 };
@@ -115,13 +115,33 @@ async fn has_both(proxy: &Proxy) {
 
 /// Ends the tokens of the user, as their expiry does.
 async fn end_tokens(server: &EtcdServer) {
+    set_password(server, "p@ss").await;
+}
+
+async fn set_password(server: &EtcdServer, password: &str) {
     let login = json!({"name": "root", "password": "top"});
     let answer = server.call("auth/authenticate", &login).await;
     let root = answer["token"].as_str().unwrap();
-    let same = json!({"name": "shop", "password": "p@ss"});
+    let user = json!({"name": "shop", "password": password});
     server
-        .call_as(Some(root), "auth/user/changepw", &same)
+        .call_as(Some(root), "auth/user/changepw", &user)
         .await;
+}
+
+#[tokio::test]
+async fn another_password_ends_leases_at_their_deadlines_and_is_named() {
+    let server = server().await;
+    let manager = connect(&url(&server, "shop:p%40ss")).await;
+    let request = manager.lock("order:42").ttl(Duration::from_secs(4));
+    let guard = request.acquire().await.unwrap();
+    set_password(&server, "next").await;
+    eventually(DEADLINE, "the lease is lost", async || guard.is_lost()).await;
+    let error = manager.lock("order:43").try_acquire().await.unwrap_err();
+    let LockError::Unavailable { reason, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unauthenticated, "{reason}");
+    works(&connect(&url(&server, "shop:next")).await, "order:42").await;
 }
 
 #[tokio::test]
