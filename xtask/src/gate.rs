@@ -2,10 +2,13 @@
 //!
 //! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the
 //! steps that compile go on beside them, as programs of low priority; their output is shown after that of the
-//! tests. The builds of the tests check the lints, too.
+//! tests. The builds of the tests check the lints, too. Servers that are installed wait for other machines, and
+//! the first build begins beside them.
+
+mod servers;
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::thread;
@@ -40,6 +43,8 @@ const PUBLISHED: [&str; 7] = [
     "dlock_runtime",
     "dlock_zookeeper",
 ];
+
+use servers::Servers;
 
 enum Done {
     Checked,
@@ -80,7 +85,7 @@ pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
 /// come out after minutes of compiling.
 fn with_servers(steps: &[Step]) -> Vec<Step> {
     let needed = if steps.contains(&Step::Test) {
-        [Step::Server, Step::ZooKeeper].as_slice()
+        servers::STEPS.as_slice()
     } else {
         &[]
     };
@@ -88,26 +93,53 @@ fn with_servers(steps: &[Step]) -> Vec<Step> {
     missing.chain(steps).copied().collect()
 }
 
-/// Runs all steps, some of them beside the tests.
+/// Runs all steps: those for servers beside the first ones, and some beside the tests.
 fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
-    let mut reports = Vec::new();
-    for step in Step::ALL.into_iter().filter(|it| !BESIDE.contains(it)) {
-        if step == Step::Test {
-            reports.extend(with_tests(times, keep_going));
-        } else {
-            reports.push(shown(step, || {
-                checked(step, times, &Lints::unchecked(), || ())
-            }));
+    thread::scope(|scope| {
+        let mut servers = Servers::install(scope);
+        let mut reports = Vec::new();
+        let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
+        for step in Step::ALL.into_iter().filter(is_here) {
+            if step == Step::Test {
+                if servers.are_finished() {
+                    reports.extend(servers.shown());
+                }
+                if has_failed(&reports) && !keep_going {
+                    break;
+                }
+                reports.extend(with_tests(times, keep_going, &mut servers));
+            } else {
+                reports.push(shown(step, || {
+                    checked(step, times, &Lints::unchecked(), || ())
+                }));
+            }
+            if has_failed(&reports) && !keep_going {
+                break;
+            }
         }
-        if has_failed(&reports) && !keep_going {
-            break;
-        }
-    }
-    reports
+        reports.extend(servers.shown());
+        reports
+    })
 }
 
-/// Runs the tests, and beside them what may be.
-fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
+/// The file for the output of a step that runs beside others.
+fn output_of(step: Step) -> PathBuf {
+    cargo::target().join(format!("output-of-{}", step.name()))
+}
+
+/// Shows what steps beside others have said.
+fn show_beside(ended: Vec<(Report, String)>, beside: &str) -> Vec<Report> {
+    for (report, output) in &ended {
+        println!("\n==> {}, {beside}", report.step.name());
+        print!("{output}");
+        tell(report);
+    }
+    ended.into_iter().map(|(report, _)| report).collect()
+}
+
+/// Runs the tests, and beside them what may be. They begin when their servers are there, and a missing one comes out
+/// before the long build.
+fn with_tests(times: &Times, keep_going: bool, servers: &mut Servers<'_>) -> Vec<Report> {
     for component in BESIDE.into_iter().filter_map(Step::component) {
         // Not hidden behind the tests; the step itself reports what is missing.
         drop(component.provide());
@@ -118,31 +150,40 @@ fn with_tests(times: &Times, keep_going: bool) -> Vec<Report> {
     } else {
         Lints::checked()
     };
+    println!("\n==> {}", Step::Test.name());
+    let start = Instant::now();
+    let programs = called(Step::Test, &lints);
+    let mut reports = servers.shown();
+    if has_failed(&reports) && !keep_going {
+        return reports;
+    }
     // Set at their end: whether they have succeeded.
     let tests_ended = OnceLock::new();
     let has_failed = || tests_ended.get() == Some(&false);
     // Something comes when nothing is compiled any more, and it ends with the tests.
-    let (built, begin) = mpsc::sync_channel(1);
+    let (built, may_begin) = mpsc::sync_channel(1);
     thread::scope(|scope| {
         let lints = &lints;
         let beside = scope.spawn(move || {
-            let _ = begin.recv();
+            let _ = may_begin.recv();
             quietly(lints, keep_going, has_failed)
         });
         let is_built = || {
             let _ = built.send(());
         };
-        let tests = shown(Step::Test, || checked(Step::Test, times, lints, is_built));
+        let outcome = programs.and_then(|()| lanes::run(&Step::tests(), times, lints, is_built));
+        let tests = Report {
+            step: Step::Test,
+            took: start.elapsed(),
+            outcome: outcome.map(|()| Done::Checked),
+        };
+        tell(&tests);
         tests_ended.get_or_init(|| tests.outcome.is_ok());
         drop(built);
         let beside = beside.join().expect("a failure of a step is reported");
-        for (report, output) in &beside {
-            println!("\n==> {}, beside the tests", report.step.name());
-            print!("{output}");
-            tell(report);
-        }
-        let reports = beside.into_iter().map(|(report, _)| report);
-        reports.chain([tests]).collect()
+        reports.extend(show_beside(beside, "beside the tests"));
+        reports.push(tests);
+        reports
     })
 }
 
@@ -158,10 +199,9 @@ fn quietly(
         if has_failed && !keep_going {
             break;
         }
-        let path = cargo::target().join(format!("output-of-{}", step.name()));
+        let path = output_of(step);
         let report = reported(step, || in_background(step, lints, &path));
-        let output = fs::read_to_string(&path).unwrap_or_default();
-        reports.push((report, output));
+        reports.push((report, fs::read_to_string(&path).unwrap_or_default()));
     }
     reports
 }
@@ -177,7 +217,8 @@ fn in_background(step: Step, lints: &Lints, output: &Path) -> Result<Done, Strin
         }));
     }
     let calls = match step {
-        Step::Lint if lints.are_checked() => Step::lints_of_parts(),
+        // Those without any feature were checked where the tests without Redis were built.
+        Step::Lint if lints.are_checked() => Step::lints_of_parts().split_off(1),
         _ => step.calls(),
     };
     let variables = match step {
@@ -233,16 +274,21 @@ fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Re
         Step::Editor => editor::check()?,
         _ => {}
     }
-    let calls = step.calls();
-    let failed = calls.iter().find(|it| !it.run_under(lints.variables()));
-    if let Some(call) = failed {
-        return Err(lints.explain(format!("this failed: {}", call.line())));
-    }
+    called(step, lints)?;
     if step == Step::Test {
         lanes::run(&Step::tests(), times, lints, built)?;
     }
     links_of(step)?;
     Ok(Done::Checked)
+}
+
+/// Runs the calls of a step.
+fn called(step: Step, lints: &Lints) -> Result<(), String> {
+    let calls = step.calls();
+    let failed = calls.iter().find(|it| !it.run_under(lints.variables()));
+    failed.map_or(Ok(()), |call| {
+        Err(lints.explain(format!("this failed: {}", call.line())))
+    })
 }
 
 fn reported(step: Step, run: impl FnOnce() -> Result<Done, String>) -> Report {

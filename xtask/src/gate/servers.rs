@@ -1,0 +1,83 @@
+//! The steps that install what tests need, beside the first build: most of their time they wait for other machines.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use super::{Done, Report, output_of, reported, show_beside};
+use crate::steps::Step;
+
+pub(super) const STEPS: [Step; 2] = [Step::Server, Step::ZooKeeper];
+
+/// The steps while they run.
+pub(super) struct Servers<'scope>(Option<ScopedJoinHandle<'scope, Vec<(Report, String)>>>);
+
+impl<'scope> Servers<'scope> {
+    pub(super) fn install(scope: &'scope Scope<'scope, '_>) -> Self {
+        Self(Some(scope.spawn(installed)))
+    }
+
+    pub(super) fn are_finished(&self) -> bool {
+        self.0.as_ref().is_some_and(ScopedJoinHandle::is_finished)
+    }
+
+    /// Waits for their end and shows it, once.
+    pub(super) fn shown(&mut self) -> Vec<Report> {
+        let ended = self.0.take().map(ScopedJoinHandle::join);
+        let ended = ended.map(|it| it.expect("a failure of a step is reported"));
+        show_beside(ended.unwrap_or_default(), "beside the first build")
+    }
+}
+
+/// Runs the steps up to a failure, and returns what was said. Each is a program of its own, so that its output can go to a
+/// file.
+fn installed() -> Vec<(Report, String)> {
+    let mut reports: Vec<(Report, String)> = Vec::new();
+    for step in STEPS {
+        let path = output_of(step);
+        let report = reported(step, || run(step, &path));
+        let has_failed = report.outcome.is_err();
+        reports.push((report, fs::read_to_string(&path).unwrap_or_default()));
+        if has_failed {
+            break;
+        }
+    }
+    reports
+}
+
+fn run(step: Step, output: &Path) -> Result<Done, String> {
+    let failed = |error| format!("{}: {error}", output.display());
+    let stdout = File::create(output).map_err(failed)?;
+    let stderr = stdout.try_clone().map_err(failed)?;
+    let mut program = Command::new(env::current_exe().map_err(failed)?);
+    program.args(["test", step.name()]).stdin(Stdio::null());
+    let status = program.stdout(stdout).stderr(stderr).status();
+    if status.map_err(failed)?.success() {
+        return Ok(Done::Checked);
+    }
+    let said = fs::read_to_string(output).map_err(failed)?;
+    Err(reason_in(&said, step))
+}
+
+/// The reason of a failure, by the end of what this program says then.
+fn reason_in(said: &str, step: Step) -> String {
+    let reason = said.rsplit_once(&format!("\n{} failed:\n", step.name()));
+    let reason = reason.map_or(said, |(_, reason)| reason);
+    let end = reason.rfind("\nto repeat it: ").unwrap_or(reason.len());
+    reason[..end].trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failure_is_the_last_that_was_said() {
+        let said = "unpacking it\n<== zookeeper FAILED, 0.1 s\n\nzookeeper failed:\nno Java found\nname it\n\
+                    to repeat it: cargo xtask test zookeeper\n";
+        assert_eq!(reason_in(said, Step::ZooKeeper), "no Java found\nname it");
+        assert_eq!(reason_in("killed\n", Step::Server), "killed");
+    }
+}
