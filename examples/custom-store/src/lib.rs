@@ -12,8 +12,8 @@
 //! 5. **Return an error whenever the outcome is unknown.** *Busy* and *not the owner* are answers. dlock releases what
 //!    a failed request may have acquired.
 //! 6. **Answer in order, and within a time limit.** Many clients send requests over several connections, where one overtakes
-//!    another: a release before its acquire. Here, each kind of request has one connection. After an error the connection is
-//!    replaced: the rest of an answer would be taken for the next one.
+//!    another: a release before its acquire. Here, a thread carries out one request after the other. It also goes on while
+//!    the threads of the callers are blocked, so that leases are renewed then.
 //! 7. **Run the suite** of `dlock-conformance` against a real server, as `tests/memcached.rs` does, and register a
 //!    [`StoreScheme`] for URLs.
 //!
@@ -32,23 +32,23 @@
 //!
 //! memcached is a cache, and its locks are for work that may at worst be done twice:
 //!
-//! - A full server deletes locks before their time. It evicts entries; started with `-M` it does not, but a renewal
-//!   that finds no memory may delete the lock.
+//! - A full server deletes locks before their time. It evicts entries; started with `-M` it does not, but any request for a
+//!   key that finds no memory may delete its lock.
 //! - A restart and `flush_all` forget every lock. Two owners can then hold a key until the first one renews.
-//! - The server reads its clock once a second. A lease that is renewed in the first moments after the server was paused
-//!   can be too short by the length of the pause.
-//! - The counter of the fence can be lost as well. It starts again from the client's clock, so fences
-//!   increase if the clocks of all clients agree within the time since the counter was last made.
+//! - The server reads its clock once a second. A lease that begins in the first moments after the server was paused can be too
+//!   short by the length of the pause.
+//! - The counter of the fence can be lost as well, and ends after 30 days without a lock. It starts again from the client's clock:
+//!   fences may decrease if clocks differ by more than the age of the counter.
 //! - There is no queue and no wake-up message: waiters poll, and come in no order.
 //! - A request that timed out may be carried out after its release. The key is then held until the TTL ends.
 
-mod client;
 mod store;
 
 use dlock::{
     ConnectError,
     store::{StoreOptions, StoreScheme},
 };
+use memcache::exp::MetaClient;
 use url::Url;
 
 pub use crate::store::MemcachedStore;
@@ -67,11 +67,13 @@ impl StoreScheme for Memcached {
             reason: "write `memcached://host` or `memcached://host:port` and nothing else"
                 .to_owned(),
         })?;
-        Ok(MemcachedStore::new(&address, options))
+        Ok(MemcachedStore::new(address, options))
     }
 
     async fn ready(&self, store: &MemcachedStore, _: &StoreOptions) -> Result<(), ConnectError> {
-        store.ready().await
+        let answered = store.run(MetaClient::noop).await;
+        let url = || format!("memcached://{}", store.address);
+        answered.map_err(|reason| ConnectError::Unavailable { url: url(), reason })
     }
 }
 

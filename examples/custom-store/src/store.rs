@@ -1,25 +1,43 @@
 //! The three requests of a store, as commands of memcached.
 
-use std::time::Duration;
+use std::{borrow::Cow, fmt::Display, io::ErrorKind, sync::mpsc, thread, time::Duration};
 
 use dlock::{
-    ConnectError, Holder, LockKey, StoreError, StoreErrorKind,
+    Holder, LockKey, StoreError, StoreErrorKind,
     store::{
-        AcquireOutcome, AcquireRequest, LockMode, LockStore, ReleaseRequest, Released, RenewBatch,
-        RenewRequest, Renewal, StoreOptions, StoreProperties, fence_by_the_clock, renew_each,
+        AcquireOutcome, AcquireRequest, LockMode, LockStore, OwnerId, ReleaseRequest, Released,
+        RenewBatch, Renewal, StoreOptions, StoreProperties, fence_by_the_clock, renew_each,
     },
 };
-use memcache::exp::{MetaCommand, MetaOp, MetaResponse, ReturnCode, build_noop};
+use memcache::{
+    MemcacheError, ServerError,
+    exp::{Arithmetic, Delete, Get, GetResult, Meta, MetaClient, Set},
+};
 use sha2::{Digest, Sha256};
+use tokio::{sync::oneshot, time::timeout};
 
-use crate::client::Client;
+/// The longest time for which memcached keeps an entry, in seconds: 30 days.
+const LONGEST: u32 = 30 * 24 * 3600;
 
-/// Locks in a memcached server, version 1.6 or later.
+type Request = Box<dyn FnOnce(&MetaClient) + Send>;
+
+/// Locks in a memcached server, version 1.6.10 or later.
+#[derive(Debug)]
 pub struct MemcachedStore {
-    requests: Client,
-    /// Renewals come from a thread of dlock's own, and wait for no other request.
-    renewals: Client,
+    pub(crate) address: String,
+    limit: Duration,
     namespace: String,
+    /// A thread carries them out, one after the other, also while those of the callers are blocked. It ends with the store.
+    requests: mpsc::Sender<Request>,
+}
+
+/// The lease that a request is about.
+struct Lease {
+    /// The name of its entry.
+    name: String,
+    owner: String,
+    ttl: Duration,
+    label: String,
 }
 
 /// The entry of a held key.
@@ -28,105 +46,184 @@ struct Entry {
     /// 0 until it is counted.
     fence: u64,
     label: String,
-    /// The flag of commands that do nothing unless this is still the entry: `C` and its version.
-    is_same: String,
+    version: u64,
 }
 
 impl Entry {
-    /// Reads the reply to [`get`].
-    fn in_reply(reply: &MetaResponse) -> Result<Option<Self>, StoreError> {
-        let Some(value) = &reply.value else {
+    fn read(result: &GetResult) -> Result<Option<Self>, MemcacheError> {
+        let Some(value) = &result.value else {
             return Ok(None);
         };
         let value = String::from_utf8_lossy(value);
-        let mut words = value.splitn(3, ' ');
-        let (owner, fence, label) = (words.next(), words.next().map(str::parse), words.next());
-        let (Some(owner), Some(Ok(fence)), Some(label)) = (owner, fence, label) else {
-            let message = "another program has written the entry";
-            return Err(StoreError::new(StoreErrorKind::WrongType, message));
+        let words: Vec<_> = value.splitn(3, ' ').map(str::to_owned).collect();
+        let (Ok([owner, fence, label]), Some(version @ 1..)) =
+            (<[_; 3]>::try_from(words), result.item.cas)
+        else {
+            return Err(unexpected("an entry that is no lock, or has no version"));
         };
+        let fence = fence
+            .parse()
+            .map_err(|_| unexpected("an entry that is no lock"))?;
         Ok(Some(Self {
-            owner: owner.to_owned(),
+            owner,
             fence,
-            label: label.to_owned(),
-            is_same: String::from_utf8_lossy(&reply.flags.concat()).to_uppercase(),
+            label,
+            version,
         }))
     }
 }
 
-fn command(what: MetaOp, name: &str, flags: &[&str]) -> MetaCommand {
-    let mut command = MetaCommand::new(what, name);
-    command.flags = flags.iter().map(|it| it.as_bytes().to_vec()).collect();
-    command
+fn unexpected(what: &'static str) -> MemcacheError {
+    ServerError::BadResponse(Cow::Borrowed(what)).into()
 }
 
-fn get(name: &str) -> MetaCommand {
-    command(MetaOp::Get, name, &["v", "c"])
-}
+impl Lease {
+    fn get(&self) -> Get {
+        Get::new(&*self.name).meta(Meta::NONE.cas())
+    }
 
-/// Stores an entry if `condition` is true.
-fn set(name: &str, condition: &str, ttl: Duration, entry: (&str, u64, &str)) -> MetaCommand {
-    // The server counts in ticks of a second, of which the first one may be almost over. One more is for a server that goes
-    // on after a pause: a thread that stores can be ahead of the one that counts. A longer pause at that moment is not covered.
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0) + 2;
-    let mut command = command(MetaOp::Set, name, &[condition, &format!("T{seconds}")]);
-    command.value = Some(format!("{} {} {}", entry.0, entry.1, entry.2).into_bytes());
-    command
-}
+    fn set(&self, fence: u64, label: &str) -> Set {
+        // The server counts in ticks of a second, of which the first one may be almost over. One more is for a server that
+        // was paused: it may store before it has looked at its clock. A longer pause at that moment is not covered.
+        let seconds = self.ttl.as_secs() + u64::from(self.ttl.subsec_nanos() > 0) + 2;
+        let seconds = u32::try_from(seconds).unwrap_or(LONGEST);
+        Set::new(&*self.name, format!("{} {fence} {label}", self.owner)).ttl(seconds)
+    }
 
-impl MemcachedStore {
-    pub(crate) fn new(address: &str, options: &StoreOptions) -> Self {
-        let client = || Client {
-            address: address.into(),
-            limit: options.response_timeout,
-            connection: <_>::default(),
-        };
-        Self {
-            requests: client(),
-            renewals: client(),
-            namespace: options.namespace.clone(),
+    fn acquire(&self, client: &MetaClient) -> Result<AcquireOutcome, MemcacheError> {
+        loop {
+            let count = Arithmetic::new("dlock-fence").ttl(LONGEST);
+            let results = client.run_batch([
+                self.set(0, &self.label).add().into(),
+                self.get().into(),
+                count.initial(fence_by_the_clock(), LONGEST).into(),
+            ])?;
+            let read = results[1].as_get().map(Entry::read).transpose()?.flatten();
+            let entry = match read {
+                Some(entry) if entry.owner == self.owner => entry,
+                Some(entry) => {
+                    let holder = Holder::new(entry.fence).fence(entry.fence);
+                    return Ok(AcquireOutcome::busy(holder.label(entry.label)));
+                }
+                // The lease of another owner ended between the two commands.
+                None => continue,
+            };
+            let counted = results[2].as_arithmetic().and_then(|it| it.value);
+            let fence = match entry.fence {
+                0 => counted.ok_or_else(|| unexpected("no fence"))?,
+                // The request was repeated, and the lease keeps its fence.
+                fence => fence,
+            };
+            // As the entry is the one that was read, the owner held the key while the fence was counted.
+            let keep = self.set(fence, &self.label).compare_cas(entry.version);
+            if client.run(keep)?.stored() {
+                return Ok(AcquireOutcome::granted(fence));
+            }
         }
     }
 
-    pub(crate) async fn ready(&self) -> Result<(), ConnectError> {
-        let url = format!("memcached://{}", self.requests.address);
-        let answered = self.requests.ask(vec![build_noop()]).await;
-        answered
-            .map(drop)
-            .map_err(|reason| ConnectError::Unavailable { url, reason })
-    }
-
-    /// Returns the name of a key's entry. A name has at most 250 bytes and no spaces, so it is a hash.
-    fn name(&self, key: &LockKey) -> String {
-        let hash = Sha256::digest(format!("{}:{key}", self.namespace));
-        let digits = hash.iter().map(|byte| format!("{byte:02x}"));
-        format!("dlock:{}", digits.collect::<String>())
-    }
-
-    async fn renew_alone(&self, request: RenewRequest<'_>) -> Result<Renewal, StoreError> {
-        let (name, owner) = (self.name(request.key), request.owner.to_string());
-        while let Some(entry) = held(&self.renewals, &name, &owner).await? {
-            let label = Some(request.label).filter(|it| !it.is_empty());
-            let lease = (&*owner, entry.fence, label.unwrap_or(&entry.label));
-            let keep = set(&name, &entry.is_same, request.ttl, lease);
-            if is_done(&self.renewals, keep).await? {
+    fn renew(&self, client: &MetaClient) -> Result<Renewal, MemcacheError> {
+        while let Some(entry) = self.held(client)? {
+            let label = Some(&self.label).filter(|it| !it.is_empty());
+            let keep = self.set(entry.fence, label.unwrap_or(&entry.label));
+            if client.run(keep.compare_cas(entry.version))?.stored() {
                 return Ok(Renewal::Renewed);
             }
         }
         Ok(Renewal::NotOwner)
     }
+
+    fn release(&self, client: &MetaClient) -> Result<Released, MemcacheError> {
+        while let Some(entry) = self.held(client)? {
+            let delete = Delete::new(&*self.name).compare_cas(entry.version);
+            if client.run(delete)?.stored() {
+                return Ok(Released::WasHeld);
+            }
+        }
+        Ok(Released::WasGone)
+    }
+
+    /// Returns the entry, if it is the owner's.
+    fn held(&self, client: &MetaClient) -> Result<Option<Entry>, MemcacheError> {
+        let entry = Entry::read(&client.run(self.get())?)?;
+        Ok(entry.filter(|it| it.owner == self.owner))
+    }
 }
 
-/// Returns the entry of a key that this owner holds.
-async fn held(client: &Client, name: &str, owner: &str) -> Result<Option<Entry>, StoreError> {
-    let replies = client.ask(vec![get(name)]).await?;
-    let entry = Entry::in_reply(&replies[0])?;
-    Ok(entry.filter(|it| it.owner == owner))
+fn kind(error: &MemcacheError) -> StoreErrorKind {
+    match error {
+        MemcacheError::IOError(error) => match error.kind() {
+            ErrorKind::ConnectionRefused => StoreErrorKind::Unreachable,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => StoreErrorKind::TimedOut,
+            _ => StoreErrorKind::Disconnected,
+        },
+        MemcacheError::ServerError(ServerError::BadResponse(_)) => StoreErrorKind::BadAnswer,
+        _ => StoreErrorKind::Refused,
+    }
 }
 
-/// Returns whether the condition of a command was true.
-async fn is_done(client: &Client, command: MetaCommand) -> Result<bool, StoreError> {
-    Ok(client.ask(vec![command]).await?[0].rc == ReturnCode::Hd)
+/// Carries requests out. All commands of one have one connection, and so one life of the server: after a restart,
+/// another entry may have the same version.
+fn serve(address: &str, limit: Duration, requests: mpsc::Receiver<Request>) {
+    let limit = Some(limit);
+    let mut client: Option<MetaClient> = None;
+    for request in requests {
+        client = client.or_else(|| MetaClient::connect(address).ok());
+        if let Some(made) = client.take() {
+            let made = made.with_connect_timeout(limit).with_io_timeout(limit);
+            // A connection that the server has closed fails here, before a request is sent.
+            drop(made.noop());
+            request(&made);
+            client = Some(made);
+        }
+    }
+}
+
+impl MemcachedStore {
+    pub(crate) fn new(address: String, options: &StoreOptions) -> Self {
+        let (requests, received) = mpsc::channel();
+        let (limit, server) = (options.response_timeout, address.clone());
+        thread::spawn(move || serve(&server, limit, received));
+        Self {
+            address,
+            limit,
+            namespace: options.namespace.clone(),
+            requests,
+        }
+    }
+
+    /// Carries a request out after those before it, and also if this future is dropped.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&MetaClient) -> Result<T, MemcacheError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, replied) = oneshot::channel();
+        // A caller that has gone gets no reply.
+        let request = |client: &MetaClient| drop(reply.send(request(client)));
+        drop(self.requests.send(Box::new(request)));
+        match timeout(self.limit, replied).await {
+            Ok(Ok(answer)) => answer.map_err(|error| self.error(kind(&error), error)),
+            Ok(Err(_)) => Err(self.error(StoreErrorKind::Unreachable, "no such host")),
+            Err(_) => Err(StoreError::timed_out(self.limit)),
+        }
+    }
+
+    fn error(&self, kind: StoreErrorKind, error: impl Display) -> StoreError {
+        StoreError::new(kind, format!("{}: {error}", self.address))
+    }
+
+    /// A name has at most 250 bytes and no spaces, so it is a hash.
+    fn lease(&self, key: &LockKey, owner: OwnerId, ttl: Duration, label: &str) -> Lease {
+        let hash = Sha256::digest(format!("{}:{key}", self.namespace));
+        let digits: Vec<_> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (name, owner) = (format!("dlock:{}", digits.concat()), owner.to_string());
+        Lease {
+            name,
+            owner,
+            ttl,
+            label: label.to_owned(),
+        }
+    }
 }
 
 impl LockStore for MemcachedStore {
@@ -135,59 +232,25 @@ impl LockStore for MemcachedStore {
             let message = "memcached has exclusive locks only";
             return Err(StoreError::new(StoreErrorKind::Unsupported, message).without_effect());
         }
-        let (name, owner) = (self.name(request.key), request.owner.to_string());
-        loop {
-            let add = set(&name, "ME", request.ttl, (&owner, 0, request.label));
-            let first = format!("J{}", fence_by_the_clock());
-            let count = command(MetaOp::Arithmetic, "dlock-fence", &["N0", &first, "v"]);
-            let replies = self.requests.ask(vec![add, get(&name), count]).await?;
-            let entry = match Entry::in_reply(&replies[1])? {
-                Some(entry) if entry.owner == owner => entry,
-                Some(entry) => {
-                    let holder = Holder::new(entry.fence).fence(entry.fence);
-                    return Ok(AcquireOutcome::busy(holder.label(entry.label)));
-                }
-                // The lease of another owner ended between the two commands.
-                None => continue,
-            };
-            let fence = match entry.fence {
-                0 => number_in(&replies[2])?,
-                // The request was repeated, and the lease keeps its fence.
-                fence => fence,
-            };
-            // As the entry is the one that was read, the owner held the key while the fence was counted.
-            let lease = (&*owner, fence, request.label);
-            let keep = set(&name, &entry.is_same, request.ttl, lease);
-            if is_done(&self.requests, keep).await? {
-                return Ok(AcquireOutcome::granted(fence));
-            }
-        }
+        let lease = self.lease(request.key, request.owner, request.ttl, request.label);
+        self.run(move |client| lease.acquire(client)).await
     }
 
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
-        renew_each(batch, |request| self.renew_alone(request)).await
+        renew_each(batch, |it| {
+            let lease = self.lease(it.key, it.owner, it.ttl, it.label);
+            self.run(move |client| lease.renew(client))
+        })
+        .await
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        let (name, owner) = (self.name(request.key), request.owner.to_string());
-        while let Some(entry) = held(&self.requests, &name, &owner).await? {
-            let delete = command(MetaOp::Delete, &name, &[&entry.is_same]);
-            if is_done(&self.requests, delete).await? {
-                return Ok(Released::WasHeld);
-            }
-        }
-        Ok(Released::WasGone)
+        let lease = self.lease(request.key, request.owner, Duration::ZERO, "");
+        self.run(move |client| lease.release(client)).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
         // Exclusive locks, no queue, no messages, and the usual drift between two clocks.
         StoreProperties::new()
     }
-}
-
-/// Returns the value of the counter.
-fn number_in(reply: &MetaResponse) -> Result<u64, StoreError> {
-    let value = reply.value.as_deref().map(String::from_utf8_lossy);
-    let number = value.and_then(|it| it.trim().parse().ok());
-    number.ok_or_else(|| StoreError::new(StoreErrorKind::BadAnswer, "the fence is no number"))
 }

@@ -210,6 +210,45 @@ async fn a_restart_forgets_locks_and_fences_still_grow() {
     second.release().await.unwrap();
 }
 
+#[tokio::test(flavor = "current_thread")]
+async fn a_lease_is_renewed_while_the_thread_of_its_holder_is_blocked() {
+    let server = MemcachedServer::start().await;
+    let (one, other) = (manager(&server).await, manager(&server).await);
+    let ttl = Duration::from_secs(2);
+    let guard = one.lock("order:42").ttl(ttl).acquire().await.unwrap();
+    // The server counts two seconds more.
+    std::thread::sleep(3 * ttl);
+    guard.ensure_held().unwrap();
+    let found = other.lock("order:42").try_acquire().await;
+    assert!(matches!(found, Ok(None)), "{found:?}");
+    guard.release().await.unwrap();
+}
+
+/// The version of an entry counts in one life of the server.
+#[tokio::test]
+async fn an_owner_from_before_a_restart_renews_nothing_and_deletes_nothing() {
+    let server = MemcachedServer::start().await;
+    let (old, new) = (store(&server), store(&server));
+    let key = LockKey::new("order:42").unwrap();
+    let [first, second] = [1, 2].map(|it| OwnerId::new(ClientId::new(&SystemRandom), it));
+    let acquire = async |store: &MemcachedStore, owner| {
+        let asked = store.acquire(AcquireRequest::new(&key, owner, LIMIT)).await;
+        assert!(
+            matches!(asked, Ok(AcquireOutcome::Granted { .. })),
+            "{asked:?}"
+        );
+    };
+    acquire(&old, first).await;
+    server.restart().await;
+    acquire(&new, second).await;
+    let renewal = RenewRequest::new(&key, first, LIMIT);
+    assert_eq!(old.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    let release = ReleaseRequest::new(&key, first);
+    assert_eq!(old.release(release).await, Ok(Released::WasGone));
+    let renewal = RenewRequest::new(&key, second, LIMIT);
+    assert_eq!(new.renew_one(renewal).await, Ok(Renewal::Renewed));
+}
+
 #[tokio::test]
 async fn a_silent_server_is_an_error_and_the_next_request_has_a_new_connection() {
     let server = MemcachedServer::start().await;
@@ -253,7 +292,6 @@ async fn a_server_that_is_down_is_an_error_that_names_it() {
 fn the_store_has_fewer_than_250_lines_of_code() {
     let files = [
         include_str!("../src/lib.rs"),
-        include_str!("../src/client.rs"),
         include_str!("../src/store.rs"),
     ];
     let lines = files.iter().flat_map(|it| it.lines()).map(str::trim);
@@ -271,7 +309,7 @@ fn a_url_with_more_than_an_address_is_refused_and_not_shown() {
         "memcached://host?secret=1",
         "memcached://host:port",
     ] {
-        let error = open(url).err().expect("it is refused").to_string();
+        let error = open(url).unwrap_err().to_string();
         assert!(error.contains("write `memcached://host`"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }
