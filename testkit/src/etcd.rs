@@ -35,6 +35,7 @@ pub struct EtcdOptions {
     arguments: Vec<OsString>,
     is_tls: bool,
     is_durable: bool,
+    disk_delay: Option<Duration>,
 }
 
 impl EtcdOptions {
@@ -58,11 +59,43 @@ impl EtcdOptions {
         self
     }
 
+    /// The same with a slow disk: each write to it takes longer by this time, from the start on.
+    ///
+    /// Go programs call the kernel without the C library, so strace delays these calls. Only on Linux.
+    #[must_use]
+    pub fn slow_disk(mut self, by: Duration) -> Self {
+        self.disk_delay = Some(by);
+        self.durable()
+    }
+
     /// Adds an argument, such as `--max-txn-ops=10`.
     #[must_use]
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.into());
         self
+    }
+
+    /// The call of the server without its arguments. strace is a process of its own beside it, and ends with it.
+    fn program(&self) -> Command {
+        let etcd = program::etcd(self.make);
+        let Some(delay) = self.disk_delay else {
+            return Command::new(etcd);
+        };
+        let delay = format!("inject=fsync,fdatasync:delay_enter={}", delay.as_micros());
+        let mut command = Command::new(program::strace());
+        command.args([
+            "-D",
+            "-f",
+            "-qq",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            &delay,
+        ]);
+        command.arg(etcd);
+        command
     }
 
     /// Speaks TLS with this certificate, and nothing else. Clients must show one of the authority if there is one.
@@ -169,7 +202,7 @@ impl EtcdServer {
         let client = format!("{scheme}://127.0.0.1:{}", self.port);
         let peer = format!("http://127.0.0.1:{}", self.peer_port);
         let known = format!("http://127.0.0.1:{}", self.known_port);
-        let mut command = Command::new(program::etcd(self.options.make));
+        let mut command = self.options.program();
         command.arg("--name").arg(&self.name);
         command.arg("--data-dir").arg(self.data());
         command.args([

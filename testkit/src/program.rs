@@ -117,6 +117,14 @@ pub(crate) fn etcd(make: EtcdMake) -> PathBuf {
     })
 }
 
+/// `DLOCK_STRACE`, or the one in the `PATH`.
+pub(crate) fn strace() -> PathBuf {
+    let found = named("DLOCK_STRACE").or_else(|| find("strace"));
+    found.unwrap_or_else(|| {
+        panic!("these tests need strace: `cargo xtask test server` installs it, or name its program in DLOCK_STRACE")
+    })
+}
+
 /// `DLOCK_MEMCACHED`, or the one that `cargo xtask test` gets, or the one in the `PATH`.
 pub(crate) fn memcached() -> PathBuf {
     let ours = || tool_at("memcached/usr/bin/memcached");

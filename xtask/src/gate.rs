@@ -21,7 +21,7 @@ use crate::steps::Step;
 use crate::timed::{Times, seconds};
 use crate::{
     api, book, cargo, chromium, editor, etcd, lanes, links, memcached, postgres, promtool, server,
-    supply, systemd, tools, words, zookeeper,
+    strace, supply, systemd, tools, words, zookeeper,
 };
 
 /// The steps that mostly compile, and the examples of the documentation.
@@ -263,6 +263,7 @@ fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Re
             etcd::provide()?;
             memcached::provide()?;
             promtool::provide()?;
+            strace::provide()?;
             systemd::provide()?;
             chromium::provide()?;
         }

@@ -32,6 +32,7 @@ mod promtool;
 mod server;
 mod soak;
 mod steps;
+mod strace;
 mod supply;
 mod systemd;
 mod timed;
@@ -168,7 +169,7 @@ Examples:
 
     /// Runs dlock in a simulated world of faults, once for each seed
     ///
-    /// A run that fails prints its seed. 2,000 seeds are among the tests.
+    /// A run that fails prints its seed. 1,200 seeds are among the tests.
     Sim(evidence::Sim),
 
     /// Breaks real servers, connections and processes while others lock

@@ -12,4 +12,6 @@ mod login;
 mod partition;
 mod processes;
 mod restore;
+#[cfg(target_os = "linux")]
+mod slow;
 mod world;
