@@ -22,7 +22,8 @@ pub(crate) fn check(version: &str, member: &str) -> Result<(), StoreError> {
     if let Some(fixed) = fixed_in(version) {
         tracing::warn!(
             target: "dlock::store", member, version,
-            "this version of etcd can revoke leases that are alive, and lose events of watches; update it to {fixed}"
+            "this version of etcd can revoke leases that are alive, and lose events of watches; {}update it to {fixed}",
+            if is_torn_by_kills(version) { "its members can also disagree after one was killed; " } else { "" },
         );
     }
     Ok(())
@@ -35,6 +36,12 @@ pub(crate) fn fixed_in(version: &str) -> Option<&'static str> {
         [3, 5, patch] if patch < 13 => Some("3.5.13 or later"),
         _ => None,
     }
+}
+
+/// Returns `true` if a member of this version may come back with other data than the others when it was killed: 3.5.0 to 3.5.2,
+/// <https://github.com/etcd-io/etcd/issues/13766>.
+fn is_torn_by_kills(version: &str) -> bool {
+    numbers(version).is_some_and(|numbers| ([3, 5, 0]..[3, 5, 3]).contains(&numbers))
 }
 
 /// Returns `true` if a member of this version crashes when a client gives up a transaction that only reads, or may do so. 3.5.5 and
@@ -95,6 +102,15 @@ mod tests {
             ("unknown", true),
         ] {
             assert_eq!(is_crashed_by_reads(version), is_crashed, "{version}");
+        }
+        for (version, is_torn) in [
+            ("3.4.31", false),
+            ("3.5.0", true),
+            ("3.5.2", true),
+            ("3.5.3", false),
+            ("unknown", false),
+        ] {
+            assert_eq!(is_torn_by_kills(version), is_torn, "{version}");
         }
     }
 }

@@ -11,17 +11,20 @@ impl Nemesis<'_> {
     pub(super) async fn break_ensemble(&mut self, kind: Kind, ensemble: &Ensemble) -> bool {
         let leader = ensemble.leader().await;
         let all = (0..MEMBERS).collect::<Vec<_>>();
+        let world = self.world;
+        let is_used = |member: &usize| *member == leader || world.connections_to(*member) > 0;
         let members = match kind {
             Kind::MemberKilled | Kind::MemberStopped => {
                 let others = all.into_iter().filter(|member| *member != leader);
-                self.random.some(others.collect(), 1)
+                // Only one with connections is missed.
+                let (used, unused): (Vec<_>, Vec<_>) = others.partition(is_used);
+                self.random
+                    .some(if used.is_empty() { unused } else { used }, 1)
             }
             Kind::MajorityKilled | Kind::MajorityStopped => self.random.some(all, MEMBERS / 2 + 1),
             Kind::EnsembleKilled => all,
             _ => vec![leader],
         };
-        let world = self.world;
-        let is_used = |member: &usize| *member == leader || world.connections_to(*member) > 0;
         let are_used = members.iter().any(is_used);
         // Else the old leader may come back before it is missed.
         let is_replaced = members == [leader] && self.random.one_in(2);
