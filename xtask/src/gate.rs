@@ -8,7 +8,7 @@
 mod servers;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::thread;
@@ -100,21 +100,18 @@ fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
         let mut reports = Vec::new();
         let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
         for step in Step::ALL.into_iter().filter(is_here) {
+            if servers.are_finished() {
+                reports.extend(servers.shown());
+            }
+            if has_failed(&reports) && !keep_going {
+                break;
+            }
             if step == Step::Test {
-                if servers.are_finished() {
-                    reports.extend(servers.shown());
-                }
-                if has_failed(&reports) && !keep_going {
-                    break;
-                }
                 reports.extend(with_tests(times, keep_going, &mut servers));
             } else {
                 reports.push(shown(step, || {
                     checked(step, times, &Lints::unchecked(), || ())
                 }));
-            }
-            if has_failed(&reports) && !keep_going {
-                break;
             }
         }
         reports.extend(servers.shown());
@@ -122,9 +119,11 @@ fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
     })
 }
 
-/// The file for the output of a step that runs beside others.
-fn output_of(step: Step) -> PathBuf {
-    cargo::target().join(format!("output-of-{}", step.name()))
+/// The report of a step that runs beside others, and what it has written to its file.
+fn recorded(step: Step, run: impl FnOnce(&Path) -> Result<Done, String>) -> (Report, String) {
+    let output = cargo::target().join(format!("output-of-{}", step.name()));
+    let report = reported(step, || run(&output));
+    (report, fs::read_to_string(&output).unwrap_or_default())
 }
 
 /// Shows what steps beside others have said.
@@ -199,9 +198,7 @@ fn quietly(
         if has_failed && !keep_going {
             break;
         }
-        let path = output_of(step);
-        let report = reported(step, || in_background(step, lints, &path));
-        reports.push((report, fs::read_to_string(&path).unwrap_or_default()));
+        reports.push(recorded(step, |output| in_background(step, lints, output)));
     }
     reports
 }

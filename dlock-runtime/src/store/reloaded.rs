@@ -419,7 +419,7 @@ mod tests {
         assert_eq!(first.kind(), StoreErrorKind::Unreachable);
         assert!(first.to_string().starts_with("unknown issuer"), "{first}");
         until(|| reloaded.slot.state().loaded.elapsed() < RECENT);
-        // A machine that stands still may take longer than the limit of a recent load.
+        // A paused machine may take longer than the limit of a recent load.
         until(|| reloaded.failed(tls()).kind() == StoreErrorKind::Tls);
         file.set(Content::Broken);
         until(|| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::{Scope, ScopedJoinHandle};
 
-use super::{Done, Report, output_of, reported, show_beside};
+use super::{Done, Report, recorded, show_beside};
 use crate::steps::Step;
 
 pub(super) const STEPS: [Step; 2] = [Step::Server, Step::ZooKeeper];
@@ -36,13 +36,10 @@ impl<'scope> Servers<'scope> {
 fn installed() -> Vec<(Report, String)> {
     let mut reports: Vec<(Report, String)> = Vec::new();
     for step in STEPS {
-        let path = output_of(step);
-        let report = reported(step, || run(step, &path));
-        let has_failed = report.outcome.is_err();
-        reports.push((report, fs::read_to_string(&path).unwrap_or_default()));
-        if has_failed {
+        if reports.iter().any(|(it, _)| it.outcome.is_err()) {
             break;
         }
+        reports.push(recorded(step, |output| run(step, output)));
     }
     reports
 }
