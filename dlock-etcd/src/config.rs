@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) login: Option<Login>,
     #[cfg(feature = "admin")]
     pub(crate) is_tls: bool,
+    /// `true` for TLS without a certificate of the client.
+    pub(crate) is_nameless: bool,
     /// The prefix of all keys.
     pub(crate) namespace: String,
     pub(crate) response_limit: Duration,
@@ -113,6 +115,7 @@ impl Config {
                 return Err(refused(reason.to_owned()));
             }
         };
+        let is_nameless = is_tls && own.cert.is_none();
         let scheme = if is_tls { "https" } else { "http" };
         let plain = places.iter().map(|place| {
             Endpoint::from_shared(format!("{scheme}://{place}")).map_err(|_| {
@@ -146,6 +149,7 @@ impl Config {
             login,
             #[cfg(feature = "admin")]
             is_tls,
+            is_nameless,
             namespace: options.namespace.clone(),
             response_limit: options.response_timeout,
             connect_limit: options.connect_timeout,

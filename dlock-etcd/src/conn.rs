@@ -114,7 +114,7 @@ impl Conn {
             ties,
         };
         let logged_in = conn.log_in(None).await;
-        logged_in.map_err(|status| errors::of_status(&status, &conn.config).unsent())?;
+        logged_in.map_err(|status| errors::of_first_request(&status, &conn.config))?;
         Ok(conn)
     }
 
@@ -132,7 +132,7 @@ impl Conn {
     pub(crate) async fn welcome(&self) -> Result<Welcome, StoreError> {
         let asked = self.send(STATUS, StatusRequest {}).await;
         let status: StatusResponse =
-            asked.map_err(|status| errors::of_status(&status, &self.config).unsent())?;
+            asked.map_err(|status| errors::of_first_request(&status, &self.config))?;
         Ok(Welcome {
             has_leader: status.leader != 0,
             version: status.version,

@@ -166,6 +166,22 @@ pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
     StoreError::new(kind, text).unsent()
 }
 
+/// The error of the first request over a connection. A member that wants a certificate says so after the handshake, and closes the
+/// connection at once: what it has said can be lost.
+pub(crate) fn of_first_request(status: &Status, config: &Config) -> StoreError {
+    let error = of_status(status, config).unsent();
+    if !config.is_nameless || error.kind() != StoreErrorKind::Disconnected {
+        return error;
+    }
+    let text = format!(
+        "{}; if the member wants a certificate of its clients (`--client-cert-auth`), add `sslcert` and `sslkey` to the URL",
+        error.message()
+    );
+    StoreError::new(StoreErrorKind::Disconnected, text)
+        .with_advice()
+        .unsent()
+}
+
 /// The error of an ensemble of which no member could be used. Of several members, each is named with its reason.
 pub(crate) fn of_members(failures: &[(&str, StoreError)]) -> StoreError {
     match failures {

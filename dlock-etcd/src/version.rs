@@ -40,7 +40,7 @@ pub(crate) fn fixed_in(version: &str) -> Option<&'static str> {
 
 /// Returns `true` if a member of this version may come back with other data than the others when it was killed: 3.5.0 to 3.5.2,
 /// <https://github.com/etcd-io/etcd/issues/13766>.
-fn is_torn_by_kills(version: &str) -> bool {
+pub(crate) fn is_torn_by_kills(version: &str) -> bool {
     numbers(version).is_some_and(|numbers| ([3, 5, 0]..[3, 5, 3]).contains(&numbers))
 }
 

@@ -162,8 +162,8 @@ impl EtcdServer {
 
     /// A server that several tests of this process use, each with keys of its own.
     pub async fn shared(make: EtcdMake) -> &'static Self {
-        static SERVERS: [OnceCell<EtcdServer>; 2] = [OnceCell::const_new(), OnceCell::const_new()];
-        let server = &SERVERS[usize::from(make == EtcdMake::Old)];
+        static SERVERS: [OnceCell<EtcdServer>; 3] = [const { OnceCell::const_new() }; 3];
+        let server = &SERVERS[make as usize];
         server
             .get_or_init(|| Self::start_with(EtcdOptions::new().make(make)))
             .await
@@ -224,8 +224,7 @@ impl EtcdServer {
             &self.members,
         ]);
         command.args(["--logger", "zap", "--log-level", "warn"]);
-        // 3.4 does not know it.
-        if self.options.make == EtcdMake::Usual && !self.options.is_durable {
+        if !self.options.is_durable {
             command.arg("--unsafe-no-fsync");
         }
         command.args(&self.options.arguments);

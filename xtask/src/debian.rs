@@ -2,16 +2,32 @@
 //!
 //! Nothing is installed: Debian would start the servers in the packages.
 
+mod release;
+
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use crate::machine::{output, run};
 use crate::packages;
 
+pub(crate) use release::unpack_from;
+
+/// Waits for a network with gaps.
+const PATIENT: &str = "Acquire::Retries=3";
+
 /// Unpacks packages into `folder`, in place of what is there. `finish` writes notes into it when its place is known.
 pub(crate) fn unpack(
     folder: &Path,
     wanted: impl Fn() -> Result<Vec<String>, String>,
+    finish: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    unpack_by(folder, |archives| download(archives, wanted), finish)
+}
+
+/// The same with archives that `download` puts into the folder that it is given.
+fn unpack_by(
+    folder: &Path,
+    download: impl FnOnce(&Path) -> Result<(), String>,
     finish: impl FnOnce() -> Result<(), String>,
 ) -> Result<(), String> {
     let facts = packages::Facts::gather();
@@ -20,7 +36,7 @@ pub(crate) fn unpack(
     }
     let staging = folder.with_extension(format!("new-{}", std::process::id()));
     remove(&staging);
-    let got = download_and_unpack(&staging, wanted).and_then(|()| {
+    let got = unpack_into(&staging, download).and_then(|()| {
         remove(folder);
         fs::rename(&staging, folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
         finish()
@@ -29,33 +45,18 @@ pub(crate) fn unpack(
     got
 }
 
-fn download_and_unpack(
+fn unpack_into(
     staging: &Path,
-    wanted: impl Fn() -> Result<Vec<String>, String>,
+    download: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
-    let wanted = wanted().or_else(|_| {
-        // A bare machine has no lists of packages.
-        packages::update();
-        wanted()
-    })?;
     let archives = staging.join("archives");
     fs::create_dir_all(&archives).map_err(|error| format!("`{}`: {error}", archives.display()))?;
-    let names = wanted
+    download(&archives)?;
+    let files = files_in(&archives);
+    let packages = files
         .iter()
-        .map(|name| format!("'{name}'"))
-        .collect::<Vec<_>>()
-        .join(" ");
-    let script = format!(
-        "cd '{}' && apt-get -q -o Acquire::Retries=3 download {names}",
-        archives.display()
-    );
-    if !run(&["sh", "-c", &script]) {
-        packages::update();
-        if !run(&["sh", "-c", &script]) {
-            return Err("the packages could not be downloaded".to_owned());
-        }
-    }
-    for archive in files_in(&archives) {
+        .filter(|it| it.extension().is_some_and(|it| it == "deb"));
+    for archive in packages {
         let archive = archive.display().to_string();
         if !run(&["dpkg-deb", "-x", &archive, &staging.display().to_string()]) {
             return Err(format!("`{archive}` could not be unpacked"));
@@ -63,6 +64,37 @@ fn download_and_unpack(
     }
     remove(&archives);
     Ok(())
+}
+
+/// Downloads packages of this machine's own release.
+fn download(
+    archives: &Path,
+    wanted: impl Fn() -> Result<Vec<String>, String>,
+) -> Result<(), String> {
+    let wanted = wanted().or_else(|_| {
+        // A bare machine has no lists of packages.
+        packages::update();
+        wanted()
+    })?;
+    let names: Vec<_> = wanted.iter().map(String::as_str).collect();
+    if !apt_download(archives, &[], &names) {
+        packages::update();
+        if !apt_download(archives, &[], &names) {
+            return Err("the packages could not be downloaded".to_owned());
+        }
+    }
+    Ok(())
+}
+
+/// Downloads packages into a folder, and returns whether that succeeded. The settings are those of apt-get, as `name=value`.
+fn apt_download(archives: &Path, settings: &[String], names: &[&str]) -> bool {
+    // It has no option for the folder.
+    let folder = archives.display().to_string();
+    let mut words = vec!["env", "-C", &folder, "apt-get", "-q", "-o", PATIENT];
+    words.extend(settings.iter().flat_map(|it| ["-o", it]));
+    words.push("download");
+    words.extend(names);
+    run(&words)
 }
 
 /// The packages that an installation of these would install, themselves among them. None if the lists of packages do

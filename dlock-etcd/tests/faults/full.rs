@@ -104,6 +104,15 @@ async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
     .await;
 }
 
+/// It refuses every transaction, also those that only delete.
+#[tokio::test]
+async fn a_full_database_of_an_early_version_keeps_locks_that_are_held() {
+    eventually(3 * DEADLINE, "the holder and the waiter", async || {
+        is_kept_and_released(EtcdMake::Early).await
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
     eventually(3 * DEADLINE, "the holder and the waiter", async || {

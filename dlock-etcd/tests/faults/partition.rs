@@ -9,7 +9,7 @@ use std::{
 };
 
 use dlock::LockManager;
-use dlock_testkit::{EtcdEnsemble, EtcdServer, eventually};
+use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdServer, eventually};
 use tokio::time::sleep;
 
 use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
@@ -29,7 +29,7 @@ async fn at_the_leader(ensemble: &EtcdEnsemble) -> (usize, LockManager, LockMana
 
 #[tokio::test]
 async fn a_leader_that_is_separated_loses_no_lease_and_grants_none() {
-    let ensemble = EtcdEnsemble::start_apart().await;
+    let ensemble = EtcdEnsemble::start_apart(EtcdMake::Usual).await;
     let (leader, one, other) = at_the_leader(&ensemble).await;
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let token = guard.fencing_token();
@@ -58,7 +58,7 @@ async fn a_leader_that_is_separated_loses_no_lease_and_grants_none() {
 /// The holder knows only the member that is separated, which was the leader.
 #[tokio::test]
 async fn a_holder_behind_a_separated_leader_has_lost_its_lease_when_another_one_acquires() {
-    let ensemble = EtcdEnsemble::start_apart().await;
+    let ensemble = EtcdEnsemble::start_apart(EtcdMake::Usual).await;
     let leader = ensemble.leader().await;
     let alone = connect(&ensemble.members()[leader].url()).await;
     let other = connect(&ensemble.members()[(leader + 1) % 3].url()).await;
@@ -87,7 +87,7 @@ async fn a_holder_behind_a_separated_leader_has_lost_its_lease_when_another_one_
 
 #[tokio::test]
 async fn a_waiter_behind_a_separated_member_is_passed_over() {
-    let ensemble = EtcdEnsemble::start_apart().await;
+    let ensemble = EtcdEnsemble::start_apart(EtcdMake::Usual).await;
     let separated = (ensemble.leader().await + 1) % 3;
     let alone = connect(&ensemble.members()[separated].url()).await;
     let others = connect(&ensemble.members()[(separated + 1) % 3].url()).await;

@@ -79,10 +79,10 @@ async fn a_lease_that_its_key_has_exchanged_names_no_other() {
     }
 }
 
-/// A request to a full database of an old version compares nothing, and a copy of it may still be on its way.
+/// A request to a full database of an early version compares nothing, and a copy of it may still be on its way.
 #[tokio::test]
 async fn a_deletion_that_compares_nothing_ends_no_later_claim() {
-    let options = EtcdOptions::new().make(EtcdMake::Usual);
+    let options = EtcdOptions::new().make(EtcdMake::Early);
     let server = EtcdServer::start_with(options.argument("--quota-backend-bytes=1048576")).await;
     let (store, one) = (store(&server.url()), key("order:42"));
     let held = hold(&store, &one).await;

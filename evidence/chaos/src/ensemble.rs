@@ -2,8 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use dlock_testkit::{EtcdEnsemble, EtcdServer, Proxy, ZooKeepers, eventually};
+use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdServer, Proxy, ZooKeepers, eventually};
 use futures_util::future::join_all;
+use tokio::time::{Instant, sleep};
 use zookeeper_client::Error;
 
 use crate::{books::Books, etcd, worker::KEYS, zookeeper};
@@ -14,6 +15,11 @@ pub(crate) const MEMBERS: usize = 3;
 /// Another one leads by then, and every request has an answer.
 const WELL: Duration = Duration::from_secs(120);
 
+/// A member that is behind the others has caught up by then.
+const CAUGHT_UP: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(200);
+
 pub(crate) enum Ensemble {
     Etcd(EtcdEnsemble),
     ZooKeeper(ZooKeepers),
@@ -21,7 +27,7 @@ pub(crate) enum Ensemble {
 
 impl Ensemble {
     pub(crate) async fn etcd() -> Self {
-        let servers = EtcdEnsemble::start_apart().await;
+        let servers = EtcdEnsemble::start_apart(EtcdMake::that_survives_kills()).await;
         let port = servers.members()[0].port();
         let open = async || etcd::open(port, &KEYS).await;
         repeated("there are accounts", open).await;
@@ -145,11 +151,35 @@ impl Ensemble {
         all
     }
 
+    /// What the members of etcd do not have alike, when nothing changes any more. Those of ZooKeeper show it by [`books`](Self::books).
+    pub(crate) async fn difference(&self) -> Option<String> {
+        let Self::Etcd(servers) = self else {
+            return None;
+        };
+        let end = Instant::now() + CAUGHT_UP;
+        loop {
+            let mut all = Vec::new();
+            for server in servers.members() {
+                let read = async || etcd::Data::of(server.port()).await;
+                all.push(repeated("the data is read", read).await);
+            }
+            let difference = etcd::Data::difference(&all);
+            if difference.is_none() || Instant::now() > end {
+                return difference;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// Keeps the data and the logs of the servers, after a run in which something was wrong. It ends the servers. Returns
     /// the sign of a fault of their own, if their logs have one.
     pub(crate) fn keep(&self, there: &Path) -> Option<String> {
-        let Self::ZooKeeper(servers) = self else {
-            return None;
+        let servers = match self {
+            Self::Etcd(servers) => {
+                servers.keep(there);
+                return None;
+            }
+            Self::ZooKeeper(servers) => servers,
         };
         servers.keep(there);
         let repeated = servers.repeated();

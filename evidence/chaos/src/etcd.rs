@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::books::{Account, Books};
 
+/// So many keys are shown.
+const SHOWN: usize = 5;
+
 /// The key of an account. Its entries follow it.
 pub(crate) fn account(key: &str) -> String {
     format!("book/{key}")
@@ -77,12 +80,109 @@ pub(crate) async fn read(port: u16, keys: &[&str]) -> Option<Books> {
     Some(books)
 }
 
+/// All keys as one member has them by itself, with their revisions and values.
+#[derive(Debug)]
+pub(crate) struct Data {
+    port: u16,
+    revision: String,
+    /// The last of the ensemble's decisions that the member has carried out.
+    applied: String,
+    keys: Vec<Value>,
+}
+
+impl Data {
+    pub(crate) async fn of(port: u16) -> Option<Self> {
+        let status = etcd_call(port, "maintenance/status", &json!({})).await?;
+        let every = encoded(b"\0");
+        let range = json!({"key": every, "range_end": every, "serializable": true});
+        let answer = etcd_call(port, "kv/range", &range).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Some(Self {
+            port,
+            revision: text(&answer["header"]["revision"]),
+            applied: text(&status["raftAppliedIndex"]),
+            keys: answer["kvs"].as_array().cloned().unwrap_or_default(),
+        })
+    }
+
+    /// What not all of the members have alike, with some of the keys. None if they agree.
+    pub(crate) fn difference(all: &[Self]) -> Option<String> {
+        let is_same =
+            |pair: &[Self]| pair[0].revision == pair[1].revision && pair[0].keys == pair[1].keys;
+        if all.windows(2).all(is_same) {
+            return None;
+        }
+        let ours = all.iter().flat_map(|data| &data.keys);
+        let unlike = ours.filter(|kv| !all.iter().all(|data| data.keys.contains(kv)));
+        let mut names: Vec<_> = unlike.map(name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let count = names.len();
+        names.truncate(SHOWN);
+        let members = all.iter().map(|data| {
+            let Self {
+                port,
+                revision,
+                applied,
+                keys,
+            } = data;
+            format!(
+                "{port}: {} keys at revision {revision} after {applied} decisions",
+                keys.len()
+            )
+        });
+        let members = members.collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "the members of etcd have different data, which is a fault of etcd: 3.5.0 to 3.5.2 have it when one is killed \
+             (etcd-io/etcd#13766)\n  {members}\n  {count} keys are not the same, such as {names:?}"
+        ))
+    }
+}
+
+fn name(kv: &Value) -> String {
+    String::from_utf8_lossy(&decoded(&kv["key"])).into_owned()
+}
+
 /// The keys of all locks: claims, and the gates of waiters.
 pub(crate) async fn left_over(port: u16) -> Option<Vec<String>> {
     let [from, to] = ["dlock/", "dlock0"].map(|name| encoded(name.as_bytes()));
     let range = json!({"key": from, "range_end": to, "keys_only": true});
     let answer = etcd_call(port, "kv/range", &range).await?;
     let kvs = answer["kvs"].as_array().into_iter().flatten();
-    let keys = kvs.map(|kv| String::from_utf8_lossy(&decoded(&kv["key"])).into_owned());
-    Some(keys.filter(|key| key != "dlock//fence").collect())
+    Some(kvs.map(name).filter(|key| key != "dlock//fence").collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use dlock_testkit::EtcdServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn members_with_other_keys_or_revisions_differ() {
+        let [one, other] = [EtcdServer::start().await, EtcdServer::start().await];
+        let ports = [one.port(), other.port()];
+        let difference = async || {
+            let all = [
+                Data::of(ports[0]).await.unwrap(),
+                Data::of(ports[1]).await.unwrap(),
+            ];
+            Data::difference(&all)
+        };
+        assert_eq!(difference().await, None);
+        open(ports[0], &["stock"]).await.unwrap();
+        let text = difference().await.unwrap();
+        assert!(
+            text.contains(r#"1 keys are not the same, such as ["book/stock"]"#),
+            "{text}"
+        );
+        open(ports[1], &["stock"]).await.unwrap();
+        assert_eq!(difference().await, None);
+        // The same keys, of which those of one member were written later.
+        let nothing = json!({"key": encoded(b"nothing"), "value": ""});
+        other.call("kv/put", &nothing).await;
+        other.call("kv/deleterange", &nothing).await;
+        let text = difference().await.unwrap();
+        assert!(text.contains("0 keys are not the same"), "{text}");
+    }
 }

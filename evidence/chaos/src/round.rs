@@ -78,6 +78,7 @@ impl Round {
         wrong.extend(crowd.end().await);
         let seconds = machine_time().saturating_sub(began).as_secs();
         wrong.extend(self.left_over(&world).await);
+        wrong.extend(world.difference().await);
         let mut history = History {
             sections: std::mem::take(&mut crowd.follow.sections),
             writes: fenced::read(directory, &KEYS).expect("the log can be read"),

@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::Path, time::Duration};
 
 use dlock_testkit::{Cluster, Proxy, RedisServer, Sentinels};
 use redis::{RedisError, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     books::Books,
@@ -23,6 +23,7 @@ pub(crate) const SENTINELS: usize = 3;
 /// A master, once it has its place, is followed by all within this.
 const WELL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct World {
     pub(crate) topology: Topology,
@@ -163,6 +164,24 @@ impl World {
         its.sum()
     }
 
+    /// Refuses the connections of the crowd to a server, if it has all of them, until another server has one.
+    pub(crate) async fn drive_away_from(&self, server: usize) {
+        let is_left = || {
+            let others = (0..self.proxies[0].len()).filter(|it| *it != server);
+            others.map(|it| self.connections_to(it)).sum::<usize>() > 0
+        };
+        let its = || self.proxies.iter().map(|its| &its[server]);
+        let end = Instant::now() + LOOK;
+        while !is_left() && Instant::now() < end {
+            for proxy in its() {
+                proxy.refuse();
+                proxy.cut();
+            }
+            sleep(PAUSE).await;
+        }
+        its().for_each(Proxy::accept);
+    }
+
     /// Waits until nothing is left to be mended.
     pub(crate) async fn until_well(&self) {
         match &self.servers {
@@ -217,6 +236,14 @@ impl World {
             Servers::Postgres(database) => vec![database.books().await],
             Servers::Ensemble(ensemble) => ensemble.books().await,
             _ => Vec::new(),
+        }
+    }
+
+    /// What servers that must have the same data do not have alike.
+    pub(crate) async fn difference(&self) -> Option<String> {
+        match &self.servers {
+            Servers::Ensemble(ensemble) => ensemble.difference().await,
+            _ => None,
         }
     }
 

@@ -1,9 +1,11 @@
 //! Three servers that decide together.
 
+use std::path::Path;
+
 use futures_util::future::join_all;
 
-use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE};
-use crate::{Proxy, port};
+use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE, copy_all};
+use crate::{EtcdMake, Proxy, port};
 use dlock_waiting::after_a_while;
 
 const MEMBERS: usize = 3;
@@ -27,8 +29,8 @@ impl EtcdEnsemble {
     }
 
     /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
-    pub async fn start_apart() -> Self {
-        Self::launch(EtcdOptions::new(), true).await
+    pub async fn start_apart(make: EtcdMake) -> Self {
+        Self::launch(EtcdOptions::new().make(make), true).await
     }
 
     async fn launch(options: EtcdOptions, is_apart: bool) -> Self {
@@ -132,6 +134,14 @@ impl EtcdEnsemble {
     /// Kills all servers at once.
     pub fn kill(&self) {
         self.members.iter().for_each(EtcdServer::kill);
+    }
+
+    /// Kills all servers and copies their data and their logs there: for people who look for a fault.
+    pub fn keep(&self, there: &Path) {
+        self.kill();
+        for server in &self.members {
+            copy_all(server.directory.path(), &there.join(&server.name));
+        }
     }
 
     /// Starts all servers again with their data.

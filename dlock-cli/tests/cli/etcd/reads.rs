@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_testkit::{EtcdServer, Proxy};
+use dlock_testkit::{EtcdMake, EtcdServer, Proxy};
 
 use super::{Namespace, builder, call_as, with_users};
 use crate::{
@@ -25,7 +25,7 @@ async fn those_who_share_a_lock_or_have_its_permits_are_shown_together() {
 /// etcd 3.5.1 may revoke leases that are alive.
 #[tokio::test]
 async fn a_version_with_faults_of_leases_is_in_the_log() {
-    let namespace = Namespace::new("warned").await;
+    let namespace = Namespace::on(EtcdMake::Early, "warned").await;
     for command in [&["-v", "run", "order:42", "--", "true"][..], &["-v", "ls"]] {
         let ended = namespace.call(command).await;
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);

@@ -15,11 +15,11 @@ impl Nemesis<'_> {
         let is_used = |member: &usize| *member == leader || world.connections_to(*member) > 0;
         let members = match kind {
             Kind::MemberKilled | Kind::MemberStopped => {
-                let others = all.into_iter().filter(|member| *member != leader);
-                // Only one with connections is missed.
-                let (used, unused): (Vec<_>, Vec<_>) = others.partition(is_used);
-                self.random
-                    .some(if used.is_empty() { unused } else { used }, 1)
+                // Only a follower with connections is missed, and managers stay with the leader once they have come to it.
+                world.drive_away_from(leader).await;
+                let mut others = all;
+                others.retain(|member| *member != leader && is_used(member));
+                self.random.some(others, 1)
             }
             Kind::MajorityKilled | Kind::MajorityStopped => self.random.some(all, MEMBERS / 2 + 1),
             Kind::EnsembleKilled => all,

@@ -45,9 +45,9 @@ fn version(server: &ServerFacts) -> Vec<Finding> {
                 .advice(format!("update to {fixed}")),
         );
     }
-    if ["3.5.0", "3.5.1", "3.5.2"].contains(&shown) {
+    if server.is("is_torn_by_kills", "true") {
         let what = format!(
-            "a member with etcd {shown} that crashes can come back with other data than the rest"
+            "a member with {what} that crashes can come back with other data than the rest"
         );
         findings.push(
             Finding::risk(Topic::Persistence, what)

@@ -61,7 +61,7 @@ fn a_member_is_judged_by_what_it_tells() {
             "update to 3.5.13 or later",
         ),
         (
-            &[("etcd_version", "3.5.2")],
+            &[("is_torn_by_kills", "true")],
             Topic::Persistence,
             Risk,
             "other data",
