@@ -1,7 +1,9 @@
-//! Locks in etcd beside the same by hand: a cycle, a hand-off between processes, and the lock of etcd itself.
+//! Locks in etcd beside the same by hand: a cycle, a hand-off between processes, and the lock of etcd itself; and the requests of
+//! many waiters.
 
 mod api;
 mod cycle;
+mod quiet;
 mod turns;
 
 use std::path::PathBuf;
@@ -31,6 +33,14 @@ pub(crate) struct Options {
     /// How many turns each of two processes has in a round
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     turns: u32,
+
+    /// How many tasks of one process wait behind one holder
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    waiters: u32,
+
+    /// For how long their requests are counted, in seconds
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    waits: u32,
 
     /// A program that takes turns by the mutex of another client, such as that of `benches/peers/mutex`
     #[arg(long, value_name = "PROGRAM")]
@@ -75,6 +85,8 @@ async fn measure(
     println!("hand-offs, without and with fsync");
     hand_offs(options, &quick.url(), Disk::Ignored, &mut report).await?;
     hand_offs(options, &durable.url(), Disk::Awaited, &mut report).await?;
+    println!("{} tasks wait for {} s", options.waiters, options.waits);
+    quiet::measure(options, quick, &mut report).await?;
     Ok(report)
 }
 
