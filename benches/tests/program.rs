@@ -181,7 +181,15 @@ async fn locks_in_etcd_are_compared_with_those_by_hand_and_with_its_own() {
     let folder = tempfile::tempdir().expect("a directory can be made");
     let json = folder.path().join("all.json");
     let file = format!("--json={}", json.display());
-    let worker = start(&["etcd", "--rounds=1", "--sections=2", "--turns=2", &file]);
+    let worker = start(&[
+        "etcd",
+        "--rounds=1",
+        "--sections=2",
+        "--turns=2",
+        "--waiters=20",
+        "--waits=3",
+        &file,
+    ]);
     let status = worker.wait(DEADLINE).await;
     assert!(status.success(), "{status}: {}", worker.stderr());
     let all = std::fs::read_to_string(json).expect("the file was written");
@@ -192,6 +200,7 @@ async fn locks_in_etcd_are_compared_with_those_by_hand_and_with_its_own() {
         "cycle / by etcd's own lock, without fsync",
         "hand-off / event of a watch, without fsync",
         "hand-off / by etcd's own lock, with fsync",
+        "requests a beat of 20 waiters in one process",
     ] {
         let aim = aims.iter().find(|aim| aim["what"] == what);
         let aim = aim.unwrap_or_else(|| panic!("no `{what}` in {all}"));

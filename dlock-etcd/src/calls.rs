@@ -8,7 +8,7 @@
 //! - A transaction that only reads is sent to no version that crashes when its client gives it up, which is what a client does with
 //!   every request that is not answered in time. (`reads_are_sent_one_by_one_where_a_given_up_transaction_is_a_crash`)
 //! - Requests that only read or delete have a form that a full database does not refuse. etcd 3.5.1 refuses every transaction
-//!   then. (`a_full_database_refuses_new_locks_and_keeps_those_that_are_held`)
+//!   then. (`a_full_database_of_an_early_version_keeps_locks_that_are_held`)
 
 use std::{sync::atomic::Ordering, time::Duration};
 

@@ -166,15 +166,16 @@ pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
     StoreError::new(kind, text).unsent()
 }
 
-/// The error of the first request over a connection. A member that wants a certificate says so after the handshake, and closes the
-/// connection at once: what it has said can be lost.
+/// The error of the first request over a connection. A member that requires a certificate of its clients refuses it after the
+/// handshake, and closes the connection. The alert with the reason can be lost.
 pub(crate) fn of_first_request(status: &Status, config: &Config) -> StoreError {
     let error = of_status(status, config).unsent();
-    if !config.is_nameless || error.kind() != StoreErrorKind::Disconnected {
+    let has_answered = status.message().starts_with("etcdserver: ");
+    if !config.is_nameless || has_answered || error.kind() != StoreErrorKind::Disconnected {
         return error;
     }
     let text = format!(
-        "{}; if the member wants a certificate of its clients (`--client-cert-auth`), add `sslcert` and `sslkey` to the URL",
+        "{}; if the member requires a client certificate (`--client-cert-auth`), add `sslcert` and `sslkey` to the URL",
         error.message()
     );
     StoreError::new(StoreErrorKind::Disconnected, text)
@@ -213,6 +214,7 @@ pub(crate) fn bad_answer(what: &str) -> StoreError {
 #[cfg(test)]
 mod tests {
     use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::Authority;
 
     use super::*;
 
@@ -224,6 +226,40 @@ mod tests {
         let status = Status::permission_denied("etcdserver: permission denied");
         let text = of_status(&status, &config).to_string();
         assert!(text.contains("readwrite shop%2Feu/ --prefix"), "{text}");
+    }
+
+    #[test]
+    fn a_certificate_that_may_be_missing_is_named() {
+        let (authority, closed) = (Authority::new(), Status::unavailable("broken pipe"));
+        let own = authority.issue(&["shop"]);
+        let ca = format!(
+            "sslmode=require&sslrootcert={}",
+            authority.ca_file().display()
+        );
+        let with_own = format!(
+            "{ca}&sslcert={}&sslkey={}",
+            own.cert_file().display(),
+            own.key_file().display()
+        );
+        let headless = Status::unavailable("etcdserver: no leader");
+        let denied = Status::unauthenticated("etcdserver: invalid user ID or password");
+        for (query, status, is_named) in [
+            (&*ca, &closed, true),
+            (&ca, &denied, false),
+            (&ca, &headless, false),
+            (&with_own, &closed, false),
+            ("sslmode=disable", &closed, false),
+        ] {
+            let config = Config::parse(&format!("etcd://a?{query}"), &StoreOptions::default());
+            let error = of_first_request(status, &config.unwrap());
+            let text = error.to_string();
+            assert_eq!(
+                text.contains("add `sslcert` and `sslkey`"),
+                is_named,
+                "{text}"
+            );
+            assert!(error.has_no_effect(), "{text}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod ensemble;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -310,6 +311,18 @@ impl EtcdServer {
         self.directory.path().join("log")
     }
 
+    /// Ends the log, so that the next one is that of one start.
+    fn put_log_aside(&self) {
+        let earlier = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.directory.path().join("earlier-log"));
+        let mut earlier = earlier.expect("a log can be written");
+        let log = fs::read(self.log_file()).unwrap_or_default();
+        earlier.write_all(&log).expect("a log can be written");
+        fs::remove_file(self.log_file()).ok();
+    }
+
     fn data(&self) -> PathBuf {
         self.directory.path().join("data")
     }
@@ -343,7 +356,7 @@ impl EtcdServer {
         let started = within(START_DEADLINE, async {
             // Something else may hold a port for a moment: a connection being closed.
             loop {
-                fs::remove_file(self.log_file()).ok();
+                self.put_log_aside();
                 self.spawn();
                 if within(Duration::from_millis(300), self.ends())
                     .await

@@ -99,7 +99,7 @@ pub(crate) fn our_postgres() -> Option<PathBuf> {
 /// The version of etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EtcdMake {
-    /// etcd 3.5: `DLOCK_ETCD`, or the one that `cargo xtask test` gets.
+    /// etcd 3.5: `DLOCK_ETCD`, or the one that `cargo xtask test` gets, which is 3.5.16 on Debian, and 3.5.1 elsewhere.
     #[default]
     Usual,
     /// etcd 3.5.1, with faults that later versions do not have: `DLOCK_EARLY_ETCD`, or the one that `cargo xtask test` gets.
@@ -352,7 +352,10 @@ mod tests {
     #[test]
     fn three_versions_of_etcd_do_not_survive_kills() {
         for (version, is_torn) in [
+            ("etcd Version: 3.5.0", true),
             ("etcd Version: 3.5.1", true),
+            ("etcd Version: 3.5.2", true),
+            ("etcd Version: 3.5.3", false),
             ("etcd Version: 3.5.16", false),
             ("etcd Version: 3.5.21", false),
             ("etcd Version: 3.4.23", false),

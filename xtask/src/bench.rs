@@ -8,7 +8,7 @@ use std::process::Command;
 use clap::{Args, Subcommand};
 
 use crate::cargo::{self, Call};
-use crate::{postgres, server, tools, zookeeper};
+use crate::{etcd, postgres, server, zookeeper};
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -193,7 +193,7 @@ impl Apart {
                 return build_and_start(&words);
             }
             Self::Etcd { rounds, peer, json } => {
-                tools::provide()?;
+                etcd::provide()?;
                 let mut words = words("etcd", *rounds, json.as_deref());
                 if *peer {
                     words.push(format!("--peer={}", mutex_peer()?.display()));

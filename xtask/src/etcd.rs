@@ -11,23 +11,26 @@ use crate::{cargo, debian, tools};
 const PACKAGE: &str = "etcd-server";
 
 /// Another number has what was unpacked before unpacked again.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
 
 /// One of the two.
 struct Version {
     number: &'static str,
     variable: &'static str,
+    /// The versions that may be named.
+    named: &'static str,
     /// Its place below `target/tools`.
     folder: &'static str,
     /// The release of Debian that has it.
     release: &'static str,
-    /// Gets another one, where that release is not to be had.
+    /// Gets another one, where the package of that release cannot be used.
     otherwise: fn(&Path) -> Result<PathBuf, String>,
 }
 
 const OLD: Version = Version {
     number: "3.4",
     variable: "DLOCK_OLD_ETCD",
+    named: "3.4.10 or later",
     folder: "etcd",
     release: "bookworm",
     otherwise: of_this_system,
@@ -36,6 +39,7 @@ const OLD: Version = Version {
 const USUAL: Version = Version {
     number: "3.5",
     variable: "DLOCK_ETCD",
+    named: "3.5 or later",
     folder: "etcd-3.5",
     release: "trixie",
     otherwise: |_| tools::early_etcd(),
@@ -57,37 +61,40 @@ impl Version {
         let folder = cargo::target().join("tools").join(self.folder);
         let program = folder.join("usr/bin/etcd");
         let note = folder.join("layout");
-        let is_there =
-            fs::read_to_string(&note).is_ok_and(|text| text == LAYOUT) && program.is_file();
-        if !is_there {
-            println!("no etcd {} found: unpacking it", self.number);
-            let cannot = |error: std::io::Error| {
-                format!("`{}` cannot be written: {error}", folder.display())
-            };
-            // It needs no library but that of C.
-            let finish = || fs::write(&note, LAYOUT).map_err(cannot);
-            if let Err(reason) = debian::unpack_from(self.release, &folder, PACKAGE, finish) {
-                let other = (self.otherwise)(&folder)
-                    .map_err(|_| format!("no etcd found: {reason}; {}", self.by_hand()))?;
-                println!("{reason}: taking {}", other.display());
-                if other != program {
-                    fs::create_dir_all(folder.join("usr/bin"))
-                        .and_then(|()| {
-                            fs::remove_file(&program).ok();
-                            std::os::unix::fs::symlink(other, &program)
-                        })
-                        .map_err(cannot)?;
-                }
-            }
+        let [ours, other] = [self.release, "other"].map(|from| format!("{LAYOUT} {from}"));
+        let noted = fs::read_to_string(&note).unwrap_or_default();
+        if noted == ours && program.is_file() {
+            return self.said_by(&program);
         }
-        self.said_by(&program)
+        println!("no etcd {} of Debian found: unpacking it", self.number);
+        let write = |text: &str| {
+            let written = fs::write(&note, text);
+            written.map_err(|error| format!("`{}`: {error}", note.display()))
+        };
+        // It needs no library but that of C, which may be too old for it.
+        let finish = || self.said_by(&program).and_then(|_| write(&ours));
+        let Err(reason) = debian::unpack_from(self.release, &folder, PACKAGE, finish) else {
+            return self.said_by(&program);
+        };
+        if noted != other || self.said_by(&program).is_err() {
+            let found = (self.otherwise)(&folder).map_err(|another| {
+                format!(
+                    "no etcd {} found: {reason}; {another}; {}",
+                    self.number,
+                    self.by_hand()
+                )
+            })?;
+            link(&found, &program).map_err(|error| format!("`{}`: {error}", program.display()))?;
+            write(&other)?;
+        }
+        let said = self.said_by(&program)?;
+        println!("{reason}: another one is taken");
+        Ok(said)
     }
 
     fn by_hand(&self) -> String {
-        let Self {
-            number, variable, ..
-        } = self;
-        format!("name an etcd {number} or later: {variable}=/path/to/etcd")
+        let (named, variable) = (self.named, self.variable);
+        format!("name an etcd {named}: {variable}=/path/to/etcd")
     }
 
     /// A program, and the version that it says it is.
@@ -104,6 +111,19 @@ impl Version {
         }
         Ok(format!("{shown}: {line}"))
     }
+}
+
+/// Puts a link to a program at another place.
+fn link(program: &Path, place: &Path) -> std::io::Result<()> {
+    let program = fs::canonicalize(program)?;
+    if program == place {
+        return Ok(());
+    }
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::remove_file(place).ok();
+    std::os::unix::fs::symlink(program, place)
 }
 
 /// That of a system like Debian, or the one in the `PATH`.

@@ -7,7 +7,7 @@
 use clap::Args;
 
 use crate::cargo::{self, Call};
-use crate::{postgres, server, tools, zookeeper};
+use crate::{etcd, postgres, server, zookeeper};
 
 #[derive(Args)]
 pub(crate) struct Model {
@@ -84,7 +84,7 @@ impl Chaos {
             postgres::provide()?;
         }
         if self.needs("etcd") {
-            tools::provide()?;
+            etcd::provide()?;
         }
         if self.needs("zookeeper") {
             zookeeper::provide()?;

@@ -62,8 +62,7 @@ const EARLY_ETCD: Tool = Tool {
         // The machine's own Python may be any: only the server in the package is used.
         built_for: &["--platform", "manylinux1_x86_64"],
     },
-    by_hand: "name an etcd 3.5.1, or where that is not to be had any etcd that dlock works with: \
-              DLOCK_EARLY_ETCD=/path/to/etcd",
+    by_hand: "name an etcd 3.5.0 to 3.5.2: DLOCK_EARLY_ETCD=/path/to/etcd",
 };
 
 const TOOLS: [Tool; 4] = [

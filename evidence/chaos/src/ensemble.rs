@@ -151,7 +151,7 @@ impl Ensemble {
         all
     }
 
-    /// What the members of etcd do not have alike, when nothing changes any more. Those of ZooKeeper show it by [`books`](Self::books).
+    /// The difference between the members of etcd, at the end of a run. That of ZooKeeper's servers is in [`books`](Self::books).
     pub(crate) async fn difference(&self) -> Option<String> {
         let Self::Etcd(servers) = self else {
             return None;
@@ -163,9 +163,11 @@ impl Ensemble {
                 let read = async || etcd::Data::of(server.port()).await;
                 all.push(repeated("the data is read", read).await);
             }
-            let difference = etcd::Data::difference(&all);
-            if difference.is_none() || Instant::now() > end {
-                return difference;
+            if etcd::Data::agree(&all) {
+                return None;
+            }
+            if Instant::now() > end {
+                return Some(etcd::Data::difference(&all));
             }
             sleep(PAUSE).await;
         }

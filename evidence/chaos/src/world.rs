@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// What servers that must have the same data do not have alike.
+    /// The difference between servers that must have the same data.
     pub(crate) async fn difference(&self) -> Option<String> {
         match &self.servers {
             Servers::Ensemble(ensemble) => ensemble.difference().await,

@@ -1,6 +1,6 @@
 //! Unpacks a package of a certain release of Debian, whichever this machine has.
 //!
-//! Its lists of packages lie in the folder of the archives, and so nothing else sees them.
+//! The lists of packages lie in the folder of the archives, so no other program sees them.
 
 use std::fs;
 use std::path::Path;
@@ -9,65 +9,87 @@ use super::{PATIENT, apt_download, download, unpack_by};
 use crate::machine::{output, run};
 use crate::packages;
 
-/// Signs all releases. Where it is not, apt-get has keys of its own.
+/// The keys of all releases. If the file does not exist, apt-get uses its own.
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Unpacks a package of the release of this name, such as `trixie`, as [`unpack`](super::unpack) does those of the machine's own. It may
-/// need no library that this machine lacks.
+/// Unpacks a package of the release of this name, such as `trixie`, as [`unpack`](super::unpack) does those of the machine's own. The
+/// package must not need a library that this machine lacks.
 pub(crate) fn unpack_from(
     release: &str,
     folder: &Path,
     package: &str,
     finish: impl FnOnce() -> Result<(), String>,
 ) -> Result<(), String> {
+    // There may be later ones in other lists.
+    let wanted = format!("{package}/{release}");
     let download = |archives: &Path| {
-        let own = Own::gather().or_else(|| {
-            packages::update();
-            Own::gather()
-        });
-        let own = own.ok_or("this machine gets no packages of Debian itself")?;
-        if own.releases.iter().any(|it| it == release) {
-            return download(archives, || Ok(vec![package.to_owned()]));
+        let sources = match Sources::gather() {
+            Sources::Unknown => {
+                packages::update();
+                Sources::gather()
+            }
+            known => known,
+        };
+        let Sources::Debian { place, releases } = sources else {
+            return Err("this machine has no packages of Debian".to_owned());
+        };
+        if releases.iter().any(|it| it == release) {
+            return download(archives, || Ok(vec![wanted.clone()]));
         }
-        let settings =
-            settings(archives, release, &own.place).map_err(|error| error.to_string())?;
+        let settings = settings(archives, release, &place).map_err(|error| error.to_string())?;
         let mut update = vec!["apt-get", "-q", "-o", PATIENT];
         update.extend(settings.iter().flat_map(|it| ["-o", it]));
         update.push("update");
-        if run(&update) && apt_download(archives, &settings, &[package]) {
+        if run(&update) && apt_download(archives, &settings, &[&wanted]) {
             Ok(())
         } else {
-            Err(format!(
-                "`{package}` of Debian's release {release} could not be downloaded"
-            ))
+            Err(format!("`{wanted}` of Debian could not be downloaded"))
         }
     };
     unpack_by(folder, download, finish)
 }
 
-/// Where this machine's own packages come from.
+/// The place of this machine's own packages.
 #[derive(Debug, PartialEq, Eq)]
-struct Own {
-    place: String,
-    releases: Vec<String>,
+enum Sources {
+    Debian {
+        place: String,
+        releases: Vec<String>,
+    },
+    Others,
+    /// apt-get has not got its lists yet.
+    Unknown,
 }
 
-impl Own {
-    /// What apt-get says of its lists. None if they have not been got yet, or are those of another system.
-    fn gather() -> Option<Self> {
-        let format = "$(LABEL) $(REPO_URI) $(CODENAME)";
+impl Sources {
+    fn gather() -> Self {
+        let format = "$(LABEL)\t$(REPO_URI)\t$(CODENAME)";
         let words = ["indextargets", "--format", format, "Created-By: Packages"];
-        Self::of(&output("apt-get", &words)?)
+        Self::of(&output("apt-get", &words).unwrap_or_default())
     }
 
-    fn of(said: &str) -> Option<Self> {
-        let its = said.lines().filter_map(|line| line.strip_prefix("Debian "));
-        let pairs: Vec<_> = its.filter_map(|line| line.split_once(' ')).collect();
-        let (place, _) = pairs.first()?;
-        Some(Self {
-            place: (*place).to_owned(),
-            releases: pairs.iter().map(|(_, name)| (*name).to_owned()).collect(),
-        })
+    fn of(said: &str) -> Self {
+        let fields = said
+            .lines()
+            .map(|line| line.split('\t').collect::<Vec<_>>());
+        // Without the lists, apt-get repeats the name of a field.
+        let known: Vec<_> = fields.filter(|it| !it[0].starts_with("$(")).collect();
+        let own = known.iter().filter_map(|fields| match fields[..] {
+            ["Debian", place, release] if !place.starts_with("cdrom:") => Some((place, release)),
+            _ => None,
+        });
+        let own: Vec<_> = own.collect();
+        match own[..] {
+            [(place, _), ..] => Self::Debian {
+                place: place.to_owned(),
+                releases: own
+                    .iter()
+                    .map(|(_, release)| (*release).to_owned())
+                    .collect(),
+            },
+            [] if known.is_empty() => Self::Unknown,
+            [] => Self::Others,
+        }
     }
 }
 
@@ -78,19 +100,22 @@ fn settings(archives: &Path, release: &str, place: &str) -> std::io::Result<Vec<
     fs::create_dir_all(cache.join("archives/partial"))?;
     let sources = archives.join("sources.list");
     let keys = if Path::new(KEYS).exists() {
-        format!("[signed-by={KEYS}] ")
+        format!(" signed-by={KEYS}")
     } else {
         String::new()
     };
-    fs::write(&sources, format!("deb {keys}{place} {release} main\n"))?;
+    // The other indexes are those of translations and for desktops.
+    let line = format!("deb [target=Packages{keys}] {place} {release} main\n");
+    fs::write(&sources, line)?;
     Ok(vec![
         format!("Dir::Etc::SourceList={}", sources.display()),
-        "Dir::Etc::SourceParts=-".to_owned(),
+        "Dir::Etc::SourceParts=/dev/null".to_owned(),
+        // The rules of this machine are for other releases.
+        "Dir::Etc::Preferences=/dev/null".to_owned(),
+        "Dir::Etc::PreferencesParts=/dev/null".to_owned(),
+        "APT::Default-Release=".to_owned(),
         format!("Dir::State::Lists={}", lists.display()),
         format!("Dir::Cache={}", cache.display()),
-        "Acquire::Languages=none".to_owned(),
-        // The other indexes are for desktops.
-        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),
         // Its own user may not read the folder.
         "APT::Sandbox::User=root".to_owned(),
     ])
@@ -102,12 +127,23 @@ mod tests {
 
     #[test]
     fn the_place_of_packages_is_that_of_debian_itself() {
-        let said = "Debian-Security http://a/debian-security/ bookworm-security\n\
-                    Debian http://a/debian/ bookworm\nDebian http://a/debian/ bookworm-updates\n";
-        let own = Own::of(said).unwrap();
-        assert_eq!(own.place, "http://a/debian/");
-        assert_eq!(own.releases, ["bookworm", "bookworm-updates"]);
-        let other = "Ubuntu http://a/ubuntu/ noble\n$(LABEL) http://a/debian/ $(CODENAME)\n";
-        assert_eq!(Own::of(other), None);
+        let said = "Debian Backports\thttp://a/debian/\tbookworm-backports\n\
+                    Debian-Security\thttp://a/debian-security/\tbookworm-security\n\
+                    Debian\tcdrom:[Debian GNU/Linux 12]/\tbookworm\n\
+                    Debian\thttp://b/debian/\tbookworm\nDebian\thttp://b/debian/\tbookworm-updates\n";
+        let expected = Sources::Debian {
+            place: "http://b/debian/".to_owned(),
+            releases: vec!["bookworm".to_owned(), "bookworm-updates".to_owned()],
+        };
+        assert_eq!(Sources::of(said), expected);
+    }
+
+    #[test]
+    fn lists_that_are_not_there_are_not_those_of_another_system() {
+        let unknown = "$(LABEL)\thttp://a/debian/\t$(CODENAME)\n";
+        assert_eq!(Sources::of(unknown), Sources::Unknown);
+        assert_eq!(Sources::of(""), Sources::Unknown);
+        let other = format!("{unknown}Ubuntu\thttp://a/ubuntu/\tnoble\n");
+        assert_eq!(Sources::of(&other), Sources::Others);
     }
 }

@@ -19,6 +19,7 @@ const HOLDER: &str = "dlock-etcd/src/holder.rs";
 const RAISE: &str = "dlock-etcd/src/raise.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
+const ERRORS: &str = "dlock-etcd/src/errors.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
 const VERSION: &str = "dlock-etcd/src/version.rs";
 
@@ -67,6 +68,10 @@ const LATE_PLACE: &[Look] = &[Test(
 )];
 
 const FULL: &[Look] = &[
+    Test(
+        FAULTS,
+        "full::a_full_database_of_an_early_version_keeps_locks_that_are_held",
+    ),
     Test(
         FAULTS,
         "full::a_full_database_of_the_oldest_version_keeps_locks_that_are_held",
@@ -534,6 +539,28 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             TYPED,
             "etcd::reads::a_version_with_faults_of_leases_is_in_the_log",
+        )],
+    ),
+    Mutant::new(
+        "etcd-torn",
+        "A version whose members disagree after a kill counts as sound",
+        VERSION,
+        "([3, 5, 0]..«[3, 5, 3]»).contains(&numbers)",
+        "[3, 5, 2]",
+        &[Test(
+            UNIT,
+            "version::tests::old_versions_are_refused_and_faulty_ones_are_known",
+        )],
+    ),
+    Mutant::new(
+        "etcd-nameless",
+        "The error of a connection that was closed does not name the certificate that may be missing",
+        ERRORS,
+        "if «!config.is_nameless» || has_answered",
+        "true",
+        &[Test(
+            UNIT,
+            "errors::tests::a_certificate_that_may_be_missing_is_named",
         )],
     ),
 ];
