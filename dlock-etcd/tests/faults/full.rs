@@ -23,6 +23,9 @@ const BRIEF: Duration = Duration::from_secs(9);
 /// The smallest quota that the members start with: some pages are in use from the start.
 const QUOTA: &str = "--quota-backend-bytes=1048576";
 
+/// After so long, a new connection raises the base of fences.
+const RAISED_JUST_NOW: Duration = Duration::from_millis(1200);
+
 /// Returns `false` if the machine was so slow that the beats did not keep the place of the waiter: it cannot get another one.
 async fn is_kept_and_released(make: EtcdMake) -> bool {
     let options = EtcdOptions::new().make(make).argument(QUOTA);
@@ -35,6 +38,7 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
         patient.connect(url).await.unwrap()
     };
     let (one, other) = (connect(&url).await, connect(&server.url()).await);
+    let connected = tokio::time::Instant::now();
     let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
     let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
     let waiting = tokio::spawn(other.lock("order:42").wait(3 * DEADLINE).acquire());
@@ -43,6 +47,10 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
     server.fill().await;
     let end = tokio::time::Instant::now() + 2 * BRIEF;
     // A new connection cannot raise the base of fences, and renews all the same.
+    eventually(DEADLINE, "the base is behind the clock", async || {
+        connected.elapsed() > RAISED_JUST_NOW
+    })
+    .await;
     proxy.cut();
 
     eventually(DEADLINE, "the reason is named", async || {
