@@ -168,6 +168,13 @@ impl Proxy {
         self.faults.is_trap_set()
     }
 
+    /// `true` from the moment at which [`freeze_before_request`](Self::freeze_before_request) has held a request with this text back, until
+    /// the request has been passed on.
+    #[must_use]
+    pub fn holds_request(&self, text: &str) -> bool {
+        self.faults.holds(text)
+    }
+
     /// Has the server understand `from` where clients say it: the command is passed on as `to`, which is as
     /// long. What a script calls stays as it is.
     ///

@@ -74,9 +74,14 @@ impl EtcdServer {
 
     /// The keys that begin with this text, in the order of their creation.
     pub async fn keys(&self, prefix: &str) -> Vec<String> {
+        self.keys_at(prefix, 0).await
+    }
+
+    /// The same as they were at a revision.
+    pub async fn keys_at(&self, prefix: &str, revision: i64) -> Vec<String> {
         let range = json!({
             "key": encode(prefix.as_bytes()), "range_end": encode(&end(prefix)), "sort_target": "CREATE",
-            "sort_order": "ASCEND", "keys_only": true,
+            "sort_order": "ASCEND", "keys_only": true, "revision": revision,
         });
         let answer = self.call("kv/range", &range).await;
         let kvs = answer["kvs"].as_array().cloned().unwrap_or_default();

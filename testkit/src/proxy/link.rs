@@ -138,6 +138,8 @@ impl Rename {
 pub(super) struct Faults {
     rules: watch::Sender<Rules>,
     trap: Mutex<Option<Trap>>,
+    /// The texts of the traps whose requests have not been passed on.
+    held: Mutex<Vec<Vec<u8>>>,
     rename: Mutex<Option<Rename>>,
     /// For how long a client waits for a server that does not listen yet.
     patience: Duration,
@@ -155,6 +157,7 @@ impl Faults {
                 isolated: None,
             }),
             trap: Mutex::new(None),
+            held: Mutex::default(),
             rename: Mutex::new(None),
             patience,
             open: AtomicUsize::new(0),
@@ -195,14 +198,23 @@ impl Faults {
     }
 
     /// Takes the trap if these bytes are what it waits for.
-    fn spring(&self, request: &[u8]) -> Option<TrapAt> {
+    fn spring(&self, request: &[u8]) -> Option<Trap> {
         let mut set = lock(&self.trap);
         let trap = set.take_if(|trap| trap.matches(request))?;
-        if trap.at == TrapAt::Replies {
-            // Before a test sees that the trap is gone: it may thaw at once.
-            self.set_flow(Flow::RepliesHeld);
+        // Before a test sees that the trap is gone: it may thaw at once.
+        match trap.at {
+            TrapAt::Replies => self.set_flow(Flow::RepliesHeld),
+            TrapAt::Frozen => {
+                lock(&self.held).push(trap.text.clone());
+                self.set_flow(Flow::Frozen);
+            }
+            TrapAt::Request | TrapAt::Reply => {}
         }
-        Some(trap.at)
+        Some(trap)
+    }
+
+    pub(super) fn holds(&self, text: &str) -> bool {
+        lock(&self.held).iter().any(|held| held == text.as_bytes())
     }
 
     async fn until_open(&self, direction: Direction, beginning: &Beginning) {
@@ -301,19 +313,36 @@ async fn pump(
         if bytes.is_empty() {
             return to.shutdown().await;
         }
-        match direction {
-            Direction::Request => match faults.spring(&prepared.spoken(bytes)) {
-                Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
-                // Before the request is forwarded: its reply may come at once.
-                Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
-                Some(TrapAt::Frozen) => faults.set_flow(Flow::Frozen),
-                Some(TrapAt::Replies) | None => {}
-            },
+        let sprung = match direction {
+            Direction::Request => faults.spring(&prepared.spoken(bytes)),
             Direction::Reply if cut_owed.load(Ordering::Acquire) => {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
-            Direction::Reply => {}
-        }
+            Direction::Reply => None,
+        };
+        // Until the bytes are passed on.
+        let _held = match sprung {
+            Some(Trap {
+                at: TrapAt::Request,
+                ..
+            }) => return Err(io::ErrorKind::ConnectionReset.into()),
+            // Before the request is forwarded: its reply may come at once.
+            Some(Trap {
+                at: TrapAt::Reply, ..
+            }) => {
+                cut_owed.store(true, Ordering::Release);
+                None
+            }
+            Some(Trap {
+                at: TrapAt::Frozen,
+                text,
+            }) => Some(Held { faults, text }),
+            Some(Trap {
+                at: TrapAt::Replies,
+                ..
+            })
+            | None => None,
+        };
         let rename = lock(&faults.rename).clone();
         let rename = rename.filter(|_| direction == Direction::Request);
         let renamed = rename.map(|rename| {
@@ -329,6 +358,21 @@ async fn pump(
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// A request that is held back.
+struct Held<'a> {
+    faults: &'a Faults,
+    text: Vec<u8>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut held = lock(&self.faults.held);
+        if let Some(own) = held.iter().position(|text| *text == self.text) {
+            held.remove(own);
         }
     }
 }
