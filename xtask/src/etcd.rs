@@ -17,7 +17,7 @@ const LAYOUT: &str = "2";
 struct Version {
     number: &'static str,
     variable: &'static str,
-    /// The versions that may be named.
+    /// The versions that may be named. Before 3.4.16, `--unsafe-no-fsync` loses what was confirmed when the server is killed.
     named: &'static str,
     /// Its place below `target/tools`.
     folder: &'static str,
@@ -30,7 +30,7 @@ struct Version {
 const OLD: Version = Version {
     number: "3.4",
     variable: "DLOCK_OLD_ETCD",
-    named: "3.4.10 or later",
+    named: "3.4.16 or later",
     folder: "etcd",
     release: "bookworm",
     otherwise: of_this_system,
