@@ -134,16 +134,8 @@ impl Data {
         let names: BTreeSet<_> = unlike.map(|(_, name)| name).collect();
         let some: Vec<_> = names.iter().take(SHOWN).collect();
         let members = all.iter().map(|data| {
-            let (
-                keys,
-                Self {
-                    port,
-                    revision,
-                    applied,
-                    ..
-                },
-            ) = (data.keys.len(), data);
-            let applied = applied.as_deref().unwrap_or("more and more");
+            let (port, keys, revision) = (data.port, data.keys.len(), &data.revision);
+            let applied = data.applied.as_deref().unwrap_or("more and more");
             format!("{port}: {keys} keys at revision {revision} after {applied} decisions")
         });
         let members = members.collect::<Vec<_>>().join(", ");
