@@ -12,9 +12,6 @@ use crate::packages;
 
 pub(crate) use release::unpack_from;
 
-/// Waits for a network with gaps.
-const PATIENT: &str = "Acquire::Retries=3";
-
 /// Unpacks packages into `folder`, in place of what is there. `finish` writes notes into it when its place is known.
 pub(crate) fn unpack(
     folder: &Path,
@@ -76,25 +73,26 @@ fn download(
         packages::update();
         wanted()
     })?;
-    let names: Vec<_> = wanted.iter().map(String::as_str).collect();
-    if !apt_download(archives, &[], &names) {
+    let names = wanted.iter().map(String::as_str);
+    let words: Vec<_> = ["download"].into_iter().chain(names).collect();
+    if !apt_get(archives, &[], &words) {
         packages::update();
-        if !apt_download(archives, &[], &names) {
+        if !apt_get(archives, &[], &words) {
             return Err("the packages could not be downloaded".to_owned());
         }
     }
     Ok(())
 }
 
-/// Downloads packages into a folder, and returns whether that succeeded. The settings are those of apt-get, as `name=value`.
-fn apt_download(archives: &Path, settings: &[String], names: &[&str]) -> bool {
-    // It has no option for the folder.
-    let folder = archives.display().to_string();
-    let mut words = vec!["env", "-C", &folder, "apt-get", "-q", "-o", PATIENT];
-    words.extend(settings.iter().flat_map(|it| ["-o", it]));
-    words.push("download");
-    words.extend(names);
-    run(&words)
+/// Runs apt-get in a folder, which is where it puts downloads, and returns whether it succeeded. Settings are `name=value`.
+fn apt_get(folder: &Path, settings: &[String], words: &[&str]) -> bool {
+    let folder = folder.display().to_string();
+    let mut all = vec!["env", "-C", &folder, "apt-get", "-q"];
+    // For a network with gaps.
+    all.extend(["-o", "Acquire::Retries=3"]);
+    all.extend(settings.iter().flat_map(|it| ["-o", it]));
+    all.extend(words);
+    run(&all)
 }
 
 /// The packages that an installation of these would install, themselves among them. None if the lists of packages do

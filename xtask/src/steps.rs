@@ -79,7 +79,7 @@ impl Step {
     }
 
     /// The pages of the published packages, with the features that `cargo xtask package --together` chooses for the same ones:
-    /// what those packages depend on is compiled once for both.
+    /// their dependencies are compiled once for both.
     pub(crate) const fn documentation() -> Call {
         Call::new(
             "doc --package dlock-rs --package dlock-cli --package dlock-conformance --package dlock-etcd --package dlock-macros \

@@ -2,7 +2,6 @@
 //!
 //! All places of a process have one lease of etcd. It is kept alive, and the queues are read, every 1.5 s, however many wait.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dlock::{LockManager, Wait};
@@ -80,20 +79,19 @@ fn wait(waiting: &mut JoinSet<Result<(), dlock::LockError>>, manager: &LockManag
 
 /// The requests in a second, and for each keep-alive of the places.
 async fn requests(options: &Options, server: &EtcdServer) -> Result<(f64, f64), Failure> {
-    let (began, before) = (Instant::now(), server.messages().await);
-    sleep(Duration::from_secs(options.waits.into())).await;
-    let after = server.messages().await;
-    let count = |name: &str| {
-        let of = |all: &BTreeMap<String, u64>| all.get(name).copied().unwrap_or(0);
-        u32::try_from(of(&after) - of(&before)).map(f64::from)
+    let counts = async || {
+        let all = server.messages().await;
+        let beats = all.get("LeaseKeepAlive").copied().unwrap_or(0);
+        (all.values().sum::<u64>(), beats)
     };
-    let mut all = 0.0;
-    for name in after.keys() {
-        all += count(name)?;
-    }
-    let beats = count("LeaseKeepAlive")?;
-    if beats == 0.0 {
+    let (began, before) = (Instant::now(), counts().await);
+    sleep(Duration::from_secs(options.waits.into())).await;
+    let after = counts().await;
+    let requests = f64::from(u32::try_from(after.0 - before.0)?);
+    let beats = u32::try_from(after.1 - before.1)?;
+    if beats == 0 {
         return Err("no lease of the waiters was kept alive; let them wait for longer".into());
     }
-    Ok((all / began.elapsed().as_secs_f64(), all / beats))
+    let a_second = requests / began.elapsed().as_secs_f64();
+    Ok((a_second, requests / f64::from(beats)))
 }

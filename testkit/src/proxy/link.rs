@@ -198,19 +198,21 @@ impl Faults {
     }
 
     /// Takes the trap if these bytes are what it waits for.
-    fn spring(&self, request: &[u8]) -> Option<Trap> {
+    fn spring(&self, request: &[u8]) -> Option<(TrapAt, Held<'_>)> {
         let mut set = lock(&self.trap);
         let trap = set.take_if(|trap| trap.matches(request))?;
         // Before a test sees that the trap is gone: it may thaw at once.
         match trap.at {
             TrapAt::Replies => self.set_flow(Flow::RepliesHeld),
-            TrapAt::Frozen => {
-                lock(&self.held).push(trap.text.clone());
-                self.set_flow(Flow::Frozen);
-            }
+            TrapAt::Frozen => self.set_flow(Flow::Frozen),
             TrapAt::Request | TrapAt::Reply => {}
         }
-        Some(trap)
+        lock(&self.held).push(trap.text.clone());
+        let held = Held {
+            faults: self,
+            text: trap.text,
+        };
+        Some((trap.at, held))
     }
 
     pub(super) fn holds(&self, text: &str) -> bool {
@@ -321,28 +323,13 @@ async fn pump(
             Direction::Reply => None,
         };
         // Until the bytes are passed on.
-        let _held = match sprung {
-            Some(Trap {
-                at: TrapAt::Request,
-                ..
-            }) => return Err(io::ErrorKind::ConnectionReset.into()),
+        let (at, _held) = sprung.unzip();
+        match at {
+            Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
             // Before the request is forwarded: its reply may come at once.
-            Some(Trap {
-                at: TrapAt::Reply, ..
-            }) => {
-                cut_owed.store(true, Ordering::Release);
-                None
-            }
-            Some(Trap {
-                at: TrapAt::Frozen,
-                text,
-            }) => Some(Held { faults, text }),
-            Some(Trap {
-                at: TrapAt::Replies,
-                ..
-            })
-            | None => None,
-        };
+            Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
+            Some(TrapAt::Frozen | TrapAt::Replies) | None => {}
+        }
         let rename = lock(&faults.rename).clone();
         let rename = rename.filter(|_| direction == Direction::Request);
         let renamed = rename.map(|rename| {
@@ -362,7 +349,7 @@ async fn pump(
     }
 }
 
-/// A request that is held back.
+/// A request that a trap has met, and that has not been passed on.
 struct Held<'a> {
     faults: &'a Faults,
     text: Vec<u8>,

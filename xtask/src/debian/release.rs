@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::{PATIENT, apt_download, download, unpack_by};
-use crate::machine::{output, run};
+use super::{apt_get, download, unpack_by};
+use crate::machine::output;
 use crate::packages;
 
 /// The keys of all releases. If the file does not exist, apt-get uses its own.
@@ -37,10 +37,8 @@ pub(crate) fn unpack_from(
             return download(archives, || Ok(vec![wanted.clone()]));
         }
         let settings = settings(archives, release, &place).map_err(|error| error.to_string())?;
-        let mut update = vec!["apt-get", "-q", "-o", PATIENT];
-        update.extend(settings.iter().flat_map(|it| ["-o", it]));
-        update.push("update");
-        if run(&update) && apt_download(archives, &settings, &[&wanted]) {
+        let apt_get = |words| apt_get(archives, &settings, words);
+        if apt_get(&["update"]) && apt_get(&["download", &wanted]) {
             Ok(())
         } else {
             Err(format!("`{wanted}` of Debian could not be downloaded"))
