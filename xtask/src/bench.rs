@@ -8,7 +8,7 @@ use std::process::Command;
 use clap::{Args, Subcommand};
 
 use crate::cargo::{self, Call};
-use crate::{etcd, postgres, server, zookeeper};
+use crate::tools;
 
 #[derive(Args)]
 pub(crate) struct Compare {
@@ -185,7 +185,7 @@ impl Apart {
                 return start(&words);
             }
             Self::Postgres { rounds, peer, json } => {
-                postgres::provide()?;
+                tools::provide(&[&tools::POSTGRES])?;
                 let mut words = words("postgres", *rounds, json.as_deref());
                 if *peer {
                     words.push(format!("--peer={}", lease_peer()?.display()));
@@ -193,7 +193,7 @@ impl Apart {
                 return build_and_start(&words);
             }
             Self::Etcd { rounds, peer, json } => {
-                etcd::provide()?;
+                tools::provide(tools::ETCDS)?;
                 let mut words = words("etcd", *rounds, json.as_deref());
                 if *peer {
                     words.push(format!("--peer={}", mutex_peer()?.display()));
@@ -201,11 +201,11 @@ impl Apart {
                 return build_and_start(&words);
             }
             Self::ZooKeeper { rounds, json } => {
-                zookeeper::provide()?;
+                tools::provide(tools::ZOOKEEPER)?;
                 return build_and_start(&words("zookeeper", *rounds, json.as_deref()));
             }
             Self::Serve { rounds, json } => {
-                server::provide()?;
+                tools::provide(&[&tools::REDIS])?;
                 if !COMMAND.run() {
                     return Err(format!("this failed: {}", COMMAND.line()));
                 }
@@ -272,7 +272,7 @@ fn mutex_peer() -> Result<PathBuf, String> {
 }
 
 fn start(words: &[String]) -> Result<(), String> {
-    server::provide()?;
+    tools::provide(&[&tools::REDIS])?;
     build_and_start(words)
 }
 
