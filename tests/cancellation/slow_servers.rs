@@ -259,7 +259,10 @@ async fn a_renewal_that_waited_for_a_stopped_server_revives_no_lease() {
     env.server.resume();
     let next = soon(other.lock("order:42").wait(Wait::Forever).acquire()).await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > fence);
+    assert!(
+        next.fencing_token() > fence,
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(guard.release()).await;
     let not_renewed = |cause: &LostCause| {
         matches!(
@@ -290,7 +293,10 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
     assert_eq!(renewal, dlock::store::Renewal::NotOwner);
     let request = AcquireRequest::new(&key.key, next, ttl);
     let answer = key.store.acquire(request).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Granted { fence: new, .. } if new > fence));
+    assert!(
+        matches!(answer, AcquireOutcome::Granted { fence: new, .. } if new > fence),
+        "broken promise: the token did not grow"
+    );
     key.release(next).await;
 }
 

@@ -75,7 +75,10 @@ pub(crate) async fn min_hold_keeps_others_out_when_the_holder_has_gone<E: Env>()
             None => soon(other.acquire()).await.unwrap(),
         };
         assert!(before.elapsed() >= least, "after {:?}", before.elapsed());
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
     };
     tokio::join!(
@@ -207,7 +210,10 @@ pub(crate) async fn a_lost_lease_does_not_harm_its_successor<E: Env>() {
     let loser = soon(managers[0].lock("order:42").acquire()).await.unwrap();
     env.delete("order:42").await;
     let winner = soon(managers[1].lock("order:42").acquire()).await.unwrap();
-    assert!(winner.fencing_token() > loser.fencing_token());
+    assert!(
+        winner.fencing_token() > loser.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(loser.release()).await;
     assert!(
         is_lost(&outcome, |cause| *cause == LostCause::Revoked),

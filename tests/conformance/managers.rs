@@ -77,7 +77,10 @@ pub(crate) async fn no_two_bodies_overlap_and_their_tokens_grow<E: Env>() {
     }
     assert_eq!(counter.load(Ordering::Relaxed), MANAGERS * TASKS * SECTIONS);
     let tokens = tokens.lock().unwrap().clone();
-    assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
     env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
         .await;
 }
@@ -183,7 +186,10 @@ pub(crate) async fn a_wait_for_ever_outlasts_the_holder<E: Env>() {
     let fence = key.granted(dead, E::BRIEF).await;
     let lock = managers[1].lock("order:42").wait(Wait::Forever);
     let guard = soon(lock.acquire()).await.unwrap();
-    assert!(guard.fencing_token().fence() > fence);
+    assert!(
+        guard.fencing_token().fence() > fence,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }

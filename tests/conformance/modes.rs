@@ -96,7 +96,10 @@ pub(crate) async fn readers_and_writers_never_overlap<E: Env>() {
     let mut last: Option<(bool, FencingToken)> = None;
     for (writes, token) in tokens.iter().copied() {
         if let Some((_, before)) = last.filter(|(wrote, _)| *wrote || writes) {
-            assert!(token > before, "{token} after {before}");
+            assert!(
+                token > before,
+                "broken promise: the token did not grow: {token} after {before}"
+            );
         }
         // Readers of one time may come in any order, and a quorum gives each of them a token of its own.
         last = Some(last.map_or((writes, token), |(_, before)| (writes, token.max(before))));

@@ -111,7 +111,10 @@ async fn what_it_holds_is_busy_here_and_tokens_grow() {
 
     assert_eq!(client.ask("release").await, "True");
     let last = soon(manager.lock(KEY).acquire()).await.unwrap();
-    assert!(last.fencing_token().to_i64() > theirs);
+    assert!(
+        last.fencing_token().to_i64() > theirs,
+        "broken promise: the token did not grow"
+    );
     soon(last.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -125,7 +128,10 @@ async fn handed_on(env: &Redis, manager: &LockManager, client: &mut Program) -> 
     until_waiting(env, 1).await;
     soon(guard.release()).await.unwrap();
     let token = number(&client.outcome().await);
-    assert!(token > before, "{token} {before}");
+    assert!(
+        token > before,
+        "broken promise: the token did not grow: {token} {before}"
+    );
     (token, ask_server(env, &["GET", "dlock:{order:42}"]).await)
 }
 
@@ -158,7 +164,10 @@ async fn it_begins_by_a_hint_and_hands_on() {
     until_waiting(&env, 1).await;
     assert_eq!(client.ask("release").await, "True");
     let guard = soon(waiting).await.unwrap().unwrap();
-    assert!(guard.fencing_token().to_i64() > token);
+    assert!(
+        guard.fencing_token().to_i64() > token,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -234,7 +243,10 @@ async fn an_old_hint_only_makes_it_ask() {
     .await;
     soon(guard.release()).await.unwrap();
     let token = number(&client.outcome().await);
-    assert!(token > FencingToken::from_fence(fence).unwrap().to_i64());
+    assert!(
+        token > FencingToken::from_fence(fence).unwrap().to_i64(),
+        "broken promise: the token did not grow"
+    );
     assert_eq!(client.ask("release").await, "True");
     env.assert_clean(1, &[&manager]).await;
 }
@@ -360,7 +372,10 @@ async fn a_crowd_of_both_takes_turns() {
     all.sort_unstable();
     for pair in all.windows(2) {
         assert!(pair[0].1 <= pair[1].0, "two at once: {pair:?}");
-        assert!(pair[0].2 < pair[1].2, "tokens do not grow: {pair:?}");
+        assert!(
+            pair[0].2 < pair[1].2,
+            "broken promise: the token did not grow: tokens do not grow: {pair:?}"
+        );
     }
     // Both of ours wait when one of theirs leaves, and come first.
     let is_theirs =

@@ -190,7 +190,10 @@ async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
     let sent = who_says(&output, "  sent the invoices");
     assert_eq!(sent, began[1..], "{output}");
     let tokens = numbers_after(&output, "runs the job, token ");
-    assert!(tokens[0] < tokens[1], "{output}");
+    assert!(
+        tokens[0] < tokens[1],
+        "broken promise: the token did not grow: {output}"
+    );
 }
 
 #[tokio::test]

@@ -65,6 +65,9 @@ async fn a_plain_lock_has_a_queue_of_its_own() {
     let last = held.fencing_token();
     soon(held.release()).await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();
-    assert!(guard.fencing_token() > last);
+    assert!(
+        guard.fencing_token() > last,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
 }

@@ -116,7 +116,10 @@ fn threads_and_tasks_exclude_each_other() {
     let token = held.fencing_token();
     held.release().unwrap();
     let guard = runtime.block_on(waiting).unwrap().unwrap();
-    assert!(guard.fencing_token() > token);
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     assert!(locks.lock("order:42").try_acquire().unwrap().is_none());
     runtime.block_on(guard.release()).unwrap();
     assert!(locks.lock("order:42").try_acquire().unwrap().is_some());

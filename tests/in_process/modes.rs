@@ -171,7 +171,10 @@ async fn a_writer_elsewhere_waits_no_longer_than_a_turn_for_a_storm_of_readers()
             "{waited:?}"
         );
         room.be_alone(SECTION).await;
-        assert!(last < Some(guard.fencing_token()));
+        assert!(
+            last < Some(guard.fencing_token()),
+            "broken promise: the token did not grow"
+        );
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
     }
@@ -534,7 +537,10 @@ async fn tokens_of_readers_lie_between_those_of_writers() {
     let mut last: Option<FencingToken> = None;
     for round in 0..20 {
         let writer = managers[round % 3].lock(KEY).acquire().await.unwrap();
-        assert!(last < Some(writer.fencing_token()));
+        assert!(
+            last < Some(writer.fencing_token()),
+            "broken promise: the token did not grow"
+        );
         let waiting = managers
             .iter()
             .map(|manager| manager.lock(KEY).shared().acquire());
@@ -555,7 +561,7 @@ async fn tokens_of_readers_lie_between_those_of_writers() {
             tokens
                 .iter()
                 .all(|token| *token == tokens[0] && *token > written),
-            "{tokens:?}"
+            "broken promise: the token did not grow: {tokens:?}"
         );
         last = tokens.first().copied();
     }

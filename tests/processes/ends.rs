@@ -129,7 +129,10 @@ async fn ends_as(role: &str) {
     assert_eq!(status.success(), role == "exits", "{status}");
     assert_eq!(status.signal().is_some(), role != "exits", "{status}");
     let next = world.next().await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     world.env.assert_clean(1, &[&world.manager]).await;
 }
@@ -176,7 +179,7 @@ async fn a_write_that_comes_after_the_next_holders_is_refused() {
     worker.pause();
     let next = world.next().await;
     let now = next.fencing_token();
-    assert!(now > token);
+    assert!(now > token, "broken promise: the token did not grow");
     let written = tokio::task::spawn_blocking(move || write(&mut connect(&url), now));
     assert!(soon(written).await.unwrap());
     world.open_gate().await;
@@ -220,7 +223,10 @@ async fn a_wall_clock_that_is_set_changes_nothing_for_a_holder() {
     worker.line("outcome: Ok(())", LIMIT).await;
     assert!(worker.wait(LIMIT).await.success());
     let next = world.next().await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     world.env.assert_clean(1, &[&world.manager]).await;
 }

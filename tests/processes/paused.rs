@@ -47,7 +47,10 @@ async fn stop_a_holder() {
     let manager = env.manager().await;
     let lock = manager.lock("order:42").wait(LIMIT);
     let guard = soon(lock.acquire()).await.expect("the lease runs out");
-    assert!(guard.fencing_token().fence() > fence);
+    assert!(
+        guard.fencing_token().fence() > fence,
+        "broken promise: the token did not grow"
+    );
 
     // What the body waits for is there at the moment when its process goes on.
     let (mut gate, _) = soon(gate.accept()).await.unwrap();

@@ -110,7 +110,10 @@ impl World {
         }
         let writer = self.managers[0].lock("catalog:7").wait(LIMIT);
         let writer = soon(writer.acquire()).await.unwrap();
-        assert!(writer.fencing_token() > token);
+        assert!(
+            writer.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(writer.release()).await.unwrap();
         let [one, two] = &self.managers;
         self.env.assert_clean(2, &[one, two]).await;

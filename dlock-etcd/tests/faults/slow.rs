@@ -59,7 +59,10 @@ async fn locks_go_on_while_the_disks_of_all_members_are_slow() {
     while acquired.elapsed() < HELD * 3 / 2 {
         for managers in [[&one, &other], [&other, &one]] {
             for token in hands_over(managers, &ensemble).await {
-                assert!(last.is_none_or(|last| last < token), "{last:?} {token:?}");
+                assert!(
+                    last.is_none_or(|last| last < token),
+                    "broken promise: the token did not grow: {last:?} {token:?}"
+                );
                 last = Some(token);
             }
         }
@@ -70,6 +73,9 @@ async fn locks_go_on_while_the_disks_of_all_members_are_slow() {
     let token = held.fencing_token();
     held.release().await.unwrap();
     let next = acquires_late(&other, "order:42").await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
 }

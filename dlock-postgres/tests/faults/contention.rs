@@ -42,7 +42,10 @@ impl Resource {
         tokio::time::sleep(Duration::from_millis(1)).await;
         {
             let mut sections = self.sections.lock().unwrap();
-            assert!(sections.last().is_none_or(|(_, last)| *last < token));
+            assert!(
+                sections.last().is_none_or(|(_, last)| *last < token),
+                "broken promise: the token did not grow"
+            );
             sections.push((manager, token));
         }
     }

@@ -71,7 +71,10 @@ async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
     standby.promote().await;
 
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     assert_eq!(
         cents(&standby).await,
         100,

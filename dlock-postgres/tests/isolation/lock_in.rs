@@ -52,7 +52,10 @@ pub(crate) async fn a_lease_and_a_transaction_exclude_each_other<D: Driver>() {
     let first = tx.lock_in(other.lock("account:7")).await.unwrap();
     tx.commit().await;
     let guard = one.lock("account:7").acquire().await.unwrap();
-    assert!(guard.fencing_token() > first);
+    assert!(
+        guard.fencing_token() > first,
+        "broken promise: the token did not grow"
+    );
     guard.release().await.unwrap();
 }
 

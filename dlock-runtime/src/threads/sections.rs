@@ -35,7 +35,10 @@ impl Resource {
     pub(super) fn begin(&self, token: FencingToken) {
         assert!(!self.is_used.swap(true, Ordering::SeqCst), "two holders");
         let last = self.last.lock().unwrap().replace(token);
-        assert!(last < Some(token), "{last:?} came before {token:?}");
+        assert!(
+            last < Some(token),
+            "broken promise: the token did not grow: {last:?} came before {token:?}"
+        );
     }
 
     /// The section ends. From now on, another section may have the lease.

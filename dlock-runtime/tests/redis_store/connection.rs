@@ -152,7 +152,7 @@ async fn a_server_that_was_away_is_found_again(over: Over) {
     .await;
     assert!(
         take(&store, &lock, me).await > fence,
-        "although its data is gone"
+        "broken promise: the token did not grow: although its data is gone"
     );
 }
 

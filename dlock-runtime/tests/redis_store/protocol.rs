@@ -67,7 +67,10 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
         left.len() == 1 && left[0].starts_with("dlock:fence:{"),
         "{left:?}"
     );
-    assert!(take(&store, &lock, other).await > fence);
+    assert!(
+        take(&store, &lock, other).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
@@ -173,7 +176,10 @@ pub(crate) async fn a_free_lock_goes_to_who_waits_first(make: Make) {
             .starts_with(&second.to_string())
     );
     run(&mut behind, "DEL dlock:{k}").await;
-    assert!(take(&store, &lock, hasty).await > fence);
+    assert!(
+        take(&store, &lock, hasty).await > fence,
+        "broken promise: the token did not grow"
+    );
     let queued: u64 = redis::cmd("EXISTS")
         .arg("dlock:{k}:q")
         .arg("dlock:{k}:a")
@@ -363,7 +369,10 @@ pub(crate) async fn fences_grow_even_when_the_server_forgets(make: Make) {
     let mut last = 0;
     for round in 0..20 {
         let fence = take(&store, &lock, me).await;
-        assert!(fence > last && fence < 1 << 52, "{last} then {fence}");
+        assert!(
+            fence > last && fence < 1 << 52,
+            "broken promise: the token did not grow: {last} then {fence}"
+        );
         last = fence;
         if round % 2 == 0 {
             store.release(ReleaseRequest::new(&lock, me)).await.unwrap();

@@ -58,7 +58,7 @@ pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {
         Ok(Released::WasHeld)
     );
     let granted = take(&store, &lock, waiter).await;
-    assert!(granted > fence);
+    assert!(granted > fence, "broken promise: the token did not grow");
     assert_eq!(heard(&mut hears).await, format!("{waiter} {granted} k"));
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, waiter)).await,

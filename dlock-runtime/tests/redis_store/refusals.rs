@@ -300,7 +300,10 @@ pub(crate) async fn a_lock_is_handed_on_although_nobody_may_be_told(make: Make) 
     queue(&store, &lock, me).await;
     run(&mut behind, "DEL dlock:{k}").await;
     let busy = queue(&store, &lock, waiter).await;
-    assert!(busy.last_fence > fence);
+    assert!(
+        busy.last_fence > fence,
+        "broken promise: the fence did not grow"
+    );
     assert_eq!(take(&store, &lock, me).await, busy.last_fence);
 }
 

@@ -56,7 +56,10 @@ pub(crate) async fn an_exclusive_request_leaves_a_shared_lock_alone(make: Make) 
         assert_eq!(leave(&store, sharer).await, Released::WasHeld);
         assert_eq!(leave(&store, sharer).await, Released::WasGone);
     }
-    assert!(take(&store, &lock, other).await > fence);
+    assert!(
+        take(&store, &lock, other).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 pub(crate) async fn a_sharing_request_leaves_an_exclusive_lock_alone(make: Make) {
@@ -107,7 +110,10 @@ pub(crate) async fn a_counter_that_is_lost_while_shared_is_not_behind_afterwards
     for sharer in [one, two] {
         assert_eq!(leave(&store, sharer).await, Released::WasHeld);
     }
-    assert!(take(&store, &lock, waiter).await > fence);
+    assert!(
+        take(&store, &lock, waiter).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 /// The script of version 0.1, which knows no shared locks.

@@ -33,7 +33,7 @@ async fn work(manager: LockManager, seen: Seen, number: usize) {
                 assert!(!*is_running, "two sections of `{key}` at once");
                 assert!(
                     last.is_none_or(|last| last < token),
-                    "{last:?} before {token:?}"
+                    "broken promise: the token did not grow: {last:?} before {token:?}"
                 );
                 (*last, *is_running) = (Some(token), true);
             }

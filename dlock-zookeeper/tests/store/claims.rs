@@ -33,7 +33,10 @@ async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
     let token = first.fencing_token();
     first.release().await.unwrap();
     let second = waiter.await.unwrap().unwrap();
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
     assert!(children(servers, "dlock", "two-stores").await.is_empty());
 }

@@ -50,7 +50,7 @@ async fn a_reader_that_was_granted_takes_the_token_of_one_that_was_faster() {
     release(&one, &key, writer, LockMode::Exclusive).await;
     // Both hold now. The one behind confirms first, and the other one afterwards.
     let fence = hold(&other, &key, fast, SHARED).await;
-    assert!(fence > before);
+    assert!(fence > before, "broken promise: the token did not grow");
     assert_eq!(hold(&one, &key, slow, SHARED).await, fence);
     release(&one, &key, slow, SHARED).await;
     release(&other, &key, fast, SHARED).await;
@@ -146,7 +146,10 @@ async fn a_writer_after_readers_has_a_greater_token() {
         let lock = locks.lock(&name);
         let lock = if is_shared { lock.shared() } else { lock };
         let guard = lock.acquire().await.unwrap();
-        assert!(last.is_none_or(|last| last < guard.fencing_token()));
+        assert!(
+            last.is_none_or(|last| last < guard.fencing_token()),
+            "broken promise: the token did not grow"
+        );
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
     }

@@ -203,7 +203,10 @@ async fn a_restart_forgets_locks_and_fences_still_grow() {
     );
     server.restart().await;
     let second = other.lock("order:42").acquire().await.unwrap();
-    assert!(second.fencing_token() > first.fencing_token());
+    assert!(
+        second.fencing_token() > first.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     // The first holder is told by its next renewal.
     eventually(LIMIT, "the first lease is lost", async || first.is_lost()).await;
     assert!(matches!(first.release().await, Err(LockError::Lost { .. })));

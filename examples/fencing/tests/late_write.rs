@@ -55,8 +55,14 @@ async fn the_database_refuses_a_paused_seller() {
             slow[6].ends_with("reads 9"),
             "it repeats the sale:\n{output}"
         );
-        assert!(token(slow[0]) < token(quick[0]), "{output}");
-        assert!(token(quick[0]) < token(slow[6]), "{output}");
+        assert!(
+            token(slow[0]) < token(quick[0]),
+            "broken promise: the token did not grow: {output}"
+        );
+        assert!(
+            token(quick[0]) < token(slow[6]),
+            "broken promise: the token did not grow: {output}"
+        );
     }
 }
 

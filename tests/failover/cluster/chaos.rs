@@ -81,7 +81,10 @@ async fn work(
             }
             let _leave = Leave(&register.inside);
             let token = lease.fencing_token();
-            assert!(earlier < Some(token), "{earlier:?} before {token:?}");
+            assert!(
+                earlier < Some(token),
+                "broken promise: the token did not grow: {earlier:?} before {token:?}"
+            );
             let first = register.write(token);
             sleep(Duration::from_millis(SystemRandom.next_u64() % 20)).await;
             let second = register.write(token);

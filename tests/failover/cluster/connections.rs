@@ -209,7 +209,10 @@ async fn several_keys_lie_on_several_nodes() {
                     tokens.collect::<Option<Vec<_>>>()
                 });
                 let tokens = tokens.await.unwrap().expect("all are held");
-                assert!(last.iter().zip(&tokens).all(|(before, now)| before < now));
+                assert!(
+                    last.iter().zip(&tokens).all(|(before, now)| before < now),
+                    "broken promise: the token did not grow"
+                );
                 last = tokens;
             }
         });

@@ -72,7 +72,10 @@ async fn a_slot_moves_with_those_who_share_a_lock_and_the_writer_that_waits() {
         assert!(!waiting.is_finished(), "one is inside");
         soon(second.release()).await.unwrap();
         let writer = soon(waiting).await.unwrap();
-        assert!(writer.fencing_token() > token);
+        assert!(
+            writer.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(writer.release()).await.unwrap();
         env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
             .await;

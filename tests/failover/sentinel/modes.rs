@@ -81,11 +81,17 @@ async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
         soon(guard.release()).await.unwrap();
     }
     let writer = soon(waiting).await.unwrap().unwrap();
-    assert!(writer.fencing_token() > token);
+    assert!(
+        writer.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     let token = writer.fencing_token();
     soon(writer.release()).await.unwrap();
     let last = soon(reader(&managers[0]).acquire()).await.unwrap();
-    assert!(last.fencing_token() > token);
+    assert!(
+        last.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(last.release()).await.unwrap();
 }
 
@@ -107,7 +113,10 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     let second = all.master_after(first).await;
     assert_eq!(second.port(), replica.port());
     let guard = soon(reader(&next).acquire()).await.unwrap();
-    assert!(guard.fencing_token() > lost.fencing_token());
+    assert!(
+        guard.fencing_token() > lost.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let told = lost.run_while_held(std::future::pending::<()>());
     let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(
@@ -118,7 +127,10 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let writer = soon(next.lock("catalog:7").acquire()).await.unwrap();
-    assert!(writer.fencing_token() > token);
+    assert!(
+        writer.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(writer.release()).await.unwrap();
 }
 
@@ -158,7 +170,10 @@ async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_k
     // As if its lease had ended.
     second.read::<()>(redis::cmd("DEL").arg(SHARED)).await;
     let reading = soon(reader(&next).acquire()).await.unwrap();
-    assert!(reading.fencing_token() > forgotten);
+    assert!(
+        reading.fencing_token() > forgotten,
+        "broken promise: the token did not grow"
+    );
     soon(reading.release()).await.unwrap();
 }
 
@@ -223,7 +238,10 @@ async fn readers_that_a_writer_lets_in_are_confirmed_too() {
     replica.resume();
     for reader in readers {
         let guard = soon(reader).await.unwrap().unwrap();
-        assert!(guard.fencing_token() > token);
+        assert!(
+            guard.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(guard.release()).await.unwrap();
     }
     let refused: Result<(), LockError> =

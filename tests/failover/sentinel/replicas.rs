@@ -102,7 +102,10 @@ async fn a_lease_outlives_a_fail_over_right_after_it_was_got() {
     // It would say so if the lease had not been there.
     soon(guard.release()).await.unwrap();
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -148,7 +151,10 @@ async fn a_lease_that_is_handed_on_is_confirmed_too() {
     assert!(!waiting.is_finished(), "no replica knows of its lease");
     replica.resume();
     let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -334,7 +340,10 @@ async fn sections_do_not_overlap(break_down: impl AsyncFnOnce(&Sentinels)) {
         let [(token, _, left), (next, entered, _)] = pair else {
             unreachable!()
         };
-        assert!(token < next, "tokens grow");
+        assert!(
+            token < next,
+            "broken promise: the token did not grow: tokens grow"
+        );
         assert!(left <= entered, "two sections at the same time");
     }
     let gaps = spans.windows(2).map(|pair| pair[1].1 - pair[0].2);

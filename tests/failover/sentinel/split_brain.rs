@@ -116,7 +116,10 @@ async fn everybody_is_at_the_new_master_afterwards() {
         "stopped: {told}; the next one had it after {:.1?}",
         paused.elapsed()
     );
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 
     all.until_in_sync(&[first]).await;

@@ -155,7 +155,7 @@ impl History {
                 );
                 assert!(
                     before.token < section.token,
-                    "tokens go back:\n{before:?}\n{section:?}"
+                    "broken promise: the token did not grow: tokens go back:\n{before:?}\n{section:?}"
                 );
             }
         }

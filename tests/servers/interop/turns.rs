@@ -103,7 +103,7 @@ async fn what_is_held_here_they_get_after_its_release() {
     let next = soon(manager.lock(KEY).acquire()).await.unwrap();
     assert!(
         next.fencing_token() > token,
-        "whoever had it between the two"
+        "broken promise: the token did not grow: whoever had it between the two"
     );
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;

@@ -51,7 +51,7 @@ pub(crate) async fn calls_in_both_directions_never_wait_for_each_other<E: Env>()
                                 assert!(is_first, "two hold {}", KEYS[*key]);
                                 let token = lease.fencing_token_for(KEYS[*key]);
                                 let last = account.last.lock().unwrap().replace(token.unwrap());
-                                assert!(last < token, "{last:?} before {token:?}");
+                                assert!(last < token, "broken promise: the token did not grow: {last:?} before {token:?}");
                             }
                             yield_now().await;
                             for key in held {

@@ -138,7 +138,10 @@ async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
     holder.release().await.unwrap();
     let guard = soon(call).await.unwrap().unwrap();
     let token = guard.fencing_token_for("a").unwrap();
-    assert!(Some(token.fence()) > first.fence, "it is a new lease");
+    assert!(
+        Some(token.fence()) > first.fence,
+        "broken promise: the token did not grow: it is a new lease"
+    );
     assert_eq!(guard.ensure_held(), Ok(()));
     guard.release().await.unwrap();
     faulty.assert_clean().await;
@@ -429,7 +432,10 @@ async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again()
     let guard = soon(call).await.unwrap();
     assert_eq!(guard.ensure_held(), Ok(()), "of none that has ended");
     let token = guard.fencing_token_for("a").unwrap();
-    assert!(token.fence() > first, "it was asked for again");
+    assert!(
+        token.fence() > first,
+        "broken promise: the token did not grow: it was asked for again"
+    );
     guard.release().await.unwrap();
     assert_idle(&[&manager, &other]).await;
     assert!(store.is_empty());

@@ -350,7 +350,10 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     joined.lost().await;
     second.lost().await;
     let next = waiting.await.unwrap().unwrap();
-    assert!(next.fencing_token() > joined.fencing_token());
+    assert!(
+        next.fencing_token() > joined.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     tokio::time::timeout(Duration::from_secs(30), next.release())
         .await
         .unwrap()

@@ -122,7 +122,10 @@ async fn a_grant_is_told_to_the_waiter_alone() {
         !also_heard.hints().is_empty()
     })
     .await;
-    assert!(also_heard.hints()[0].2 > fence);
+    assert!(
+        also_heard.hints()[0].2 > fence,
+        "broken promise: the token did not grow"
+    );
     assert!(silent.hints().is_empty());
 }
 

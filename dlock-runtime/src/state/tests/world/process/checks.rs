@@ -18,7 +18,7 @@ impl World {
         for (lease, _) in &held {
             assert!(
                 kept.clone().any(|it| it.fence == lease.token.fence()),
-                "it believes in what another has, or nobody"
+                "broken promise: it believes in what another has, or nobody"
             );
         }
         let permits = held.iter().filter(|(_, mode)| *mode != LockMode::Shared);
@@ -107,7 +107,7 @@ pub(in crate::state::tests::world) fn check_together(held: &[(HeldLease, LockMod
     assert!(alone == 0 || held.len() == 1, "two sections trust a lease");
     assert!(
         held.iter().all(|(lease, _)| lease.token == first.token),
-        "two tokens together"
+        "broken promise: two tokens together"
     );
     let permits = held.iter().filter(|(_, mode)| *mode == PERMITS).count();
     assert!(permits <= 2, "one permit too many");
