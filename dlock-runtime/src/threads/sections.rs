@@ -33,7 +33,10 @@ pub(super) struct Resource {
 impl Resource {
     /// A section begins.
     pub(super) fn begin(&self, token: FencingToken) {
-        assert!(!self.is_used.swap(true, Ordering::SeqCst), "two holders");
+        assert!(
+            !self.is_used.swap(true, Ordering::SeqCst),
+            "broken promise: two holders"
+        );
         let last = self.last.lock().unwrap().replace(token);
         assert!(
             last < Some(token),

@@ -43,7 +43,10 @@ async fn queue_for_notice(store: &RedisStore, lock: &str, owner: OwnerId) {
     let lock = key(lock);
     let proposal = Proposal::new(request(&lock, owner), 0).notice(true);
     let answer = store.propose(proposal).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
 }
 
 pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {

@@ -140,7 +140,7 @@ pub(crate) async fn without_memory_locks_can_be_kept_and_given_back(make: Make) 
     assert_eq!(
         take(&store, &lock, me).await,
         fence,
-        "what is ours is not refused"
+        "broken promise: the owner has another lease: what is ours is not refused"
     );
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, me)).await,
@@ -168,7 +168,11 @@ pub(crate) async fn a_master_without_its_replicas_refuses_for_a_while(make: Make
         );
     }
     run(&mut behind, "CONFIG SET min-replicas-to-write 0").await;
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
 }
 
 pub(crate) async fn foreign_data_is_never_touched(make: Make) {
