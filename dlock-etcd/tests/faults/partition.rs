@@ -75,7 +75,7 @@ async fn a_holder_behind_a_separated_leader_has_lost_its_lease_when_another_one_
         // The holder counts from before its last confirmed request, and its clock is that of the other.
         assert!(
             next.is_none() || guard.ensure_held().is_err(),
-            "two hold it"
+            "broken promise: two hold it"
         );
         next.is_some()
     })
@@ -160,7 +160,10 @@ async fn locks_go_on_while_the_leader_is_slow() {
     eventually(DEADLINE, "an answer about the key", async || {
         let found = other.lock("order:42").try_acquire().await;
         let is_free = matches!(found, Ok(Some(_)));
-        assert!(!is_free || guard.ensure_held().is_err(), "two hold it");
+        assert!(
+            !is_free || guard.ensure_held().is_err(),
+            "broken promise: two hold it"
+        );
         found.is_ok()
     })
     .await;

@@ -128,7 +128,7 @@ async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_the_comparison
     child.worker.resume();
     assert!(
         !server.put_if(&held.comparison, "stock", "2").await,
-        "a late write"
+        "broken promise: a late write was accepted"
     );
     let (mut gate, _) = child.gate.accept().await.unwrap();
     gate.write_u8(1).await.unwrap();

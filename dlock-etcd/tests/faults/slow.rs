@@ -37,7 +37,7 @@ async fn hands_over([one, other]: [&LockManager; 2], ensemble: &EtcdEnsemble) ->
         claims.len() == 2
     })
     .await;
-    assert!(!waiting.is_finished(), "two hold the key");
+    assert!(!waiting.is_finished(), "broken promise: two hold the key");
     let token = first.fencing_token();
     let released = Instant::now();
     first.release().await.unwrap();

@@ -36,7 +36,7 @@ impl Resource {
     async fn enter(&self, manager: usize, token: FencingToken) {
         assert!(
             !self.is_inside.swap(true, Ordering::SeqCst),
-            "two are inside"
+            "broken promise: two are inside"
         );
         let _inside = Inside(&self.is_inside);
         tokio::time::sleep(Duration::from_millis(1)).await;

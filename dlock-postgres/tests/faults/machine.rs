@@ -73,7 +73,10 @@ async fn a_clock_that_is_set_moves_leases_but_no_order_and_no_check() {
     early.ensure_held().unwrap();
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
-    let refused = early.fence(&tx).await.unwrap_err();
+    let refused = early
+        .fence(&tx)
+        .await
+        .expect_err("broken promise: a late transaction was accepted");
     assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
     tx.rollback().await.unwrap();
     // The next attempt of its process would wait behind it.

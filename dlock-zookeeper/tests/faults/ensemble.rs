@@ -72,7 +72,7 @@ async fn a_holder_behind_a_separated_follower_has_lost_its_lease_when_another_on
     let kept = other.lock("order:43").acquire().await.unwrap();
     servers.isolate(follower);
     let second = acquires(&other, "order:42").await;
-    assert!(first.is_lost(), "two hold the key");
+    assert!(first.is_lost(), "broken promise: two hold the key");
     assert!(
         second.fencing_token() > first.fencing_token(),
         "broken promise: the token did not grow"
@@ -95,7 +95,10 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_afte
     servers.kill(1);
     eventually(LIMIT, "the lease is lost", async || first.is_lost()).await;
     assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
-    assert!(other.lock("order:42").try_acquire().await.is_err());
+    assert!(
+        other.lock("order:42").try_acquire().await.is_err(),
+        "broken promise: two hold the key"
+    );
     tokio::join!(servers.restart(0), servers.restart(1));
     eventually(
         LIMIT,
@@ -132,7 +135,10 @@ async fn while_a_majority_is_paused_a_lease_is_lost_at_its_deadline_and_no_other
     // At first, the third server may still answer reads, and so say that the key is held.
     let answers = async || {
         let answer = other.lock("order:42").try_acquire().await;
-        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
+        assert!(
+            !matches!(answer, Ok(Some(_))),
+            "broken promise: two hold the key"
+        );
         answer.is_ok()
     };
     eventually(LIMIT, "the lease is lost", async || {

@@ -138,8 +138,12 @@ async fn a_process_that_was_paused_beyond_its_session_is_refused_by_the_check() 
     );
     child.worker.resume();
     let late = write(&node, "40").await;
-    assert_eq!(late, Err(Error::NoNode), "a late write");
-    assert_eq!(client.get_data("/stock").await.unwrap().0, b"41");
+    assert_eq!(late, Err(Error::NoNode), "broken promise: a late write");
+    assert_eq!(
+        client.get_data("/stock").await.unwrap().0,
+        b"41",
+        "broken promise: a late write was accepted"
+    );
     let (mut gate, _) = child.gate.accept().await.unwrap();
     gate.write_u8(1).await.unwrap();
     child.worker.line("is held: false", LIMIT).await;

@@ -37,7 +37,7 @@ async fn hands_over(
         children.is_ok_and(|children| children.len() == 2)
     })
     .await;
-    assert!(!waiting.is_finished(), "two hold `{key}`");
+    assert!(!waiting.is_finished(), "broken promise: two hold `{key}`");
     let token = first.fencing_token();
     let released = Instant::now();
     first.release().await.unwrap();
