@@ -290,7 +290,11 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
         sleep(Duration::from_millis(50)).await;
         env.server.resume();
     });
-    assert_eq!(renewal, dlock::store::Renewal::NotOwner);
+    assert_eq!(
+        renewal,
+        dlock::store::Renewal::NotOwner,
+        "broken promise: a lease that had ended came back"
+    );
     let request = AcquireRequest::new(&key.key, next, ttl);
     let answer = key.store.acquire(request).await.unwrap();
     assert!(

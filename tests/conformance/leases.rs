@@ -20,7 +20,11 @@ pub(crate) async fn a_lease_is_renewed_as_long_as_its_body_runs<E: Env>() {
             let since = Instant::now();
             while since.elapsed() < 2 * E::BRIEF {
                 let other = managers[1].lock("order:42").try_acquire().await.unwrap();
-                assert!(other.is_none(), "after {:?}", since.elapsed());
+                assert!(
+                    other.is_none(),
+                    "broken promise: two hold the key: after {:?}",
+                    since.elapsed()
+                );
                 lease.ensure_held().unwrap();
                 sleep(E::BRIEF / 10).await;
             }
@@ -225,7 +229,8 @@ pub(crate) async fn a_lost_lease_does_not_harm_its_successor<E: Env>() {
         soon(managers[0].lock("order:42").try_acquire())
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     soon(winner.release())
         .await

@@ -182,7 +182,10 @@ async fn it_shares_a_lock_with_ours() {
     let theirs = number(&client.ask(&format!("acquire {KEY} 30 0 +")).await);
     assert_eq!(theirs, epoch, "all who hold together have the same");
     soon(reader.release()).await.unwrap();
-    assert!(is_busy(&manager, KEY).await);
+    assert!(
+        is_busy(&manager, KEY).await,
+        "broken promise: two hold the key"
+    );
     assert_eq!(client.ask("release").await, "True");
 
     // A grant to two waiters at once.
@@ -208,7 +211,10 @@ async fn it_shares_a_lock_with_ours() {
     let permit = client.ask(&format!("acquire {KEY} 30 0 +2")).await;
     assert_eq!(number(&permit), theirs);
     let third = manager.lock(KEY).permits(2);
-    assert!(soon(third.try_acquire()).await.unwrap().is_none());
+    assert!(
+        soon(third.try_acquire()).await.unwrap().is_none(),
+        "broken promise: three have one of two permits"
+    );
     assert_eq!(client.ask("release").await, "True");
     soon(reader.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
@@ -259,7 +265,10 @@ async fn it_renews_and_notices_a_loss() {
     // Longer than the lease, which a machine that stands still for a second does not cost.
     assert!(number(&client.ask(&format!("acquire {KEY} 4 0")).await) > 0);
     assert_eq!(client.ask("hold 6").await, "held");
-    assert!(is_busy(&manager, KEY).await);
+    assert!(
+        is_busy(&manager, KEY).await,
+        "broken promise: two hold the key"
+    );
 
     env.delete(KEY).await;
     assert_eq!(client.ask("hold 10").await, "Lost");
@@ -371,10 +380,13 @@ async fn a_crowd_of_both_takes_turns() {
     let mut all: Vec<_> = theirs.iter().chain(&ours).copied().collect();
     all.sort_unstable();
     for pair in all.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "two at once: {pair:?}");
+        assert!(
+            pair[0].1 <= pair[1].0,
+            "broken promise: two at once: {pair:?}"
+        );
         assert!(
             pair[0].2 < pair[1].2,
-            "broken promise: the token did not grow: tokens do not grow: {pair:?}"
+            "broken promise: the token did not grow: {pair:?}"
         );
     }
     // Both of ours wait when one of theirs leaves, and come first.

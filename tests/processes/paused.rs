@@ -57,9 +57,16 @@ async fn stop_a_holder() {
     gate.write_u8(1).await.unwrap();
     holder.resume();
     let outcome = holder.line("outcome: ", LIMIT).await;
-    assert!(outcome.ends_with("lost"), "{outcome}");
+    assert!(
+        outcome.ends_with("lost"),
+        "broken promise: a lease is believed beyond its end: {outcome}"
+    );
     assert!(holder.wait(LIMIT).await.success(), "{}", holder.stderr());
-    assert!(!holder.stdout().contains("went on"), "{}", holder.stdout());
+    assert!(
+        !holder.stdout().contains("went on"),
+        "broken promise: a body went on beyond its lease: {}",
+        holder.stdout()
+    );
 
     soon(guard.release())
         .await

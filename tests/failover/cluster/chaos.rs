@@ -202,8 +202,16 @@ async fn planned_changes_never_make_two_holders() {
         chaos.goes_on().await;
     }
     let seen = chaos.end(cluster).await;
-    assert_eq!(seen.overlaps.load(Ordering::Relaxed), 0);
-    assert_eq!(seen.refused.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        seen.overlaps.load(Ordering::Relaxed),
+        0,
+        "broken promise: two holders"
+    );
+    assert_eq!(
+        seen.refused.load(Ordering::Relaxed),
+        0,
+        "broken promise: the resource refused a holder"
+    );
 }
 
 /// What a dead master had not passed on is lost, and somebody else may come in; but never with a

@@ -63,7 +63,7 @@ async fn a_lost_reply_is_told_and_nothing_is_sent_twice() {
     assert_eq!(
         again,
         Some(AcquireOutcome::granted(fence)),
-        "the same lease"
+        "broken promise: the owner has another lease"
     );
     assert_eq!(cluster.success_count("evalsha").await, 2);
     key.release(me).await;

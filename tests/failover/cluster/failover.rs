@@ -48,7 +48,7 @@ async fn a_lease_outlives_its_master_when_a_replica_has_it() {
     )
     .await;
     guard.ensure_held().unwrap();
-    assert!(!waiting.is_finished(), "two held the lock");
+    assert!(!waiting.is_finished(), "broken promise: two held the lock");
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap();
     assert!(

@@ -51,7 +51,10 @@ async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
                     Duration::from_millis(3)
                 };
                 let section = lock.clone().run(async |lease| {
-                    assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
+                    assert!(
+                        !inside.swap(true, Ordering::SeqCst),
+                        "broken promise: two hold the lock"
+                    );
                     let before = last.lock().unwrap().replace(lease.fencing_token());
                     assert!(
                         before < Some(lease.fencing_token()),

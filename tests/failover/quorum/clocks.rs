@@ -65,14 +65,14 @@ async fn one_that_jumps_takes_nothing_from_the_holder() {
     eventually(LIMIT, "all have it", async || all.holding().await == NODES).await;
     all.servers[3].put_clock_forward(JUMP);
     let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
-    assert!(tried.is_none(), "two hold the lock");
+    assert!(tried.is_none(), "broken promise: two hold the lock");
     eventually(LIMIT, "all have it again", async || {
         all.holding().await == NODES
     })
     .await;
     all.servers[1].put_clock_back(JUMP);
     let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
-    assert!(tried.is_none(), "two hold the lock");
+    assert!(tried.is_none(), "broken promise: two hold the lock");
     guard.ensure_held().unwrap();
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();

@@ -91,7 +91,11 @@ async fn the_greatest_of_a_majority_is_written_back() {
         confirmed += usize::from(stored(&node.store).await >= fence);
     }
     assert!(confirmed >= 3, "only {confirmed} nodes know it");
-    assert_eq!(key.granted(holder, TTL).await, fence, "asked again");
+    assert_eq!(
+        key.granted(holder, TTL).await,
+        fence,
+        "broken promise: the owner has another lease: asked again"
+    );
     assert_eq!(key.release(holder).await, Released::WasHeld);
     // Also for a process that has not seen any of it.
     let next = owner();

@@ -82,7 +82,10 @@ async fn busy_is_told_although_the_majority_takes_longer_than_the_failures() {
         env.nodes[node].is(Mood::Late(Duration::from_millis(late)));
     }
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     for node in &env.nodes {
         node.is(Mood::Well);
     }
@@ -257,7 +260,10 @@ async fn who_does_not_wait_leaves_nothing_on_any_node() {
     let holder = owner();
     holding.granted(holder, TTL).await;
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)));
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key"
+    );
     let releases = env.nodes.each_ref().map(|node| node.count(Kind::Release));
     assert_eq!(releases, [0; NODES]);
     holding.release(holder).await;

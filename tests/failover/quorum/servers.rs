@@ -99,7 +99,8 @@ async fn two_that_are_killed_hinder_nobody_and_take_part_again_later() {
             soon(other.lock("order:42").try_acquire())
                 .await
                 .unwrap()
-                .is_none()
+                .is_none(),
+            "broken promise: two hold the key"
         );
         soon(guard.release()).await.unwrap();
     }
@@ -333,7 +334,7 @@ async fn sections_never_overlap_while_servers_die_and_hang() {
                 let before = inside.lock().unwrap().replace(guard.clone());
                 // A process that was stopped may be in here with a lease that it knows to be lost.
                 if let Some(before) = before {
-                    assert!(before.is_lost(), "two are inside");
+                    assert!(before.is_lost(), "broken promise: two are inside");
                 }
                 // Nobody pushes between the look at the lease and the push of its token.
                 let is_lost = {

@@ -69,8 +69,15 @@ async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
         guard.ensure_held().unwrap();
     }
     let token = readers[0].fencing_token();
-    assert_eq!(token, readers[1].fencing_token());
-    assert!(!waiting.is_finished(), "readers are inside");
+    assert_eq!(
+        token,
+        readers[1].fencing_token(),
+        "broken promise: two tokens together"
+    );
+    assert!(
+        !waiting.is_finished(),
+        "broken promise: a writer is beside readers"
+    );
     // As many as before: the writer keeps out new readers, and there is no third permit.
     let third = permit(&other).try_acquire();
     assert!(soon(third).await.unwrap().is_none());
@@ -166,7 +173,10 @@ async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_k
     assert_eq!(ends(second, SHARED).await.len(), 2);
     soon(joined.release()).await.unwrap();
     let writer = next.lock("catalog:7").try_acquire();
-    assert!(soon(writer).await.unwrap().is_none(), "a reader is inside");
+    assert!(
+        soon(writer).await.unwrap().is_none(),
+        "broken promise: a writer is beside a reader"
+    );
     // As if its lease had ended.
     second.read::<()>(redis::cmd("DEL").arg(SHARED)).await;
     let reading = soon(reader(&next).acquire()).await.unwrap();

@@ -94,7 +94,7 @@ async fn a_lease_outlives_a_fail_over_right_after_it_was_got() {
         .await;
     assert!(
         matches!(refused, Err(LockError::Busy { .. })),
-        "{refused:?}"
+        "broken promise: two hold the key: {refused:?}"
     );
     assert_eq!(second.keys(LOCK).await.len(), 1);
     assert!(!guard.is_lost());
@@ -340,11 +340,11 @@ async fn sections_do_not_overlap(break_down: impl AsyncFnOnce(&Sentinels)) {
         let [(token, _, left), (next, entered, _)] = pair else {
             unreachable!()
         };
+        assert!(token < next, "broken promise: the token did not grow");
         assert!(
-            token < next,
-            "broken promise: the token did not grow: tokens grow"
+            left <= entered,
+            "broken promise: two sections at the same time"
         );
-        assert!(left <= entered, "two sections at the same time");
     }
     let gaps = spans.windows(2).map(|pair| pair[1].1 - pair[0].2);
     println!(

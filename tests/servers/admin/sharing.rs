@@ -58,7 +58,11 @@ async fn everybody_who_shares_a_lock_is_seen() {
     assert_eq!(seen.mode, Some(LockMode::Shared));
     assert_eq!((seen.holder_count, owners(&seen).len()), (2, 2));
     let fence = first.fencing_token().fence();
-    assert_eq!(second.fencing_token().fence(), fence);
+    assert_eq!(
+        second.fencing_token().fence(),
+        fence,
+        "broken promise: two tokens together"
+    );
     for holder in seen.holders() {
         assert_eq!(holder.fence, fence);
         assert!(holder.label.as_deref().unwrap().starts_with("billing@"));

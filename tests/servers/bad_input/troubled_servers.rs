@@ -39,7 +39,7 @@ fn directory(server: &RedisServer) -> PathBuf {
 async fn refused_now(manager: &LockManager, key: &str) -> Option<dlock::LockError> {
     match soon(manager.lock(key).try_acquire()).await {
         Ok(None) => None,
-        Ok(Some(_)) => panic!("`{key}` was given to two"),
+        Ok(Some(_)) => panic!("broken promise: `{key}` was given to two"),
         Err(error) => Some(error),
     }
 }

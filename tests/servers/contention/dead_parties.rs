@@ -132,7 +132,10 @@ async fn a_process_stopped_when_it_was_granted_the_lock_does_not_hold_it_when_it
     stopped.worker.resume();
     stopped.key.until_waiting(1).await;
     let said = stopped.worker.stdout();
-    assert!(!said.contains("holding"), "two at once: {said}");
+    assert!(
+        !said.contains("holding"),
+        "broken promise: two at once: {said}"
+    );
     guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
     let line = stopped.worker.line("holding ", LIMIT).await;

@@ -132,7 +132,7 @@ impl Victim {
         let probe = OneKey::<MemoryStore>::owner();
         match self.key.ask_once(probe, LIMIT).await {
             AcquireOutcome::Busy(holder) => holder.last_fence,
-            other => panic!("it was free: {other:?}"),
+            other => panic!("broken promise: two hold the key: {other:?}"),
         }
     }
 

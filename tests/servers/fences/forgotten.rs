@@ -45,7 +45,7 @@ async fn tokens_grow<E: Env + HasServer>() {
         }
     }
     let grow = tokens.is_sorted_by(|(_, one), (_, next)| one < next);
-    assert!(grow, "{tokens:?}");
+    assert!(grow, "broken promise: the token did not grow: {tokens:?}");
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
 
