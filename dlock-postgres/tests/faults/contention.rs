@@ -36,13 +36,16 @@ impl Resource {
     async fn enter(&self, manager: usize, token: FencingToken) {
         assert!(
             !self.is_inside.swap(true, Ordering::SeqCst),
-            "two are inside"
+            "broken promise: two are inside"
         );
         let _inside = Inside(&self.is_inside);
         tokio::time::sleep(Duration::from_millis(1)).await;
         {
             let mut sections = self.sections.lock().unwrap();
-            assert!(sections.last().is_none_or(|(_, last)| *last < token));
+            assert!(
+                sections.last().is_none_or(|(_, last)| *last < token),
+                "broken promise: the token did not grow"
+            );
             sections.push((manager, token));
         }
     }

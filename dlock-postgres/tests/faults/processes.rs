@@ -83,7 +83,10 @@ async fn the_lock_of_a_killed_process_is_free_after_its_ttl() {
     assert_eq!(world.holders().await, 1, "no process releases it");
     let manager = world.manager().await;
     let next = manager.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
     world.nothing_is_left().await;
 }
@@ -118,7 +121,10 @@ async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_fence() {
     child.worker.pause();
     let manager = world.manager().await;
     let next = manager.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     child.worker.resume();
     child.open_gate().await;
     let refused = child.worker.line("refused: ", DEADLINE).await;

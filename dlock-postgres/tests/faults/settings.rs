@@ -36,7 +36,11 @@ async fn contend(managers: &[LockManager], sections: usize) {
             tasks.spawn(async move {
                 for _ in 0..sections {
                     let body = manager.lock("order:42").run(async |_| {
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                        assert_eq!(
+                            inside.fetch_add(1, Ordering::SeqCst),
+                            0,
+                            "broken promise: two are inside"
+                        );
                         tokio::time::sleep(Duration::from_millis(1)).await;
                         inside.fetch_sub(1, Ordering::SeqCst);
                         entered.fetch_add(1, Ordering::SeqCst);

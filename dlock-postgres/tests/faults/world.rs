@@ -120,7 +120,10 @@ pub(crate) fn builder() -> LockManagerBuilder {
 pub(crate) async fn is_held(other: &LockManager, key: &str) {
     eventually(DEADLINE, "an answer about the key", async || {
         let found = other.lock(key).try_acquire().await;
-        assert!(!matches!(found, Ok(Some(_))), "two hold `{key}`");
+        assert!(
+            !matches!(found, Ok(Some(_))),
+            "broken promise: two hold `{key}`"
+        );
         found.is_ok()
     })
     .await;
