@@ -197,3 +197,77 @@ impl Drop for Repeated {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::PostgresServer;
+
+    use super::*;
+    use crate::{Schema, config::Config, pump::Home, worker::Worker};
+
+    const OWNER: &str = "somebody.1";
+
+    /// Releases on the connection of a session, and on another one that has been given up.
+    async fn world() -> (Arc<Releases>, Arc<Line>, Worker) {
+        let server = PostgresServer::shared().await;
+        let name = server.database().await;
+        let schema = Schema::new("dlock").unwrap();
+        let migration = schema.migration(None).unwrap();
+        let client = Arc::new(server.client(&name).await);
+        client.batch_execute(&migration).await.unwrap();
+        let mut options = StoreOptions::default();
+        options.response_timeout = Duration::from_secs(30);
+        let config = Config::parse(&server.url_of("postgres", &name), &options);
+        let config = Arc::new(config.unwrap());
+        let worker = Worker::start().unwrap();
+        let route = config.requests.clone();
+        let session = Session::start(&worker, config, route, Home::of_store(), None);
+        let releases = Releases::new(Arc::new(session), worker.handle().clone());
+        let old = Line::on(client, &schema, None).await.unwrap();
+        (releases, Arc::new(old), worker)
+    }
+
+    /// Releases, and returns whether that is to be repeated.
+    async fn is_repeated(releases: &Arc<Releases>) -> bool {
+        let key = LockKey::new("order:42").unwrap();
+        let released = releases.release(&key, OWNER).await;
+        assert_eq!(released.unwrap(), Released::WasGone);
+        Arc::strong_count(releases) > 1
+    }
+
+    #[tokio::test]
+    async fn a_release_behind_its_request_is_not_repeated() {
+        let (releases, _old, _worker) = world().await;
+        let line = releases.session.line().await.unwrap();
+        drop(releases.asking(OWNER, &line));
+        assert!(!is_repeated(&releases).await);
+    }
+
+    #[tokio::test]
+    async fn a_release_after_an_answer_is_not_repeated() {
+        let (releases, old, _worker) = world().await;
+        releases.asking(OWNER, &old).is_over();
+        assert!(!is_repeated(&releases).await);
+    }
+
+    #[tokio::test]
+    async fn a_release_is_repeated_if_any_request_was_on_another_connection() {
+        let (releases, old, _worker) = world().await;
+        let line = releases.session.line().await.unwrap();
+        for line in [&old, &line] {
+            drop(releases.asking(OWNER, line));
+        }
+        assert!(is_repeated(&releases).await);
+    }
+
+    #[tokio::test]
+    async fn a_release_that_is_dropped_is_repeated() {
+        let (releases, _old, _worker) = world().await;
+        let line = releases.session.line().await.unwrap();
+        drop(releases.asking(OWNER, &line));
+        let key = LockKey::new("order:42").unwrap();
+        drop(releases.repeated(&key, OWNER));
+        assert!(Arc::strong_count(&releases) > 1);
+    }
+}

@@ -5,15 +5,12 @@ use std::time::Duration;
 use dlock_runtime::LockManager;
 use dlock_testkit::{PostgresServer, Proxy, after_a_while, eventually};
 
-use crate::world::{DEADLINE, World, builder};
+use crate::world::{DEADLINE, REPEATED, World, builder};
 
 const KEY: &str = "order:42";
 
 /// Far more than the time after which a late request is released again.
 const TTL: Duration = Duration::from_secs(600);
-
-/// dlock releases once more 1, 5, 21 and 85 s after the release. The rest is for a busy machine.
-const AGAIN: Duration = Duration::from_secs(85 + 30);
 
 /// A server at two places, of which the first can hold a request back.
 struct Late {
@@ -85,14 +82,6 @@ impl Late {
         })
         .await;
     }
-
-    async fn nothing_is_left(&self) {
-        let left = async || self.world.holders().await + self.world.waiters().await;
-        after_a_while(AGAIN, "the owner is released again", async || {
-            left().await == 0
-        })
-        .await;
-    }
 }
 
 /// The fence of the key: each lease counts one.
@@ -108,7 +97,7 @@ async fn a_lease_that_begins_after_its_release_is_released_again() {
     late.is_released().await;
     assert_eq!(late.world.holders().await, 0);
     late.arrives(FENCE).await;
-    late.nothing_is_left().await;
+    late.world.nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -120,12 +109,12 @@ async fn a_place_in_the_queue_that_is_taken_after_its_release_is_released_again(
     late.is_released().await;
     assert_eq!(late.world.waiters().await, 0);
     late.arrives(PLACES).await;
-    after_a_while(AGAIN, "the owner is released again", async || {
+    after_a_while(REPEATED, "the owner is released again", async || {
         late.world.waiters().await == 0
     })
     .await;
     held.release().await.unwrap();
-    late.nothing_is_left().await;
+    late.world.nothing_is_left().await;
 }
 
 /// The owner has got the lease by a request that was repeated, and the first one comes after its release.
@@ -139,5 +128,5 @@ async fn a_repeated_request_that_arrives_after_the_release_is_released_again() {
     guard.release().await.unwrap();
     assert_eq!(late.world.holders().await, 0);
     late.arrives(FENCE).await;
-    late.nothing_is_left().await;
+    late.world.nothing_is_left().await;
 }
