@@ -18,6 +18,7 @@
 //! - A thread of the store watches over the two connections. That of renewals is on this thread, which no body can block;
 //!   that of requests is on the runtime of the callers, as `pump.rs` says. If a request has no answer, its connection is
 //!   tried, and replaced if it does not answer either.
+//! - A release can overtake a request on a connection that was given up, and is repeated then: `releases.rs` says why.
 //! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
 
 use std::{
