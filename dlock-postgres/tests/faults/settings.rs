@@ -110,7 +110,8 @@ async fn behind_a_pooler_another_isolation_level_is_refused_with_the_statement_t
         client.batch_execute(&right).await.unwrap();
         let pooler = PgBouncer::start(world.server).await;
         let url = pooler.url_of("postgres", &world.database);
-        contend(&[connect(&url).await, connect(&url).await], 5).await;
+        let managers = [connect(&url).await, connect(&url).await];
+        contend(&managers, 5).await;
         world.nothing_is_left().await;
     }
 }

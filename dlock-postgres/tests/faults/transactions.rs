@@ -66,8 +66,10 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
     const TRANSFERS: i32 = 6;
     let world = World::shared().await;
     let mut tasks = JoinSet::new();
+    let mut managers = Vec::new();
     for task in 0..TASKS {
         let (manager, mut client) = (world.manager().await, world.client().await);
+        managers.push(manager.clone());
         tasks.spawn(async move {
             let mut conflicts = 0;
             for number in 0..TRANSFERS {
