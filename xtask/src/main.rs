@@ -8,12 +8,12 @@ mod check;
 mod chromium;
 mod component;
 mod cost;
-mod crates;
 mod debian;
 mod editor;
 mod etcd;
 mod evidence;
 mod executables;
+mod files;
 mod fuzz;
 mod gate;
 #[cfg(test)]
@@ -186,8 +186,8 @@ Examples:
 
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
     ///
-    /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
-    /// C++ compiler. What was kept of earlier runs is tried by plain tests.
+    /// `cargo fuzz` for one target after another; it needs a C++ compiler. What was kept of earlier runs is tried by plain
+    /// tests.
     Fuzz(fuzz::Fuzz),
 
     /// Compares the public API of the published crates with the files in docs/api
