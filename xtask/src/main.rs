@@ -8,12 +8,12 @@ mod check;
 mod chromium;
 mod component;
 mod cost;
-mod crates;
 mod debian;
 mod editor;
 mod etcd;
 mod evidence;
 mod executables;
+mod files;
 mod fuzz;
 mod gate;
 #[cfg(test)]
@@ -131,42 +131,8 @@ Examples:
     /// run. Peers of a workload come right after each other and medians count: on a machine that does
     /// other things, trust ratios within a workload. A missed aim is no failure; two holders of one
     /// lock are.
-    #[command(
-        args_conflicts_with_subcommands = true,
-        after_long_help = "\
-Workloads:
-  W1      one task, an uncontended lock
-  W1t     the same on a runtime of one thread
-  W2      64 tasks, each with a key of its own
-  W3      64 tasks of one process, one key; also without hand-over inside the process
-  W4a     4 processes with a task each, one key
-  W4b     4 processes with 16 tasks each, one key
-  W4h     2 processes, one key that is held for 20 ms
-  W5      100 tasks that wait for a key that is held
-  W6      one task, an uncontended lock in five servers
-  memory  one task, a lock inside the process
-
-Environment:
-  DLOCK_REDIS_SERVER  the server binary, instead of the one in the PATH
-  DLOCK_NO_INSTALL    if set, nothing is installed
-
-Examples:
-  cargo xtask bench                            everything, in some five minutes
-  cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
-  cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
-  cargo xtask bench serve                      the page of `dlock serve`: time, memory, and locks beside it
-  cargo xtask bench blocking                   sections of threads beside those of tasks
-  cargo xtask bench modes                      shared locks and permits beside exclusive locks
-  cargo xtask bench postgres                   locks in PostgreSQL beside the same statements by hand
-  cargo xtask bench etcd                       locks in etcd beside the same by hand, and beside its own"
-    )]
-    Bench {
-        #[command(subcommand)]
-        apart: Option<bench::Apart>,
-
-        #[command(flatten)]
-        compare: bench::Compare,
-    },
+    #[command(after_long_help = include_str!("bench.txt"))]
+    Bench(bench::Bench),
 
     /// Runs tests again and again beside busy loops, and counts those that fail by chance
     ///
@@ -199,8 +165,8 @@ Examples:
 
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
     ///
-    /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
-    /// C++ compiler. What was kept of earlier runs is tried by plain tests.
+    /// `cargo fuzz` for one target after another; it needs a C++ compiler. What was kept of earlier runs is tried by plain
+    /// tests.
     Fuzz(fuzz::Fuzz),
 
     /// Compares the public API of the published crates with the files in docs/api
@@ -229,8 +195,7 @@ Examples:
 
     /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
     ///
-    /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
-    /// out, and that is said, where their database cannot be got.
+    /// Advisories are left out, and that is said, where their database cannot be got. The rest is part of `cargo xtask test`.
     Deny,
 
     /// Writes down how cargo starts a test executable
@@ -261,9 +226,7 @@ fn main() -> ExitCode {
             }
         }
         Command::Cost { runs } => told(cost::run(runs)),
-        Command::Bench { apart, compare } => {
-            told(apart.map_or_else(|| compare.run(), |apart| apart.run()))
-        }
+        Command::Bench(bench) => told(bench.run()),
         Command::Soak(soak) => told(soak.run()),
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
@@ -316,19 +279,15 @@ mod tests {
     }
 
     #[test]
-    fn many_is_a_benchmark_of_its_own() {
-        let command = |words: &[&str]| {
+    fn options_of_a_benchmark_are_passed_on() {
+        for words in [
+            &["many", "--leases", "100"][..],
+            &["--only", "W1,W3", "--reps", "1"],
+            &["etcd", "--help"],
+            &[],
+        ] {
             let arguments = Arguments::try_parse_from(["xtask", "bench"].iter().chain(words));
-            arguments.map(|it| it.command).ok()
-        };
-        assert!(matches!(
-            command(&["many", "--leases", "100"]),
-            Some(Command::Bench { apart: Some(_), .. })
-        ));
-        assert!(matches!(
-            command(&["--only", "W1,W3", "--reps", "1"]),
-            Some(Command::Bench { apart: None, .. })
-        ));
-        assert!(command(&["--only", "W1", "many"]).is_none());
+            assert!(arguments.is_ok(), "{words:?}");
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Step {
     ZooKeeper,
     /// The formatting of all packages
     Fmt,
-    /// Licences, sources and versions of what dlock brings along, without `cargo deny`
+    /// Licences, sources and versions of what dlock brings along, by `cargo deny`; left out where that is not to be had
     Supply,
     /// The words of documents, documentation, errors and output
     Words,

