@@ -16,7 +16,7 @@ use crate::Failure;
 /// How sections of threads are measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many rounds each way is measured
+    /// How many rounds each way is measured; medians count
     #[arg(long, default_value_t = 30)]
     rounds: u32,
 

@@ -22,7 +22,7 @@ use crate::apart::{self, PATIENCE};
 /// How locks in etcd are measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many rounds each way is measured
+    /// How many rounds each way is measured; medians count
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 

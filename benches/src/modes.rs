@@ -25,7 +25,7 @@ use crate::stats::Stats;
 /// How shared locks and permits are measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many rounds each cycle is measured
+    /// How many rounds each cycle is measured; medians count
     #[arg(long, default_value_t = 30)]
     rounds: u32,
 

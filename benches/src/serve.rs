@@ -31,7 +31,7 @@ const TTL: Duration = Duration::from_secs(3600);
 /// How the page is measured.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// How many rounds are measured with a page and without
+    /// How many rounds are measured with a page and without; medians count
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 

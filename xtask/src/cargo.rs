@@ -101,11 +101,27 @@ impl Call {
     }
 }
 
+/// Runs a program about the workspace, such as a subcommand of cargo, where it can be seen.
+pub(crate) fn run_tool(program: &Path, words: &[&str]) -> Result<(), String> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let line = [&[&*name], words].concat().join(" ");
+    println!("$ {line}");
+    let mut command = prepared(Command::new(program), &root());
+    if ends_well(command.args(words)) {
+        Ok(())
+    } else {
+        Err(format!("this failed: {line}"))
+    }
+}
+
 fn ends_well(command: &mut Command) -> bool {
     match command.status() {
         Ok(status) => status.success(),
         Err(error) => {
-            eprintln!("error: cargo cannot be run: {error}");
+            eprintln!(
+                "error: {} cannot be run: {error}",
+                command.get_program().display()
+            );
             false
         }
     }

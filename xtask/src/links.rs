@@ -2,26 +2,25 @@
 //!
 //! rustdoc and mdBook keep a link as it is written, also where the file that it names is not published.
 
-use std::{
-    fs,
-    path::{Component, Path, PathBuf},
-};
+use std::path::{Component, Path};
 
 use regex_lite::Regex;
+
+use crate::files;
 
 /// Checks the pages below the folders, which lie in `root`.
 pub(crate) fn check(root: &Path, folders: &[&str]) -> Result<(), String> {
     let link = Regex::new(r#"(?:href|src)="([^"]+)""#).expect("a test compiles it");
     let mut pages = Vec::new();
     for folder in folders {
-        collect(&root.join(folder), &mut pages)?;
+        pages.extend(files::below(&root.join(folder), "html")?);
     }
     if pages.is_empty() {
         return Err(format!("{} has no pages", root.display()));
     }
     let mut faults = Vec::new();
     for page in &pages {
-        let text = fs::read_to_string(page).map_err(|error| shown(page, &error))?;
+        let text = files::read(page)?;
         let targets = link
             .captures_iter(&text)
             .map(|found| found.extract::<1>().1[0]);
@@ -37,23 +36,6 @@ pub(crate) fn check(root: &Path, folders: &[&str]) -> Result<(), String> {
     Err(faults.join("\n"))
 }
 
-fn shown(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
-}
-
-fn collect(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<(), String> {
-    let failed = |error| shown(folder, &error);
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            collect(&path, pages)?;
-        } else if path.extension().is_some_and(|it| it == "html") {
-            pages.push(path);
-        }
-    }
-    Ok(())
-}
-
 /// `true` if a link names a file that does not exist. Links of other packages' documentation that rustdoc has copied
 /// name items, not files: those have no extension.
 fn leads_nowhere(page: &Path, target: &str) -> bool {
@@ -64,7 +46,7 @@ fn leads_nowhere(page: &Path, target: &str) -> bool {
     if is_elsewhere || !is_file || path.contains(['$', '{']) {
         return false;
     }
-    let mut found = page.parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut found = page.parent().unwrap_or(page).to_path_buf();
     for part in Path::new(path).components() {
         match part {
             Component::ParentDir => drop(found.pop()),
@@ -76,6 +58,8 @@ fn leads_nowhere(page: &Path, target: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,10 +7,10 @@ mod cargo;
 mod check;
 mod component;
 mod cost;
-mod crates;
 mod editor;
 mod evidence;
 mod executables;
+mod files;
 mod fuzz;
 mod gate;
 #[cfg(test)]
@@ -29,6 +29,7 @@ mod timed;
 mod tools;
 #[cfg(test)]
 mod type_names;
+mod verdict;
 mod words;
 #[cfg(test)]
 mod workflow;
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use gate::Manner;
 use steps::Step;
 
 /// Runs what this repository is checked with
@@ -51,10 +53,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks everything: format, lints, tests, documentation
+    /// Checks format, lints, tests and documentation: what to run before a change is proposed
     ///
     /// Four test executables run at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
-    /// of an executable appears when it ends.
+    /// of an executable appears when it ends. A test that has failed is started again, alone, when everything else is done:
+    /// if it passes, the run has succeeded, and its end names the test. A broken promise of dlock, such as two holders of one
+    /// lock, is never tried again.
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
@@ -71,15 +75,24 @@ Environment:
   DLOCK_NO_INSTALL        if set, nothing is installed
 
 Examples:
-  cargo xtask test               everything, up to the first failure
+  cargo xtask test               the usual steps, up to the first that fails
+  cargo xtask test --all         all steps: what CI runs
   cargo xtask test lint test     two steps, in this order
-  cargo xtask test --keep-going  everything, and all failures at the end")]
+  cargo xtask test --keep-going  the usual steps, and all failures at the end")]
     Test {
+        /// Run the steps as well that take long and seldom find what the others do not
+        #[arg(long, conflicts_with = "steps")]
+        all: bool,
+
+        /// Fail as well if a test passes only when it is run again, alone
+        #[arg(long)]
+        strict: bool,
+
         /// Go on after a failure and report all of them at the end
         #[arg(long)]
         keep_going: bool,
 
-        /// The steps to run, in this order [default: all of them; `lint`, `doc-test`, `doc`, `api` and `package` beside the tests]
+        /// The steps to run, in this order [default: the usual ones; `lint`, `doc-test`, `doc`, `api` and `package` beside the tests]
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
@@ -107,42 +120,8 @@ Examples:
     /// run. Peers of a workload come right after each other and medians count: on a machine that does
     /// other things, trust ratios within a workload. A missed aim is no failure; two holders of one
     /// lock are.
-    #[command(
-        args_conflicts_with_subcommands = true,
-        after_long_help = "\
-Workloads:
-  W1      one task, an uncontended lock
-  W1t     the same on a runtime of one thread
-  W2      64 tasks, each with a key of its own
-  W3      64 tasks of one process, one key; also without hand-over inside the process
-  W4a     4 processes with a task each, one key
-  W4b     4 processes with 16 tasks each, one key
-  W4h     2 processes, one key that is held for 20 ms
-  W5      100 tasks that wait for a key that is held
-  W6      one task, an uncontended lock in five servers
-  memory  one task, a lock inside the process
-
-Environment:
-  DLOCK_REDIS_SERVER  the server binary, instead of the one in the PATH
-  DLOCK_NO_INSTALL    if set, nothing is installed
-
-Examples:
-  cargo xtask bench                            everything, in some five minutes
-  cargo xtask bench --only W1,W3 --reps 5      two workloads, five times each
-  cargo xtask bench many                       100,000 leases, 10,000 waiters, 1,000,000 keys
-  cargo xtask bench serve                      the page of `dlock serve`: time, memory, and locks beside it
-  cargo xtask bench blocking                   sections of threads beside those of tasks
-  cargo xtask bench modes                      shared locks and permits beside exclusive locks
-  cargo xtask bench postgres                   locks in PostgreSQL beside the same statements by hand
-  cargo xtask bench etcd                       locks in etcd beside the same by hand, and beside its own"
-    )]
-    Bench {
-        #[command(subcommand)]
-        apart: Option<bench::Apart>,
-
-        #[command(flatten)]
-        compare: bench::Compare,
-    },
+    #[command(after_long_help = include_str!("bench.txt"))]
+    Bench(bench::Bench),
 
     /// Runs tests again and again beside busy loops, and counts those that fail by chance
     ///
@@ -175,8 +154,8 @@ Examples:
 
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
     ///
-    /// Builds `cargo-fuzz` into target/tools if it is not there, which takes some minutes, and needs a
-    /// C++ compiler. What was kept of earlier runs is tried by plain tests.
+    /// `cargo fuzz` for one target after another; it needs a C++ compiler. What was kept of earlier runs is tried by plain
+    /// tests.
     Fuzz(fuzz::Fuzz),
 
     /// Compares the public API of the published crates with the files in docs/api
@@ -205,8 +184,7 @@ Examples:
 
     /// Runs `cargo deny`: advisories, licences, bans and sources of what dlock brings along
     ///
-    /// Builds it into target/tools if it is not there, which takes some minutes. Advisories are left
-    /// out, and that is said, where their database cannot be got.
+    /// Advisories are left out, and that is said, where their database cannot be got. The rest is part of `cargo xtask test`.
     Deny,
 
     /// Writes down how cargo starts a test executable
@@ -223,12 +201,21 @@ fn main() -> ExitCode {
         return code(told(outcome));
     }
     let succeeded = match Arguments::parse().command {
-        Command::Test { keep_going, steps } if steps.is_empty() => gate::run_all(keep_going),
-        Command::Test { keep_going, steps } => gate::run(&steps, keep_going),
-        Command::Cost { runs } => told(cost::run(runs)),
-        Command::Bench { apart, compare } => {
-            told(apart.map_or_else(|| compare.run(), |apart| apart.run()))
+        Command::Test {
+            all,
+            strict,
+            keep_going,
+            steps,
+        } => {
+            let manner = Manner { keep_going, strict };
+            match (all, steps.as_slice()) {
+                (true, _) => gate::run_early(&Step::ALL, manner),
+                (false, []) => gate::run_early(&Step::usual(), manner),
+                (false, steps) => gate::run(steps, manner),
+            }
         }
+        Command::Cost { runs } => told(cost::run(runs)),
+        Command::Bench(bench) => told(bench.run()),
         Command::Soak(soak) => told(soak.run()),
         Command::Model(model) => told(model.run()),
         Command::Sim(sim) => told(sim.run()),
@@ -236,7 +223,7 @@ fn main() -> ExitCode {
         Command::Mutants(mutants) => told(mutants.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
         Command::Api { write: true } => told(api::write()),
-        Command::Api { write: false } => gate::run(&[Step::Api], false),
+        Command::Api { write: false } => gate::run(&[Step::Api], Manner::default()),
         Command::Deny => told(supply::deny()),
         Command::Msrv => told(msrv::run()),
         Command::Package { together } => told(package::run(together)),
@@ -274,27 +261,22 @@ mod tests {
     #[test]
     fn steps_keep_the_order_they_are_given_in() {
         let arguments = Arguments::try_parse_from(["xtask", "test", "doc", "fmt"]);
-        let Some(Command::Test { steps, keep_going }) = arguments.map(|it| it.command).ok() else {
+        let Some(Command::Test { steps, .. }) = arguments.map(|it| it.command).ok() else {
             panic!("that is the command `test`");
         };
         assert_eq!(steps, [Step::Doc, Step::Fmt]);
-        assert!(!keep_going);
     }
 
     #[test]
-    fn many_is_a_benchmark_of_its_own() {
-        let command = |words: &[&str]| {
+    fn options_of_a_benchmark_are_passed_on() {
+        for words in [
+            &["many", "--leases", "100"][..],
+            &["--only", "W1,W3", "--reps", "1"],
+            &["etcd", "--help"],
+            &[],
+        ] {
             let arguments = Arguments::try_parse_from(["xtask", "bench"].iter().chain(words));
-            arguments.map(|it| it.command).ok()
-        };
-        assert!(matches!(
-            command(&["many", "--leases", "100"]),
-            Some(Command::Bench { apart: Some(_), .. })
-        ));
-        assert!(matches!(
-            command(&["--only", "W1,W3", "--reps", "1"]),
-            Some(Command::Bench { apart: None, .. })
-        ));
-        assert!(command(&["--only", "W1", "many"]).is_none());
+            assert!(arguments.is_ok(), "{words:?}");
+        }
     }
 }

