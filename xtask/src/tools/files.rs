@@ -7,17 +7,7 @@ use std::{env, fs, io};
 use crate::machine::find;
 
 /// The settings of fontconfig, whose packages are only complete when they are installed. Every machine shows the same letters.
-const FONTS: &str = r#"<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-  <dir prefix="relative">usr/share/fonts</dir>
-  <dir>/usr/share/fonts</dir>
-  <cachedir prefix="xdg">fontconfig</cachedir>
-  <alias binding="same"><family>sans</family><prefer><family>DejaVu Sans</family></prefer></alias>
-  <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
-  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
-</fontconfig>
-"#;
+const FONTS: &str = include_str!("fonts.conf");
 
 pub(super) fn write_fonts(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("fonts.conf"), FONTS)
