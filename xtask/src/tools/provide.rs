@@ -117,6 +117,9 @@ impl Host {
             self.install();
         }
         if tool.source != Source::System {
+            if !self.had_pip() && !pip::has_pip() {
+                return Err(format!("`{} -m pip` is not there", pip::python()));
+            }
             return self.fill(tool, &tool.note(), |staging| pip::fetch(tool, staging));
         }
         let missing = || format!("{} could not be installed into the PATH", tool.packages);

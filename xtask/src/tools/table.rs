@@ -82,7 +82,8 @@ pub(super) const OLD_ETCD: Tool = Tool {
 
 /// That of a system like Debian, where the package of Debian cannot be used.
 const SYSTEM_ETCD: Tool = Tool {
-    name: "etcd-of-system", variable: "DLOCK_OLD_ETCD", version: "", otherwise: Otherwise::InPath("etcd"), ..ETCD
+    name: "etcd-of-system", variable: "DLOCK_OLD_ETCD", version: "", otherwise: Otherwise::InPath("etcd"),
+    by_hand: "name an etcd 3.4.16 or later: DLOCK_OLD_ETCD=/path/to/etcd", ..ETCD
 };
 
 pub(super) const MEMCACHED: Tool = Tool {
