@@ -27,7 +27,9 @@ pub(super) fn link_to_postgres(folder: &Path) -> io::Result<()> {
     let in_path = || Some(find("postgres")?.parent()?.to_path_buf());
     let programs = newest(Path::new("/usr/lib/postgresql")).or_else(in_path);
     let (Some(programs), Some(pooler)) = (programs, find("pgbouncer")) else {
-        return Err(io::Error::other("PostgreSQL and PgBouncer are not installed either"));
+        return Err(io::Error::other(
+            "PostgreSQL and PgBouncer are not installed either",
+        ));
     };
     link(&pooler, &folder.join("usr/sbin/pgbouncer"))?;
     link(&programs, &folder.join("bin"))
