@@ -28,13 +28,10 @@ use tokio::runtime::Handle;
 
 use crate::{calls::Call, errors, line::Line, session::Session};
 
-/// The pauses before a release is repeated. They grow, since a network that was down for longer delivers later.
-const PAUSES: [Duration; 4] = [
-    Duration::from_secs(1),
-    Duration::from_secs(4),
-    Duration::from_secs(16),
-    Duration::from_secs(64),
-];
+/// The pauses before a release is repeated double from the first to the last: a lease that begins late lasts about as long as it
+/// was late, and a network that was down for longer delivers later.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(64);
 
 /// No network delivers a request so late.
 const LONGEST_WAY: Duration = Duration::from_secs(3600);
@@ -138,11 +135,13 @@ impl Releases {
     }
 
     async fn repeat(&self, key: &LockKey, owner: &str) {
-        for pause in PAUSES {
+        let mut pause = FIRST_PAUSE;
+        while pause <= LAST_PAUSE {
             tokio::time::sleep(pause).await;
+            pause *= 2;
             // As long as the server is away, no request arrives there either.
             while !self.session.is_up() {
-                tokio::time::sleep(PAUSES[0]).await;
+                tokio::time::sleep(FIRST_PAUSE).await;
             }
             let _turn = self.turn.lock().await;
             if let Ok(line) = self.session.line().await {
