@@ -80,8 +80,10 @@ impl Releases {
         let mut repeated = self.repeated(key, owner);
         let line = self.session.line().await?;
         let answer = self.send(&line, key, owner).await;
-        if answer.is_ok() {
-            repeated.take_if(|it| it.is_on(&line)).map(Repeated::cancel);
+        if answer.is_ok()
+            && let Some(repeated) = repeated.take_if(|it| it.is_on(&line))
+        {
+            repeated.cancel();
         }
         answer
     }
@@ -160,7 +162,7 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     /// The server has answered, or has not got the request.
-    pub(crate) fn is_over(self) {
+    pub(crate) fn settle(self) {
         std::mem::forget(self);
     }
 }
@@ -230,8 +232,8 @@ mod tests {
     /// Releases, and returns whether that is to be repeated.
     async fn is_repeated(releases: &Arc<Releases>) -> bool {
         let key = LockKey::new("order:42").unwrap();
-        let released = releases.release(&key, OWNER).await;
-        assert_eq!(released.unwrap(), Released::WasGone);
+        let answer = releases.release(&key, OWNER).await;
+        assert_eq!(answer.unwrap(), Released::WasGone);
         Arc::strong_count(releases) > 1
     }
 
@@ -246,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_after_an_answer_is_not_repeated() {
         let (releases, old, _worker) = world().await;
-        releases.asking(OWNER, &old).is_over();
+        releases.asking(OWNER, &old).settle();
         assert!(!is_repeated(&releases).await);
     }
 
