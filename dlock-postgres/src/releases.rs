@@ -28,13 +28,10 @@ use tokio::runtime::Handle;
 
 use crate::{calls::Call, errors, line::Line, session::Session};
 
-/// The pauses before a release is repeated. They grow, since a network that was down for longer delivers later.
-const PAUSES: [Duration; 4] = [
-    Duration::from_secs(1),
-    Duration::from_secs(4),
-    Duration::from_secs(16),
-    Duration::from_secs(64),
-];
+/// The pauses before a release is repeated double from the first to the last: a lease that begins late lasts about as long as it
+/// was late, and a network that was down for longer delivers later.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(64);
 
 /// No network delivers a request so late.
 const LONGEST_WAY: Duration = Duration::from_secs(3600);
@@ -83,8 +80,10 @@ impl Releases {
         let mut repeated = self.repeated(key, owner);
         let line = self.session.line().await?;
         let answer = self.send(&line, key, owner).await;
-        if answer.is_ok() {
-            repeated.take_if(|it| it.is_on(&line)).map(Repeated::cancel);
+        if answer.is_ok()
+            && let Some(repeated) = repeated.take_if(|it| it.is_on(&line))
+        {
+            repeated.cancel();
         }
         answer
     }
@@ -138,11 +137,13 @@ impl Releases {
     }
 
     async fn repeat(&self, key: &LockKey, owner: &str) {
-        for pause in PAUSES {
+        let mut pause = FIRST_PAUSE;
+        while pause <= LAST_PAUSE {
             tokio::time::sleep(pause).await;
+            pause *= 2;
             // As long as the server is away, no request arrives there either.
             while !self.session.is_up() {
-                tokio::time::sleep(PAUSES[0]).await;
+                tokio::time::sleep(FIRST_PAUSE).await;
             }
             let _turn = self.turn.lock().await;
             if let Ok(line) = self.session.line().await {
@@ -161,7 +162,7 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     /// The server has answered, or has not got the request.
-    pub(crate) fn is_over(self) {
+    pub(crate) fn settle(self) {
         std::mem::forget(self);
     }
 }
@@ -231,8 +232,8 @@ mod tests {
     /// Releases, and returns whether that is to be repeated.
     async fn is_repeated(releases: &Arc<Releases>) -> bool {
         let key = LockKey::new("order:42").unwrap();
-        let released = releases.release(&key, OWNER).await;
-        assert_eq!(released.unwrap(), Released::WasGone);
+        let answer = releases.release(&key, OWNER).await;
+        assert_eq!(answer.unwrap(), Released::WasGone);
         Arc::strong_count(releases) > 1
     }
 
@@ -247,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_after_an_answer_is_not_repeated() {
         let (releases, old, _worker) = world().await;
-        releases.asking(OWNER, &old).is_over();
+        releases.asking(OWNER, &old).settle();
         assert!(!is_repeated(&releases).await);
     }
 

@@ -155,7 +155,7 @@ impl LockStore for PostgresStore {
             .err()
             .is_none_or(StoreError::has_no_effect)
         {
-            asking.is_over();
+            asking.settle();
         }
         let rows = answered?;
         let row = rows.first().ok_or_else(errors::no_row)?;

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, NoTls};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A release whose request may come after it is repeated for so long. The rest is for a busy machine.
-pub(crate) const REPEATED: Duration = Duration::from_secs(1 + 4 + 16 + 64).saturating_add(DEADLINE);
+pub(crate) const REPEATED: Duration = Duration::from_secs(127).saturating_add(DEADLINE);
 
 /// The statement that counts the connections of dlock to the current database.
 pub(crate) const CONNECTIONS: &str = "SELECT count(*) FROM pg_stat_activity \

@@ -455,16 +455,10 @@ pub(super) const ALL: &[Mutant] = &[
         RELEASES,
         "runtime.spawn(async move { «releases.repeat(&key, &owner).await» });",
         "drop((&releases, &key, &owner))",
-        &[
-            Test(
-                UNIT,
-                "releases::tests::a_release_is_repeated_if_any_request_was_on_another_connection",
-            ),
-            Test(
-                FAULTS,
-                "late::a_lease_that_begins_after_its_release_is_released_again",
-            ),
-        ],
+        &[Test(
+            FAULTS,
+            "late::a_lease_that_begins_after_its_release_is_released_again",
+        )],
     ),
     Mutant::new(
         "pg-renewals-by-another-index",
