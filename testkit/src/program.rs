@@ -113,7 +113,7 @@ pub(crate) fn etcd(make: EtcdMake) -> PathBuf {
     let (variable, tool) = match make {
         EtcdMake::Usual => ("DLOCK_ETCD", "etcd-3.5/usr/bin/etcd"),
         EtcdMake::Early => ("DLOCK_EARLY_ETCD", "bin/etcd-3.5.1"),
-        EtcdMake::Old => ("DLOCK_OLD_ETCD", "etcd/usr/bin/etcd"),
+        EtcdMake::Old => ("DLOCK_OLD_ETCD", "etcd-3.4/usr/bin/etcd"),
     };
     named(variable).or_else(|| tool_at(tool)).unwrap_or_else(|| {
         panic!("these tests need etcd: `cargo xtask test server` gets it, or name its program in {variable}")
@@ -194,11 +194,11 @@ pub(crate) fn chromium() -> Chromium {
         "google-chrome-stable",
     ];
     let ours = || {
-        let folder = tool_at("chromium/layout")?.parent()?.to_path_buf();
+        let folder = tool_at("chromium/fonts.conf")?.parent()?.to_path_buf();
         let list = std::fs::read_to_string(folder.join("libraries")).ok()?;
         Some(Chromium {
             program: folder.join("usr/lib/chromium/chromium-headless-shell"),
-            libraries: env::join_paths(list.lines().map(|it| folder.join(it))).ok()?,
+            libraries: list.trim().into(),
             fonts: Some(folder.join("fonts.conf")),
         })
     };

@@ -8,7 +8,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::cargo::{self, Call};
-use crate::{etcd, postgres, server, zookeeper};
+use crate::tools;
 
 #[derive(Args)]
 pub(crate) struct Bench {
@@ -30,23 +30,23 @@ impl Bench {
         let mut words = self.words();
         match &*words[0] {
             "postgres" => {
-                postgres::provide()?;
+                tools::provide(&[&tools::POSTGRES])?;
                 name_peer(&mut words, lease_peer)?;
             }
             "etcd" => {
-                etcd::provide()?;
+                tools::provide(tools::ETCDS)?;
                 name_peer(&mut words, mutex_peer)?;
             }
-            "zookeeper" => zookeeper::provide()?,
+            "zookeeper" => tools::provide(tools::ZOOKEEPER)?,
             "serve" => {
-                server::provide()?;
+                tools::provide(&[&tools::REDIS])?;
                 if !COMMAND.run() {
                     return Err(format!("this failed: {}", COMMAND.line()));
                 }
                 let program = cargo::target().join("release").join("dlock");
                 words.push(format!("--program={}", program.display()));
             }
-            _ => server::provide()?,
+            _ => tools::provide(&[&tools::REDIS])?,
         }
         let build = Call::new("build --release --locked --package dlock-bench");
         cargo::build_and_start(&build, "dlock-bench", &words)

@@ -7,7 +7,7 @@
 use clap::Args;
 
 use crate::cargo::{self, Call};
-use crate::{etcd, postgres, server, zookeeper};
+use crate::tools;
 
 #[derive(Args)]
 pub(crate) struct Model {
@@ -79,15 +79,15 @@ impl Sim {
 
 impl Chaos {
     pub(crate) fn run(&self) -> Result<(), String> {
-        server::provide()?;
+        tools::provide(&[&tools::REDIS])?;
         if self.needs("postgres") {
-            postgres::provide()?;
+            tools::provide(&[&tools::POSTGRES])?;
         }
         if self.needs("etcd") {
-            etcd::provide()?;
+            tools::provide(tools::ETCDS)?;
         }
         if self.needs("zookeeper") {
-            zookeeper::provide()?;
+            tools::provide(tools::ZOOKEEPER)?;
         }
         cargo::build_and_start(
             &Call::new("build --release --locked --package dlock-chaos"),

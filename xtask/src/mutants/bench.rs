@@ -10,7 +10,7 @@ use super::look::{Look, Target};
 use super::programs::Programs;
 use super::tree::Tree;
 use super::trial::{self, Ended};
-use crate::{cargo, server};
+use crate::{cargo, tools};
 
 /// The seeds of one call of the simulation, which reports its findings at its end.
 const AT_ONCE: u64 = 50;
@@ -44,7 +44,7 @@ impl Bench {
         targets.dedup();
         let needs_simulation = looks.iter().any(|look| look.target().is_none());
         if targets.iter().any(|target| target.needs_server()) {
-            server::provide()?;
+            tools::provide(&[&tools::REDIS])?;
             share_tools(tree)?;
         }
         let programs = Programs::build(tree, &targets, needs_simulation)?;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::server;
+use crate::tools;
 
 const START: Duration = Duration::from_secs(20);
 
@@ -32,7 +32,7 @@ impl Server {
     }
 
     fn start_on(port: u16) -> Result<Self, String> {
-        let program = server::path()?;
+        let program = tools::program(&tools::REDIS)?;
         let child = Command::new(&program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
             .args(["--save", "", "--appendonly", "no"])

