@@ -89,5 +89,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
     if violations.is_empty() {
         return Ok(());
     }
-    Err(format!("a lock was held by two at once ({})", violations.join("; ")).into())
+    Err(format!(
+        "broken promise: a lock was held by two at once ({})",
+        violations.join("; ")
+    )
+    .into())
 }

@@ -27,7 +27,10 @@ async fn end(worker: Worker) -> Value {
 
 /// That it went well, and has every number.
 fn whole(outcome: &Value) {
-    assert_eq!(outcome["overlaps"], 0, "{outcome}");
+    assert_eq!(
+        outcome["overlaps"], 0,
+        "broken promise: two holders: {outcome}"
+    );
     assert_eq!(outcome["failed"], 0, "{outcome}");
     assert_eq!(outcome["drained"], true, "{outcome}");
     for number in [

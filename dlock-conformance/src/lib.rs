@@ -210,8 +210,11 @@ impl Suite {
                 let cleaned = AssertUnwindSafe(trial.clean_up()).catch_unwind();
                 timeout(self.terms.limit, cleaned).await.ok();
             }
-            if outcome.is_ok() || !was_late || begun.elapsed() >= self.terms.limit {
+            if outcome.is_ok() || !was_late {
                 return (outcome, repeats);
+            }
+            if begun.elapsed() >= self.terms.limit {
+                return (outcome.map_err(Broken::kept_promises), repeats);
             }
             repeats += 1;
         }

@@ -129,7 +129,10 @@ async fn drift_is_kept() {
     let manager = manager(Wrapper(Inner::default()));
     let guard = manager.lock("order:42").acquire().await.unwrap();
     let left = guard.remaining();
-    assert!(left + Inner::DRIFT.of(TTL) <= TTL, "{left:?}");
+    assert!(
+        left + Inner::DRIFT.of(TTL) <= TTL,
+        "broken promise: a lease is believed beyond its end: {left:?}"
+    );
     assert!(left >= TTL / 2, "{left:?}");
     guard.release().await.unwrap();
 }

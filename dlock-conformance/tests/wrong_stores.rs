@@ -354,3 +354,28 @@ async fn a_store_that_panics_or_hangs_fails_its_case_and_not_the_run() {
         );
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_says_whether_a_promise_is_broken() {
+    for (fault, case, is_promise) in [
+        (
+            Fault::SharesHeldKeys,
+            "a_free_key_is_granted_and_a_held_one_is_busy",
+            true,
+        ),
+        (Fault::RevivesTheDead, "a_lease_expires_after_its_ttl", true),
+        (
+            Fault::BatchShort,
+            "a_batch_of_renewals_has_one_answer_per_request",
+            false,
+        ),
+    ] {
+        let store = Wrong::new(MemoryStore::new(), fault);
+        let report = Suite::new(Level::Minimal).only(case).run(&store).await;
+        let [failure] = &*report.failures else {
+            panic!("{report}");
+        };
+        let says = failure.seen.starts_with("broken promise: ");
+        assert_eq!(says, is_promise, "{failure}");
+    }
+}

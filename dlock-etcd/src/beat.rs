@@ -312,7 +312,10 @@ pub(crate) mod tests {
         let request = AcquireRequest::new(&key, waits, TTL).queue(Queueing::ForLease);
         let asked = Instant::now();
         let answer = waiter.acquire(request).await;
-        assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+        assert!(
+            matches!(answer, Ok(AcquireOutcome::Busy(_))),
+            "broken promise: two hold the key: {answer:?}"
+        );
         let stopped = waiter.core.follow.with(&key, |followed| {
             followed.task.as_ref().map(|task| task.handle.abort())
         });
@@ -348,7 +351,10 @@ pub(crate) mod tests {
             let held = ask(&holder, number).await;
             assert!(matches!(held, Ok(AcquireOutcome::Granted { .. })));
             let waits = ask(&waiter, 10 + number).await;
-            assert!(matches!(waits, Ok(AcquireOutcome::Busy(_))));
+            assert!(
+                matches!(waits, Ok(AcquireOutcome::Busy(_))),
+                "broken promise: two hold the key"
+            );
         }
         waiter.core.session.conn().await.unwrap().met("3.5.7");
         let transactions = async || server.messages().await.get("Txn").copied();
@@ -399,7 +405,10 @@ pub(crate) mod tests {
         holder.acquire(request(held)).await.unwrap();
         for owner in [living, released, silent] {
             let answer = waiter.acquire(request(owner)).await;
-            assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+            assert!(
+                matches!(answer, Ok(AcquireOutcome::Busy(_))),
+                "broken promise: two hold the key: {answer:?}"
+            );
         }
         forget(&waiter, &key, &[released, silent]).await;
         waiter

@@ -259,6 +259,11 @@ pub(crate) fn check_level(row: &Row, config: &Config) -> Result<(), StoreError> 
     Err(error.with_advice().unsent())
 }
 
+/// The error of an answer without a row.
+pub(crate) fn no_row() -> StoreError {
+    StoreError::new(StoreErrorKind::BadAnswer, "the function returned no row")
+}
+
 /// The error of a row that is not of the expected form: a function of the user may have the name of one of dlock's.
 fn unreadable(error: &Error) -> StoreError {
     StoreError::new(StoreErrorKind::BadAnswer, cause(error)).unsent()

@@ -76,6 +76,7 @@ mod line;
 mod message;
 mod pooled;
 mod pump;
+mod releases;
 mod schema;
 mod scheme;
 mod session;

@@ -450,20 +450,25 @@ BEGIN
     RETURN true;
 END $$;
 
--- Removes what has not been used for an hour. A fence that is forgotten is replaced by the clock.
+-- Removes what is left over: leases that ended and waiters that died a minute ago, and keys that have not been used for an
+-- hour. A fence that is forgotten is replaced by the clock. Returns the most rows that it has removed from one table.
 CREATE FUNCTION {schema}.sweep() RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     _removed bigint;
+    _most bigint;
 BEGIN
     DELETE FROM {schema}.holder h
     USING (SELECT e.key, e.owner FROM {schema}.holder e
-           WHERE e.ends < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
+           WHERE e.ends < clock_timestamp() - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
     WHERE h.key = ended.key AND h.owner = ended.owner;
+    GET DIAGNOSTICS _most = ROW_COUNT;
     DELETE FROM {schema}.waiter w
     USING (SELECT d.key, d.owner FROM {schema}.waiter d
-           WHERE d.alive < clock_timestamp() - interval '1 hour' LIMIT 1000 FOR UPDATE SKIP LOCKED) dead
+           WHERE d.alive < clock_timestamp() - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) dead
     WHERE w.key = dead.key AND w.owner = dead.owner;
+    GET DIAGNOSTICS _removed = ROW_COUNT;
+    _most := greatest(_most, _removed);
     DELETE FROM {schema}.lock l
     USING (SELECT o.key FROM {schema}.lock o
            WHERE o.used_at < clock_timestamp() - interval '1 hour'
@@ -475,5 +480,5 @@ BEGIN
            LIMIT 1000 FOR UPDATE SKIP LOCKED) old
     WHERE l.key = old.key;
     GET DIAGNOSTICS _removed = ROW_COUNT;
-    RETURN _removed;
+    RETURN greatest(_most, _removed);
 END $$;

@@ -117,7 +117,8 @@ impl Session {
         self.home.note_caller();
     }
 
-    async fn line(&self) -> Result<Arc<Line>, StoreError> {
+    /// Returns the connection that requests take now, or waits for it.
+    pub(crate) async fn line(&self) -> Result<Arc<Line>, StoreError> {
         let mut link = self.link.clone();
         loop {
             match &*link.borrow_and_update() {
@@ -148,6 +149,16 @@ impl Session {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let line = self.line().await?;
+        self.ask_on(&line, call, parameters).await
+    }
+
+    /// Sends a request on this connection, which [`line`](Self::line) has returned.
+    pub(crate) async fn ask_on(
+        &self,
+        line: &Line,
+        call: Call,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
         // A caller that drops this future has waited as long as it can.
         let unanswered = Unanswered(&self.doubted);
         let answer = line.ask(call, parameters).await;

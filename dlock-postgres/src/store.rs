@@ -18,6 +18,7 @@
 //! - A thread of the store watches over the two connections. That of renewals is on this thread, which no body can block;
 //!   that of requests is on the runtime of the callers, as `pump.rs` says. If a request has no answer, its connection is
 //!   tried, and replaced if it does not answer either.
+//! - A release can overtake a request on a connection that was given up, and is repeated then: `releases.rs` says why.
 //! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
 
 use std::{
@@ -42,8 +43,10 @@ use tokio_postgres::{Row, types::ToSql};
 use crate::{
     calls::Call,
     config::{Config, Listen, Route},
+    errors,
     hints::Hints,
     pump::Home,
+    releases::Releases,
     schema::Schema,
     session::Session,
     sweep,
@@ -66,6 +69,7 @@ use crate::{
 /// ```
 pub struct PostgresStore {
     requests: Arc<Session>,
+    releases: Arc<Releases>,
     renewals: Session,
     hints: Hints,
     config: Arc<Config>,
@@ -97,6 +101,7 @@ impl PostgresStore {
         let renewals = start(&config.messages, Home::of_store(), with_renewals);
         sweep::start(&worker, requests.clone());
         Ok(Self {
+            releases: Releases::new(requests.clone(), worker.handle().clone()),
             requests,
             renewals,
             hints,
@@ -130,9 +135,10 @@ impl fmt::Debug for PostgresStore {
 
 impl LockStore for PostgresStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        let owner = request.owner.to_string();
         let parameters: [&(dyn ToSql + Sync); 7] = [
             &request.key.as_str(),
-            &request.owner.to_string(),
+            &owner,
             &milliseconds(request.ttl),
             &most(request.mode)?,
             &(request.queue == Queue::ForLease),
@@ -140,8 +146,19 @@ impl LockStore for PostgresStore {
             &request.function,
         ];
         self.requests.note_caller();
-        let rows = self.requests.ask(Call::Acquire, &parameters).await?;
-        let row = rows.first().ok_or_else(no_answer)?;
+        let line = self.requests.line().await?;
+        let asking = self.releases.asking(&owner, &line);
+        let answered = self.requests.ask_on(&line, Call::Acquire, &parameters);
+        let answered = answered.await;
+        if answered
+            .as_ref()
+            .err()
+            .is_none_or(StoreError::has_no_effect)
+        {
+            asking.is_over();
+        }
+        let rows = answered?;
+        let row = rows.first().ok_or_else(errors::no_row)?;
         answer_to_acquire(row).map_err(|error| bad_answer(&error))
     }
 
@@ -187,7 +204,7 @@ impl LockStore for PostgresStore {
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         self.requests.note_caller();
         let owner = request.owner.to_string();
-        release(&self.requests, request.key.as_str(), &owner).await
+        self.releases.release(request.key, &owner).await
     }
 
     fn properties(&self) -> StoreProperties<'_> {
@@ -212,7 +229,7 @@ impl StoreHooks for PostgresStore {
     /// The thread of the store outlives the runtimes of its users.
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let owed = Owed {
-            session: self.requests.clone(),
+            releases: self.releases.clone(),
             key: request.key.clone(),
             owner: request.owner.to_string(),
         };
@@ -239,24 +256,14 @@ impl StoreHooks for PostgresStore {
 /// A release without a caller that waits for it.
 #[derive(Clone)]
 struct Owed {
-    session: Arc<Session>,
+    releases: Arc<Releases>,
     key: LockKey,
     owner: String,
 }
 
 impl Owed {
     async fn release(&self) -> Result<Released, StoreError> {
-        release(&self.session, self.key.as_str(), &self.owner).await
-    }
-}
-
-async fn release(session: &Session, key: &str, owner: &str) -> Result<Released, StoreError> {
-    let rows = session.ask(Call::Release, &[&key, &owner]).await?;
-    let was_held = rows.first().map(|row| row.try_get(0));
-    match was_held {
-        Some(Ok(true)) => Ok(Released::WasHeld),
-        Some(Ok(false)) => Ok(Released::WasGone),
-        _ => Err(no_answer()),
+        self.releases.release(&self.key, &self.owner).await
     }
 }
 
@@ -299,10 +306,6 @@ fn most(mode: LockMode) -> Result<i32, StoreError> {
 /// A fraction of a millisecond is not cut off.
 fn milliseconds(ttl: Duration) -> i64 {
     i64::try_from(ttl.as_micros().div_ceil(1000)).unwrap_or(i64::MAX)
-}
-
-fn no_answer() -> StoreError {
-    bad_answer("the function returned no row")
 }
 
 fn bad_answer(what: &str) -> StoreError {

@@ -1,4 +1,5 @@
-//! Removes rows that no process has used for an hour. Only the size of the tables depends on it.
+//! Removes rows that no process uses any more: ended leases, dead waiters, and keys after an hour. Only the size of the
+//! tables depends on it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use crate::{calls::Call, session::Session, worker::Worker};
 /// The pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// The rows that one statement removes at most, as the function `sweep` of the schema has it.
+/// The rows of one table that one statement removes at most, as the function `sweep` of the schema has it.
 const BATCH: i64 = 1000;
 
 /// The pause between two statements of a sweep, in which other requests have their turn.
@@ -62,7 +63,19 @@ mod tests {
         let fill = "INSERT INTO dlock.lock (key, used_at) \
                     SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' FROM generate_series(1, 2500) n;
                     INSERT INTO dlock.lock (key) VALUES ('new')";
+        // Of a program that was killed.
+        let crashed = "INSERT INTO dlock.holder (key, owner, fence, ends) \
+                       SELECT 'new', 'old.' || n, 1, clock_timestamp() - interval '61 seconds' \
+                       FROM generate_series(1, 4500) n;
+                       INSERT INTO dlock.holder (key, owner, fence, ends) \
+                       VALUES ('new', 'new.1', 1, clock_timestamp());
+                       INSERT INTO dlock.waiter (key, owner, most, alive, since) \
+                       SELECT 'new', 'old.' || n, 0, clock_timestamp() - interval '61 seconds', now() \
+                       FROM generate_series(1, 6500) n;
+                       INSERT INTO dlock.waiter (key, owner, most, alive, since) \
+                       VALUES ('new', 'new.1', 0, clock_timestamp(), now())";
         client.batch_execute(fill).await.unwrap();
+        client.batch_execute(crashed).await.unwrap();
 
         let url = server.url_of("postgres", &name);
         let mut options = StoreOptions::default();
@@ -72,9 +85,15 @@ mod tests {
         let route = config.requests.clone();
         let session = Session::start(&worker, config.clone(), route, Home::of_store(), None);
         sweep(&session).await.unwrap();
-        let left = client.query("SELECT key FROM dlock.lock", &[]).await;
-        let left: Vec<String> = left.unwrap().iter().map(|row| row.get(0)).collect();
-        assert_eq!(left, ["new"]);
+        for (left, expected) in [
+            ("key FROM dlock.lock", "new"),
+            ("owner FROM dlock.holder", "new.1"),
+            ("owner FROM dlock.waiter", "new.1"),
+        ] {
+            let rows = client.query(&format!("SELECT {left}"), &[]).await.unwrap();
+            let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            assert_eq!(rows, [expected]);
+        }
     }
 
     #[test]

@@ -259,7 +259,10 @@ async fn a_renewal_that_waited_for_a_stopped_server_revives_no_lease() {
     env.server.resume();
     let next = soon(other.lock("order:42").wait(Wait::Forever).acquire()).await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > fence);
+    assert!(
+        next.fencing_token() > fence,
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(guard.release()).await;
     let not_renewed = |cause: &LostCause| {
         matches!(
@@ -287,10 +290,17 @@ async fn a_stopped_server_says_that_a_lease_has_ended() {
         sleep(Duration::from_millis(50)).await;
         env.server.resume();
     });
-    assert_eq!(renewal, dlock::store::Renewal::NotOwner);
+    assert_eq!(
+        renewal,
+        dlock::store::Renewal::NotOwner,
+        "broken promise: a lease that had ended came back"
+    );
     let request = AcquireRequest::new(&key.key, next, ttl);
     let answer = key.store.acquire(request).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Granted { fence: new, .. } if new > fence));
+    assert!(
+        matches!(answer, AcquireOutcome::Granted { fence: new, .. } if new > fence),
+        "broken promise: the token did not grow"
+    );
     key.release(next).await;
 }
 

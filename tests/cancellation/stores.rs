@@ -125,7 +125,9 @@ async fn a_waiter_is_dropped<E: Env>(drops: Drops) -> usize {
                 assert!(error.is_busy(), "{error}");
                 true
             }
-            Polled::Finished(Ok(guard)) => panic!("it was held all the time: {guard:?}"),
+            Polled::Finished(Ok(guard)) => {
+                panic!("broken promise: two hold the key: {guard:?}")
+            }
             Polled::Dropped => false,
         };
         assert_idle(&[&processes.managers[0]]).await;
@@ -219,7 +221,9 @@ pub(crate) async fn a_writer_dropped_anywhere_lets_in_the_reader_behind_it<E: En
                 assert!(error.is_busy(), "{error}");
                 true
             }
-            Polled::Finished(Ok(guard)) => panic!("readers were inside: {guard:?}"),
+            Polled::Finished(Ok(guard)) => {
+                panic!("broken promise: a writer is beside readers: {guard:?}")
+            }
             Polled::Dropped => false,
         }
     })
@@ -258,7 +262,10 @@ pub(crate) async fn a_permit_dropped_while_it_is_granted_goes_to_the_next<E: Env
         };
         let (finished, next) = tokio::join!(waiter, releaser);
         let third = soon(permit(0).try_acquire()).await.unwrap();
-        assert!(third.is_none(), "{third:?}");
+        assert!(
+            third.is_none(),
+            "broken promise: three have one of two permits: {third:?}"
+        );
         soon(next.release()).await.unwrap();
         soon(stays.release()).await.unwrap();
         processes.assert_free(&key).await;

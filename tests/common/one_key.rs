@@ -64,7 +64,7 @@ impl<S: LockStore> OneKey<S> {
     pub(crate) async fn busy(&self, owner: OwnerId) -> Holder {
         match self.ask(owner, TTL).await {
             AcquireOutcome::Busy(holder) => holder,
-            other => panic!("it was granted: {other:?}"),
+            other => panic!("broken promise: two hold the key: {other:?}"),
         }
     }
 
@@ -89,7 +89,10 @@ impl<S: LockStore> OneKey<S> {
         eventually(LIMIT, "the waiters are in the queue", async || {
             // One more would come behind them. It leaves at once.
             let probe = Self::owner();
-            let place = self.busy(probe).await.position;
+            let AcquireOutcome::Busy(holder) = self.ask(probe, TTL).await else {
+                panic!("it is held no longer");
+            };
+            let place = holder.position;
             self.release(probe).await;
             place == Some(count)
         })

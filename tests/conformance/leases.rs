@@ -20,7 +20,11 @@ pub(crate) async fn a_lease_is_renewed_as_long_as_its_body_runs<E: Env>() {
             let since = Instant::now();
             while since.elapsed() < 2 * E::BRIEF {
                 let other = managers[1].lock("order:42").try_acquire().await.unwrap();
-                assert!(other.is_none(), "after {:?}", since.elapsed());
+                assert!(
+                    other.is_none(),
+                    "broken promise: two hold the key: after {:?}",
+                    since.elapsed()
+                );
                 lease.ensure_held().unwrap();
                 sleep(E::BRIEF / 10).await;
             }
@@ -75,7 +79,10 @@ pub(crate) async fn min_hold_keeps_others_out_when_the_holder_has_gone<E: Env>()
             None => soon(other.acquire()).await.unwrap(),
         };
         assert!(before.elapsed() >= least, "after {:?}", before.elapsed());
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
     };
     tokio::join!(
@@ -207,7 +214,10 @@ pub(crate) async fn a_lost_lease_does_not_harm_its_successor<E: Env>() {
     let loser = soon(managers[0].lock("order:42").acquire()).await.unwrap();
     env.delete("order:42").await;
     let winner = soon(managers[1].lock("order:42").acquire()).await.unwrap();
-    assert!(winner.fencing_token() > loser.fencing_token());
+    assert!(
+        winner.fencing_token() > loser.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(loser.release()).await;
     assert!(
         is_lost(&outcome, |cause| *cause == LostCause::Revoked),
@@ -219,7 +229,8 @@ pub(crate) async fn a_lost_lease_does_not_harm_its_successor<E: Env>() {
         soon(managers[0].lock("order:42").try_acquire())
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     soon(winner.release())
         .await

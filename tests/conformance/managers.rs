@@ -58,7 +58,10 @@ pub(crate) async fn no_two_bodies_overlap_and_their_tokens_grow<E: Env>() {
         tasks.spawn(async move {
             for _ in 0..SECTIONS {
                 let guard = lock.clone().acquire().await.unwrap();
-                assert!(!inside.swap(true, Ordering::Relaxed), "two are inside");
+                assert!(
+                    !inside.swap(true, Ordering::Relaxed),
+                    "broken promise: two are inside"
+                );
                 tokens.lock().unwrap().push(guard.fencing_token());
                 // A read and a write that lose an update as soon as two are inside.
                 let seen = counter.load(Ordering::Relaxed);
@@ -75,9 +78,16 @@ pub(crate) async fn no_two_bodies_overlap_and_their_tokens_grow<E: Env>() {
     while let Some(task) = soon(tasks.join_next()).await {
         task.unwrap();
     }
-    assert_eq!(counter.load(Ordering::Relaxed), MANAGERS * TASKS * SECTIONS);
+    assert_eq!(
+        counter.load(Ordering::Relaxed),
+        MANAGERS * TASKS * SECTIONS,
+        "broken promise: an update was lost"
+    );
     let tokens = tokens.lock().unwrap().clone();
-    assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
     env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
         .await;
 }
@@ -183,7 +193,10 @@ pub(crate) async fn a_wait_for_ever_outlasts_the_holder<E: Env>() {
     let fence = key.granted(dead, E::BRIEF).await;
     let lock = managers[1].lock("order:42").wait(Wait::Forever);
     let guard = soon(lock.acquire()).await.unwrap();
-    assert!(guard.fencing_token().fence() > fence);
+    assert!(
+        guard.fencing_token().fence() > fence,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
@@ -199,7 +212,8 @@ pub(crate) async fn try_acquire_does_not_wait<E: Env>() {
         soon(lock.clone().wait(Wait::Forever).try_acquire())
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     let error = soon(lock.wait(Duration::ZERO).acquire()).await;
     assert!(error.is_err_and(|error| error.is_busy()));

@@ -82,7 +82,7 @@ pub(crate) async fn readers_and_writers_never_overlap<E: Env>() {
                 let before = inside.stay(if writes { WRITER } else { 1 }).await;
                 assert!(
                     before >= 0 && (!writes || before == 0),
-                    "{before} are inside"
+                    "broken promise: {before} are inside"
                 );
                 guard.ensure_held().unwrap();
                 tokens.lock().unwrap().push((writes, guard.fencing_token()));
@@ -96,7 +96,10 @@ pub(crate) async fn readers_and_writers_never_overlap<E: Env>() {
     let mut last: Option<(bool, FencingToken)> = None;
     for (writes, token) in tokens.iter().copied() {
         if let Some((_, before)) = last.filter(|(wrote, _)| *wrote || writes) {
-            assert!(token > before, "{token} after {before}");
+            assert!(
+                token > before,
+                "broken promise: the token did not grow: {token} after {before}"
+            );
         }
         // Readers of one time may come in any order, and a quorum gives each of them a token of its own.
         last = Some(last.map_or((writes, token), |(_, before)| (writes, token.max(before))));
@@ -143,7 +146,12 @@ pub(crate) async fn no_more_than_n_permits_are_held<E: Env>() {
         });
     }
     within(ALL, tasks.join_all()).await.expect("all end");
-    assert_eq!(most.load(Ordering::SeqCst), MOST);
+    let most = most.load(Ordering::SeqCst);
+    assert!(
+        most <= MOST,
+        "broken promise: {most} have one of {MOST} permits"
+    );
+    assert_eq!(most, MOST);
     let managers: Vec<_> = managers.iter().collect();
     env.assert_clean(1, &managers).await;
 }
@@ -166,7 +174,8 @@ pub(crate) async fn a_shared_lease_is_renewed_until_its_last_body_ends<E: Env>()
         soon(other.lock("shelf").try_acquire())
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: a writer holds the key beside a reader"
     );
     second.release().await.unwrap();
     drop(soon(other.lock("shelf").ttl(TTL).acquire()).await.unwrap());

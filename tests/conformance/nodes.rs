@@ -25,7 +25,7 @@ async fn ask<S: QuorumNode>(
 async fn wait_for_notice<S: QuorumNode>(key: &OneKey<S>, owner: OwnerId) -> Holder {
     match ask(key, owner, true, 0).await {
         AcquireOutcome::Busy(holder) => holder,
-        other => panic!("it was granted: {other:?}"),
+        other => panic!("broken promise: two hold the key: {other:?}"),
     }
 }
 

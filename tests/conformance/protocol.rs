@@ -52,7 +52,10 @@ pub(crate) async fn fences_grow_however_the_key_changes_hands<E: Env>() {
             }
         }
     }
-    assert!(fences.is_sorted_by(|one, two| one < two), "{fences:?}");
+    assert!(
+        fences.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {fences:?}"
+    );
     env.assert_clean(1, &[]).await;
 }
 

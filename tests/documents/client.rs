@@ -111,7 +111,10 @@ async fn what_it_holds_is_busy_here_and_tokens_grow() {
 
     assert_eq!(client.ask("release").await, "True");
     let last = soon(manager.lock(KEY).acquire()).await.unwrap();
-    assert!(last.fencing_token().to_i64() > theirs);
+    assert!(
+        last.fencing_token().to_i64() > theirs,
+        "broken promise: the token did not grow"
+    );
     soon(last.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -125,7 +128,10 @@ async fn handed_on(env: &Redis, manager: &LockManager, client: &mut Program) -> 
     until_waiting(env, 1).await;
     soon(guard.release()).await.unwrap();
     let token = number(&client.outcome().await);
-    assert!(token > before, "{token} {before}");
+    assert!(
+        token > before,
+        "broken promise: the token did not grow: {token} {before}"
+    );
     (token, ask_server(env, &["GET", "dlock:{order:42}"]).await)
 }
 
@@ -158,7 +164,10 @@ async fn it_begins_by_a_hint_and_hands_on() {
     until_waiting(&env, 1).await;
     assert_eq!(client.ask("release").await, "True");
     let guard = soon(waiting).await.unwrap().unwrap();
-    assert!(guard.fencing_token().to_i64() > token);
+    assert!(
+        guard.fencing_token().to_i64() > token,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -173,7 +182,10 @@ async fn it_shares_a_lock_with_ours() {
     let theirs = number(&client.ask(&format!("acquire {KEY} 30 0 +")).await);
     assert_eq!(theirs, epoch, "all who hold together have the same");
     soon(reader.release()).await.unwrap();
-    assert!(is_busy(&manager, KEY).await);
+    assert!(
+        is_busy(&manager, KEY).await,
+        "broken promise: two hold the key"
+    );
     assert_eq!(client.ask("release").await, "True");
 
     // A grant to two waiters at once.
@@ -199,7 +211,10 @@ async fn it_shares_a_lock_with_ours() {
     let permit = client.ask(&format!("acquire {KEY} 30 0 +2")).await;
     assert_eq!(number(&permit), theirs);
     let third = manager.lock(KEY).permits(2);
-    assert!(soon(third.try_acquire()).await.unwrap().is_none());
+    assert!(
+        soon(third.try_acquire()).await.unwrap().is_none(),
+        "broken promise: three have one of two permits"
+    );
     assert_eq!(client.ask("release").await, "True");
     soon(reader.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
@@ -234,7 +249,10 @@ async fn an_old_hint_only_makes_it_ask() {
     .await;
     soon(guard.release()).await.unwrap();
     let token = number(&client.outcome().await);
-    assert!(token > FencingToken::from_fence(fence).unwrap().to_i64());
+    assert!(
+        token > FencingToken::from_fence(fence).unwrap().to_i64(),
+        "broken promise: the token did not grow"
+    );
     assert_eq!(client.ask("release").await, "True");
     env.assert_clean(1, &[&manager]).await;
 }
@@ -247,7 +265,10 @@ async fn it_renews_and_notices_a_loss() {
     // Longer than the lease, which a machine that stands still for a second does not cost.
     assert!(number(&client.ask(&format!("acquire {KEY} 4 0")).await) > 0);
     assert_eq!(client.ask("hold 6").await, "held");
-    assert!(is_busy(&manager, KEY).await);
+    assert!(
+        is_busy(&manager, KEY).await,
+        "broken promise: two hold the key"
+    );
 
     env.delete(KEY).await;
     assert_eq!(client.ask("hold 10").await, "Lost");
@@ -359,8 +380,14 @@ async fn a_crowd_of_both_takes_turns() {
     let mut all: Vec<_> = theirs.iter().chain(&ours).copied().collect();
     all.sort_unstable();
     for pair in all.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "two at once: {pair:?}");
-        assert!(pair[0].2 < pair[1].2, "tokens do not grow: {pair:?}");
+        assert!(
+            pair[0].1 <= pair[1].0,
+            "broken promise: two at once: {pair:?}"
+        );
+        assert!(
+            pair[0].2 < pair[1].2,
+            "broken promise: the token did not grow: {pair:?}"
+        );
     }
     // Both of ours wait when one of theirs leaves, and come first.
     let is_theirs =

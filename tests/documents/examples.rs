@@ -73,7 +73,10 @@ fn check_quickstart(output: &str) {
     assert!(waiting >= 5, "all but the first wait:\n{output}");
 
     assert!(unlocked.contains("5 of 6 updates lost"), "{output}");
-    assert!(locked.contains("0 of 6 updates lost"), "{output}");
+    assert!(
+        locked.contains("0 of 6 updates lost"),
+        "broken promise: an update was lost:\n{output}"
+    );
     assert!(
         output.contains("DLOCK_URL=redis://127.0.0.1:6379 cargo run --example quickstart"),
         "{output}"
@@ -134,6 +137,7 @@ async fn quickstart_does_not_fall_back_when_the_server_is_away() {
 #[tokio::test]
 async fn transfers_in_both_directions_lose_no_money() {
     let (code, output, errors) = run("transfer", &[], None).await;
+    is_kept(&output, "WRONG: ");
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.contains("320 transfers"), "{output}");
     assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
@@ -145,6 +149,7 @@ async fn transfers_of_several_processes_lose_no_money() {
     let server = RedisServer::start().await;
     let arguments = ["--processes", "3"];
     let (code, output, errors) = run("transfer", &arguments, Some(&server.url())).await;
+    is_kept(&output, "WRONG: ");
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.contains("960 transfers"), "{output}");
     assert_eq!(word_after(&output, "  sum "), "4000.00", "{output}");
@@ -173,6 +178,12 @@ async fn transfer_asks_for_a_server_where_several_processes_meet() {
     }
 }
 
+/// Asserts that a program has not said this, by which it tells of locks that have not held.
+#[track_caller]
+fn is_kept(output: &str, broken: &str) {
+    assert!(!output.contains(broken), "broken promise: {output}");
+}
+
 /// The replica or candidate of each line that contains `what`.
 fn who_says(output: &str, what: &str) -> Vec<u32> {
     let lines = output.lines().filter_map(|line| line.split_once(what));
@@ -194,6 +205,7 @@ async fn the_cron_job_runs_on_one_replica_and_late_replicas_skip_it() {
     let server = RedisServer::start().await;
     either_way(&server, async |url| {
         let (code, output, errors) = run("cron", &[], url).await;
+        is_kept(&output, "WRONG: the invoices");
         assert_eq!(code, 0, "{output}{errors}");
         assert_eq!(who_says(&output, "  runs the job").len(), 1, "{output}");
         assert_eq!(who_says(&output, "  skips the job").len(), 2, "{output}");
@@ -209,6 +221,7 @@ async fn the_cron_job_runs_on_one_replica_and_late_replicas_skip_it() {
 async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
     let server = RedisServer::start().await;
     let (code, output, errors) = run("cron", &["--kill"], Some(&server.url())).await;
+    is_kept(&output, "WRONG: the invoices");
     assert_eq!(code, 0, "{output}{errors}");
     let killed = who_says(&output, "  was killed during the job");
     let began = who_says(&output, "  runs the job");
@@ -217,7 +230,10 @@ async fn the_cron_job_of_a_killed_replica_is_done_by_another() {
     let sent = who_says(&output, "  sent the invoices");
     assert_eq!(sent, began[1..], "{output}");
     let tokens = numbers_after(&output, "runs the job, token ");
-    assert!(tokens[0] < tokens[1], "{output}");
+    assert!(
+        tokens[0] < tokens[1],
+        "broken promise: the token did not grow: {output}"
+    );
 }
 
 #[tokio::test]
@@ -254,7 +270,10 @@ async fn one_copy_imports_and_the_others_find_it_done() {
             "{output}"
         );
         assert_eq!(output.matches(" skipped: ").count(), 2, "{output}");
-        assert!(output.contains("25 rows, 0 of them duplicated"), "{output}");
+        assert!(
+            output.contains("25 rows, 0 of them duplicated"),
+            "broken promise: rows were imported twice:\n{output}"
+        );
         // A program releases its lock before it ends.
         if url.is_some() {
             only_fences_are_left(&server).await;
@@ -282,19 +301,21 @@ async fn readers_of_the_catalog_share_the_lock_and_its_writer_holds_it_alone() {
     let server = RedisServer::start().await;
     either_way(&server, async |url| {
         let (code, output, errors) = run("catalog", &["--readers", "5"], url).await;
+        for label in [
+            "overlaps of the writer with a reader: ",
+            "reads of a half-written catalog: ",
+            "tokens out of order: ",
+        ] {
+            assert!(output.contains(label), "{code}: {output}{errors}");
+            let count = word_after(&output, label);
+            assert_eq!(count, "0", "broken promise: {label}{count}\n{output}");
+        }
         assert_eq!(code, 0, "{output}{errors}");
         let rows = |visitor: &str| {
             let rows = output.lines().filter(|line| line.contains(visitor));
             rows.filter(|line| line.contains(['▒', '█'])).count()
         };
         assert_eq!((rows("  reader "), rows("  writer ")), (5, 1), "{output}");
-        for label in [
-            "overlaps of the writer with a reader: ",
-            "reads of a half-written catalog: ",
-            "tokens out of order: ",
-        ] {
-            assert_eq!(word_after(&output, label), "0", "{output}");
-        }
         let count = |label| word_after(&output, label).parse::<usize>().unwrap();
         assert!(count("most readers at the same time: ") >= 2, "{output}");
         assert!(count("writes: ") >= 1, "{output}");
@@ -337,6 +358,7 @@ async fn one_leader_in_each_term(on_lost: &str, finishing: usize) {
     either_way(&server, async |url| {
         let arguments = ["--on-lost", on_lost];
         let (code, output, errors) = run("leader", &arguments, url).await;
+        is_kept(&output, "leads at the same time");
         assert_eq!(code, 0, "{output}{errors}");
         assert!(output.contains("5 terms with one leader each"));
         let terms = numbers_after(&output, "leads, term ");
@@ -407,6 +429,7 @@ async fn orders_are_settled_once_although_a_worker_is_killed() {
     let server = RedisServer::start().await;
     let arguments = ["--processes", "4"];
     let (code, output, errors) = run("orders", &arguments, Some(&server.url())).await;
+    is_kept(&output, "settled more than once");
     assert_eq!(code, 0, "{output}{errors}");
 
     for (merchant, cents) in totals() {

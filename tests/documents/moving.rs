@@ -34,8 +34,14 @@ async fn who_takes_both_locks_excludes_who_takes_either() {
     let (old, new) = managers(&server).await;
     let (first_release, third_release) = managers(&server).await;
     let settled = settle(&old, &new, async || {
-        assert!(is_busy(&first_release, KEY).await);
-        assert!(is_busy(&third_release, KEY).await);
+        assert!(
+            is_busy(&first_release, KEY).await,
+            "broken promise: two hold the key"
+        );
+        assert!(
+            is_busy(&third_release, KEY).await,
+            "broken promise: two hold the key"
+        );
     });
     settled.await.unwrap();
     for other in [&first_release, &third_release] {
@@ -61,10 +67,13 @@ async fn a_plain_lock_has_a_queue_of_its_own() {
     .await;
     let asked = soon(own.lock(KEY).try_acquire()).await.unwrap();
     soon(asked.expect("nobody has it").release()).await.unwrap();
-    assert!(!waiter.is_finished(), "its lock is held");
+    assert!(!waiter.is_finished(), "broken promise: two hold the key");
     let last = held.fencing_token();
     soon(held.release()).await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();
-    assert!(guard.fencing_token() > last);
+    assert!(
+        guard.fencing_token() > last,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
 }

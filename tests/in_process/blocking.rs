@@ -85,7 +85,7 @@ fn one_thread_at_a_time_is_in_a_section() {
                     let section = lock.run(|lease| {
                         assert!(
                             !inside.swap(true, Ordering::SeqCst),
-                            "another one is inside"
+                            "broken promise: another one is inside"
                         );
                         assert!(lease.ensure_held().is_ok());
                         let seen = count.load(Ordering::SeqCst);
@@ -98,7 +98,11 @@ fn one_thread_at_a_time_is_in_a_section() {
             });
         }
     });
-    assert_eq!(count.into_inner(), 100);
+    assert_eq!(
+        count.into_inner(),
+        100,
+        "broken promise: an update was lost"
+    );
     assert!(store.is_empty());
 }
 
@@ -116,8 +120,14 @@ fn threads_and_tasks_exclude_each_other() {
     let token = held.fencing_token();
     held.release().unwrap();
     let guard = runtime.block_on(waiting).unwrap().unwrap();
-    assert!(guard.fencing_token() > token);
-    assert!(locks.lock("order:42").try_acquire().unwrap().is_none());
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
+    assert!(
+        locks.lock("order:42").try_acquire().unwrap().is_none(),
+        "broken promise: two hold the key"
+    );
     runtime.block_on(guard.release()).unwrap();
     assert!(locks.lock("order:42").try_acquire().unwrap().is_some());
 }
@@ -235,7 +245,10 @@ fn a_min_hold_keeps_others_out_after_the_section() {
     let (_, locks) = memory();
     let job = || locks.lock("nightly").min_hold(LIMIT);
     job().run(|_| ()).unwrap();
-    assert!(job().try_acquire().unwrap().is_none());
+    assert!(
+        job().try_acquire().unwrap().is_none(),
+        "broken promise: two hold the key"
+    );
 }
 
 #[test]

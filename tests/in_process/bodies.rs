@@ -137,7 +137,10 @@ async fn one_that_is_detached_ends_without_its_caller() {
     scene.hang_up(&manager).await;
     assert_eq!(scene.read(), ["began"]);
     let other = manager.lock("order:42").try_acquire().await.unwrap();
-    assert!(other.is_none(), "the body goes on");
+    assert!(
+        other.is_none(),
+        "broken promise: two hold the key: the body goes on"
+    );
 
     scene.went_on.notify_one();
     soon(manager.lock("order:42").acquire())

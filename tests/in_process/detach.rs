@@ -68,7 +68,10 @@ async fn a_body_that_has_begun_ends_without_its_caller() {
     let (go_on, diary) = hang_up(&manager).await;
     assert_eq!(diary.read(), ["began"]);
     let other = manager.lock("order:42").try_acquire().await.unwrap();
-    assert!(other.is_none(), "the section goes on");
+    assert!(
+        other.is_none(),
+        "broken promise: two hold the key: the section goes on"
+    );
 
     go_on.notify_one();
     soon(manager.lock("order:42").acquire())

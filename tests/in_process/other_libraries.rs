@@ -55,13 +55,25 @@ async fn readers_keep_out_a_writer_and_a_writer_keeps_out_both() {
     let (store, [one, two, three]) = processes();
     let first = soon(one.lock(KEY).shared().acquire()).await.unwrap();
     let second = soon(two.lock(KEY).shared().acquire()).await.unwrap();
-    assert!(is_refused(three.lock(KEY)).await);
+    assert!(
+        is_refused(three.lock(KEY)).await,
+        "broken promise: a writer holds the key beside a reader"
+    );
     soon(first.release()).await.unwrap();
-    assert!(is_refused(three.lock(KEY)).await, "one reader is left");
+    assert!(
+        is_refused(three.lock(KEY)).await,
+        "broken promise: a writer holds the key beside a reader: one reader is left"
+    );
     soon(second.release()).await.unwrap();
     let writer = soon(three.lock(KEY).acquire()).await.unwrap();
-    assert!(is_refused(one.lock(KEY).shared()).await);
-    assert!(is_refused(two.lock(KEY)).await);
+    assert!(
+        is_refused(one.lock(KEY).shared()).await,
+        "broken promise: a reader holds the key beside a writer"
+    );
+    assert!(
+        is_refused(two.lock(KEY)).await,
+        "broken promise: two hold the key"
+    );
     soon(writer.release()).await.unwrap();
     let reader = soon(one.lock(KEY).shared().acquire()).await.unwrap();
     soon(reader.release()).await.unwrap();
@@ -77,7 +89,10 @@ async fn a_reader_does_not_overtake_a_writer_that_waits() {
     settled().await;
     assert!(is_refused(three.lock(KEY).shared()).await);
     // Nor does one of the process that reads already, once its turn is over.
-    assert!(is_refused(one.lock(KEY).shared()).await);
+    assert!(
+        is_refused(one.lock(KEY).shared()).await,
+        "broken promise: a reader holds the key beside a writer"
+    );
     assert!(!writer.is_finished());
     soon(inside.release()).await.unwrap();
     let writer = soon(writer).await.unwrap().unwrap();
@@ -186,7 +201,10 @@ async fn a_reader_with_a_short_lease_shortens_no_other() {
     assert!(leaves.ensure_held().is_err());
     stays.ensure_held().unwrap();
     let writer = third.lock(KEY);
-    assert!(writer.try_acquire().await.unwrap().is_none());
+    assert!(
+        writer.try_acquire().await.unwrap().is_none(),
+        "broken promise: a writer holds the key beside a reader"
+    );
     drop(leaves);
     soon(stays.release()).await.unwrap();
     drop(soon(third.lock(KEY).acquire()).await.unwrap());
@@ -200,12 +218,21 @@ async fn a_reader_with_a_short_lease_shortens_no_other() {
 async fn who_wants_more_permits_lets_itself_in() {
     let (store, [one, two, three]) = processes();
     let first = soon(one.lock(KEY).permits(1).acquire()).await.unwrap();
-    assert!(is_refused(two.lock(KEY).permits(1)).await);
+    assert!(
+        is_refused(two.lock(KEY).permits(1)).await,
+        "broken promise: there is one permit more"
+    );
     let second = soon(two.lock(KEY).permits(2).acquire()).await.unwrap();
-    assert!(is_refused(three.lock(KEY).permits(2)).await);
+    assert!(
+        is_refused(three.lock(KEY).permits(2)).await,
+        "broken promise: there is one permit more"
+    );
     soon(second.release()).await.unwrap();
     // With one inside, who wants the only permit still waits.
-    assert!(is_refused(three.lock(KEY).permits(1)).await);
+    assert!(
+        is_refused(three.lock(KEY).permits(1)).await,
+        "broken promise: there is one permit more"
+    );
     soon(first.release()).await.unwrap();
     drop(soon(three.lock(KEY).permits(1).acquire()).await.unwrap());
     assert_idle(&[&one, &two, &three]).await;
@@ -221,12 +248,18 @@ async fn waiters_that_gave_up_have_taken_no_permit_along() {
         held.push(soon(permit(&one).acquire()).await.unwrap());
     }
     for _ in 0..10 {
-        assert!(is_refused(permit(&two)).await);
+        assert!(
+            is_refused(permit(&two)).await,
+            "broken promise: there is one permit more"
+        );
     }
     drop(held);
     let first = soon(permit(&two).acquire()).await.unwrap();
     let second = soon(permit(&two).acquire()).await.unwrap();
-    assert!(is_refused(permit(&one)).await);
+    assert!(
+        is_refused(permit(&one)).await,
+        "broken promise: there is one permit more"
+    );
     drop((first, second));
     assert_idle(&[&one, &two]).await;
     assert!(store.is_empty());

@@ -139,7 +139,10 @@ async fn the_rest_of_a_holding_time_is_no_shorter_lease_than_the_store_can_keep(
         .await
         .unwrap();
     rest.release().await.unwrap();
-    assert!(lock().try_acquire().await.unwrap().is_none());
+    assert!(
+        lock().try_acquire().await.unwrap().is_none(),
+        "broken promise: two hold the key"
+    );
     tokio::time::sleep(SHORTEST).await;
     assert!(lock().try_acquire().await.unwrap().is_some());
 }

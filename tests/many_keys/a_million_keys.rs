@@ -65,7 +65,7 @@ async fn take(manager: &LockManager, next: &Arc<AtomicU32>, end: u32) {
                     // After a try that did not wait.
                     2 => {
                         let busy = manager.lock(&key).try_acquire().await.unwrap();
-                        assert!(busy.is_none());
+                        assert!(busy.is_none(), "broken promise: two hold the key");
                         guard.release().await.unwrap();
                     }
                     _ => guard.release().await.unwrap(),

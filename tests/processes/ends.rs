@@ -129,7 +129,10 @@ async fn ends_as(role: &str) {
     assert_eq!(status.success(), role == "exits", "{status}");
     assert_eq!(status.signal().is_some(), role != "exits", "{status}");
     let next = world.next().await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     world.env.assert_clean(1, &[&world.manager]).await;
 }
@@ -176,12 +179,19 @@ async fn a_write_that_comes_after_the_next_holders_is_refused() {
     worker.pause();
     let next = world.next().await;
     let now = next.fencing_token();
-    assert!(now > token);
+    assert!(now > token, "broken promise: the token did not grow");
     let written = tokio::task::spawn_blocking(move || write(&mut connect(&url), now));
-    assert!(soon(written).await.unwrap());
+    assert!(
+        soon(written).await.unwrap(),
+        "broken promise: the resource refused a holder"
+    );
     world.open_gate().await;
     worker.resume();
-    worker.line("written: false", LIMIT).await;
+    let late = worker.line("written: ", LIMIT).await;
+    assert_eq!(
+        late, "written: false",
+        "broken promise: a late write was accepted"
+    );
     worker.line("outcome: false", LIMIT).await;
     assert!(worker.wait(LIMIT).await.success());
     soon(next.release()).await.unwrap();
@@ -208,7 +218,7 @@ async fn a_wall_clock_that_is_set_changes_nothing_for_a_holder() {
         let since = Instant::now();
         while since.elapsed() < TTL {
             let tried = soon(world.manager.lock("order:42").try_acquire()).await;
-            assert!(tried.unwrap().is_none(), "it is renewed as ever");
+            assert!(tried.unwrap().is_none(), "broken promise: two hold the key");
             sleep(TTL / 20).await;
         }
     };
@@ -220,7 +230,10 @@ async fn a_wall_clock_that_is_set_changes_nothing_for_a_holder() {
     worker.line("outcome: Ok(())", LIMIT).await;
     assert!(worker.wait(LIMIT).await.success());
     let next = world.next().await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     world.env.assert_clean(1, &[&world.manager]).await;
 }

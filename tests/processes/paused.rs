@@ -47,16 +47,26 @@ async fn stop_a_holder() {
     let manager = env.manager().await;
     let lock = manager.lock("order:42").wait(LIMIT);
     let guard = soon(lock.acquire()).await.expect("the lease runs out");
-    assert!(guard.fencing_token().fence() > fence);
+    assert!(
+        guard.fencing_token().fence() > fence,
+        "broken promise: the token did not grow"
+    );
 
     // What the body waits for is there at the moment when its process goes on.
     let (mut gate, _) = soon(gate.accept()).await.unwrap();
     gate.write_u8(1).await.unwrap();
     holder.resume();
     let outcome = holder.line("outcome: ", LIMIT).await;
-    assert!(outcome.ends_with("lost"), "{outcome}");
+    assert!(
+        outcome.ends_with("lost"),
+        "broken promise: a lease is believed beyond its end: {outcome}"
+    );
     assert!(holder.wait(LIMIT).await.success(), "{}", holder.stderr());
-    assert!(!holder.stdout().contains("went on"), "{}", holder.stdout());
+    assert!(
+        !holder.stdout().contains("went on"),
+        "broken promise: a body went on beyond its lease: {}",
+        holder.stdout()
+    );
 
     soon(guard.release())
         .await

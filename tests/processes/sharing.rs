@@ -88,7 +88,10 @@ impl World {
     /// Waits until the place of the other process is free. Nobody beside it loses anything.
     async fn outlive(&mut self) {
         let taken = soon(permit(&self.managers[0]).try_acquire()).await.unwrap();
-        assert!(taken.is_none(), "its lease has not ended: {taken:?}");
+        assert!(
+            taken.is_none(),
+            "broken promise: one permit too many: {taken:?}"
+        );
         let since = Instant::now();
         let next = permit(&self.managers[0]).wait(LIMIT).acquire();
         let next = soon(next).await.expect("its lease runs out");
@@ -96,9 +99,16 @@ impl World {
         for guard in self.permits.iter().chain(&self.readers) {
             guard.ensure_held().unwrap();
         }
-        assert_eq!(next.fencing_token(), self.permits[0].fencing_token());
+        assert_eq!(
+            next.fencing_token(),
+            self.permits[0].fencing_token(),
+            "broken promise: two tokens together"
+        );
         let fifth = soon(permit(&self.managers[1]).try_acquire()).await.unwrap();
-        assert!(fifth.is_none(), "three are inside: {fifth:?}");
+        assert!(
+            fifth.is_none(),
+            "broken promise: one permit too many: {fifth:?}"
+        );
         self.permits.push(next);
     }
 
@@ -110,7 +120,10 @@ impl World {
         }
         let writer = self.managers[0].lock("catalog:7").wait(LIMIT);
         let writer = soon(writer.acquire()).await.unwrap();
-        assert!(writer.fencing_token() > token);
+        assert!(
+            writer.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(writer.release()).await.unwrap();
         let [one, two] = &self.managers;
         self.env.assert_clean(2, &[one, two]).await;
@@ -132,7 +145,10 @@ async fn one_that_stands_still_costs_its_own_place_and_finds_it_lost() {
     world.outlive().await;
     world.worker.resume();
     let outcome = world.worker.line("outcome: ", LIMIT).await;
-    assert!(outcome.ends_with("lost"), "{outcome}");
+    assert!(
+        outcome.ends_with("lost"),
+        "broken promise: a lease is believed beyond its end: {outcome}"
+    );
     world.end().await;
 }
 
@@ -143,7 +159,10 @@ async fn one_that_is_cut_off_costs_its_own_place_and_finds_it_lost() {
     world.proxy.cut();
     world.outlive().await;
     let outcome = world.worker.line("outcome: ", LIMIT).await;
-    assert!(outcome.ends_with("lost"), "{outcome}");
+    assert!(
+        outcome.ends_with("lost"),
+        "broken promise: a lease is believed beyond its end: {outcome}"
+    );
     world.proxy.accept();
     world.end().await;
 }

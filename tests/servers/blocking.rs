@@ -45,7 +45,8 @@ fn managers_of_several_programs_exclude_each_other() {
             .lock("stock:42")
             .try_acquire()
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     let sold = thread::scope(|scope| {
         let waits = scope.spawn(|| sell(&other, 42, &Cell::new(10)));

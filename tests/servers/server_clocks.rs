@@ -27,7 +27,10 @@ async fn a_clock_that_is_put_forward_ends_leases_and_tokens_grow() {
         env.server.put_clock_forward(JUMP);
         let next = soon(other.lock("order:42").wait(Wait::Never).acquire()).await;
         let next = next.expect("it is free for the server");
-        assert!(next.fencing_token() > lease.fencing_token());
+        assert!(
+            next.fencing_token() > lease.fencing_token(),
+            "broken promise: the token did not grow"
+        );
         // Its own release tells that it is not its own any more.
         let lost = soon(lease.lost()).await;
         next.ensure_held().expect("it is the next one's");
@@ -54,7 +57,10 @@ async fn whoever_waits_while_a_clock_is_put_forward_gets_the_lock() {
         .await;
     env.server.put_clock_forward(JUMP);
     let guard = soon(waiter).await.unwrap().unwrap();
-    assert!(guard.fencing_token() > token);
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     drop(holder);
     env.assert_clean(1, &[&one, &other]).await;
@@ -86,7 +92,7 @@ async fn a_clock_that_is_put_back_holds_up_no_release_and_no_waiter() {
     };
     assert!(
         guard.fencing_token() > token,
-        "the last one counts, not the clock"
+        "broken promise: the token did not grow: the last one counts, not the clock"
     );
     token = guard.fencing_token();
 
@@ -96,7 +102,10 @@ async fn a_clock_that_is_put_back_holds_up_no_release_and_no_waiter() {
     env.server.put_clock_back(JUMP);
     env.delete("order:42").await;
     let next = soon(waiter).await.unwrap().unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     drop(guard);
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&one, &other]).await;

@@ -8,7 +8,7 @@ use crate::lanes;
 use crate::linted::Lints;
 use crate::steps::{Step, test_threads};
 use crate::timed::{Times, seconds};
-use crate::words;
+use crate::{verdict, words};
 
 /// The unit tests, and the executables of `tests/` that start nothing. The few unit tests that start servers
 /// are left out by their names, and so is the simulation, which takes half a minute. All packages are built
@@ -38,7 +38,10 @@ pub(crate) fn run() -> Result<(), String> {
             words::check()?;
         }
         if name == "test" {
-            lanes::run(&calls, &times, &Lints::unchecked(), || ())?;
+            let failed = lanes::run(&calls, &times, &Lints::unchecked(), Some, || ())?;
+            let verdict = verdict::of(&failed);
+            verdict.outcome(false)?;
+            print!("{}", verdict.block());
         } else if let Some(call) = calls.iter().find(|it| !it.run()) {
             return Err(format!("this failed: {}", call.line()));
         }

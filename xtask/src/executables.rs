@@ -119,6 +119,20 @@ impl Executable {
         command
     }
 
+    /// The same with further arguments of the harness.
+    pub(crate) fn with(&self, arguments: &[&str]) -> Self {
+        let mut other = self.clone();
+        if !other.repeated_by.contains(" -- ") {
+            other.repeated_by += " --";
+        }
+        for argument in arguments {
+            other.repeated_by.extend([" ", argument]);
+        }
+        let arguments = arguments.iter().map(Into::into);
+        other.record.arguments.extend(arguments);
+        other
+    }
+
     /// A shell with a script; `$1` is the first argument of the harness.
     #[cfg(test)]
     pub(crate) fn of_shell(script: &str, repeated_by: &str) -> Self {
@@ -142,6 +156,11 @@ impl Executable {
     /// The name of the target, as Rust names its crate.
     pub(crate) fn name(&self) -> String {
         self.record.name()
+    }
+
+    /// The name of its package.
+    pub(crate) fn package(&self) -> String {
+        self.variable("CARGO_PKG_NAME").unwrap_or_default()
     }
 }
 

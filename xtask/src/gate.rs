@@ -3,13 +3,13 @@
 //! Compilers keep all processors busy, and tests wait most of their time. So once the tests are built, the
 //! steps that compile go on beside them, as programs of low priority; their output is shown after that of the
 //! tests. The builds of the tests check the lints, too. Servers that are installed wait for other machines, and
-//! the first build begins beside them.
+//! the first build begins beside them. Tests that have failed are run again at the end, when nothing else runs any more.
 
 mod servers;
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::component::Component;
 use crate::linted::Lints;
 use crate::steps::Step;
 use crate::timed::{Times, seconds};
+use crate::verdict::{self, Failure};
 use crate::{api, book, cargo, editor, lanes, links, supply, tools, words};
 
 /// The steps that mostly compile, and the examples of the documentation.
@@ -43,8 +44,19 @@ const PUBLISHED: [&str; 7] = [
 
 use servers::Servers;
 
+/// How a run deals with failures.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Manner {
+    /// It goes on after a failure, and reports all of them at the end.
+    pub(crate) keep_going: bool,
+    /// A test that passes only when it is run again, alone, has failed.
+    pub(crate) strict: bool,
+}
+
 enum Done {
     Checked,
+    /// These are to be run again when everything else is done.
+    Tested(Vec<Failure>),
     /// Why nothing was checked.
     LeftOut(String),
 }
@@ -56,32 +68,44 @@ struct Report {
     outcome: Result<Done, String>,
 }
 
-/// Runs all steps, each as early as it can, and returns whether all succeeded.
-pub(crate) fn run_all(keep_going: bool) -> bool {
+/// Runs `steps`, each as early as it can, and returns whether all succeeded.
+pub(crate) fn run_early(steps: &[Step], manner: Manner) -> bool {
+    verdict::begin();
     let times = Times::default();
-    report(&Step::ALL, &side_by_side(&times, keep_going), &times)
+    let reports = side_by_side(steps, &times, manner.keep_going);
+    let is_well = report(steps, reports, &times, manner.strict);
+    let left_out = Step::ALL.iter().filter(|it| !steps.contains(it));
+    let left_out: Vec<_> = left_out.map(|it| it.name()).collect();
+    if !left_out.is_empty() {
+        let left_out = left_out.join(", ");
+        println!("\nnot among these: {left_out}; `cargo xtask test --all` runs them as well");
+    }
+    is_well
 }
 
 /// Runs the steps one after the other and returns whether all succeeded.
-pub(crate) fn run(steps: &[Step], keep_going: bool) -> bool {
+pub(crate) fn run(steps: &[Step], manner: Manner) -> bool {
     let steps = with_servers(steps);
+    if steps.iter().any(|it| it.runs_tests()) {
+        verdict::begin();
+    }
     let times = Times::default();
     let mut reports = Vec::new();
     for &step in &steps {
         reports.push(shown(step, || {
             checked(step, &times, &Lints::unchecked(), || ())
         }));
-        if has_failed(&reports) && !keep_going {
+        if has_failed(&reports) && !manner.keep_going {
             break;
         }
     }
-    report(&steps, &reports, &times)
+    report(&steps, reports, &times, manner.strict)
 }
 
 /// Puts the servers before everything else where they are needed: that one is missing should not
 /// come out after minutes of compiling.
 fn with_servers(steps: &[Step]) -> Vec<Step> {
-    let needed = if steps.contains(&Step::Test) {
+    let needed = if steps.iter().any(|it| it.runs_tests()) {
         servers::STEPS.as_slice()
     } else {
         &[]
@@ -90,13 +114,24 @@ fn with_servers(steps: &[Step]) -> Vec<Step> {
     missing.chain(steps).copied().collect()
 }
 
-/// Runs all steps: those for servers beside the first ones, and some beside the tests.
-fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
+/// Runs steps: those for servers beside the first ones, and some beside the tests.
+fn side_by_side(steps: &[Step], times: &Times, keep_going: bool) -> Vec<Report> {
+    // Where everything is to be seen, no lint may keep the tests from it.
+    let lints = OnceCell::new();
+    let lints = || {
+        lints.get_or_init(|| {
+            if keep_going {
+                Lints::unchecked()
+            } else {
+                Lints::checked()
+            }
+        })
+    };
     thread::scope(|scope| {
         let mut servers = Servers::install(scope);
         let mut reports = Vec::new();
         let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
-        for step in Step::ALL.into_iter().filter(is_here) {
+        for step in steps.iter().copied().filter(is_here) {
             if servers.are_finished() {
                 reports.extend(servers.shown());
             }
@@ -104,7 +139,17 @@ fn side_by_side(times: &Times, keep_going: bool) -> Vec<Report> {
                 break;
             }
             if step == Step::Test {
-                reports.extend(with_tests(times, keep_going, &mut servers));
+                let beside: Vec<_> = BESIDE.into_iter().filter(|it| steps.contains(it)).collect();
+                reports.extend(with_tests(
+                    &beside,
+                    times,
+                    lints(),
+                    keep_going,
+                    &mut servers,
+                ));
+            } else if step.runs_tests() {
+                // What was built for the other tests is not built again.
+                reports.push(shown(step, || checked(step, times, lints(), || ())));
             } else {
                 reports.push(shown(step, || {
                     checked(step, times, &Lints::unchecked(), || ())
@@ -135,64 +180,64 @@ fn show_beside(ended: Vec<(Report, String)>, beside: &str) -> Vec<Report> {
 
 /// Runs the tests, and beside them what may be. They begin when their servers are there, and a missing one comes out
 /// before the long build.
-fn with_tests(times: &Times, keep_going: bool, servers: &mut Servers<'_>) -> Vec<Report> {
-    for component in BESIDE.into_iter().filter_map(Step::component) {
+fn with_tests(
+    beside: &[Step],
+    times: &Times,
+    lints: &Lints,
+    keep_going: bool,
+    servers: &mut Servers<'_>,
+) -> Vec<Report> {
+    for component in beside.iter().filter_map(|it| it.component()) {
         // Not hidden behind the tests; the step itself reports what is missing.
         drop(component.provide());
     }
-    // Where everything is to be seen, no lint may keep the tests from it.
-    let lints = if keep_going {
-        Lints::unchecked()
-    } else {
-        Lints::checked()
-    };
     println!("\n==> {}", Step::Test.name());
     let start = Instant::now();
-    let programs = called(Step::Test, &lints);
+    let programs = called(Step::Test, lints);
     let mut reports = servers.shown();
     if has_failed(&reports) && !keep_going {
         return reports;
     }
-    // Set at their end: whether they have succeeded.
-    let tests_ended = OnceLock::new();
-    let has_failed = || tests_ended.get() == Some(&false);
     // Something comes when nothing is compiled any more, and it ends with the tests.
     let (built, may_begin) = mpsc::sync_channel(1);
     thread::scope(|scope| {
-        let lints = &lints;
-        let beside = scope.spawn(move || {
+        let others = scope.spawn(move || {
             let _ = may_begin.recv();
-            quietly(lints, keep_going, has_failed)
+            quietly(beside, lints, keep_going)
         });
         let is_built = || {
             let _ = built.send(());
         };
-        let outcome = programs.and_then(|()| lanes::run(&Step::tests(), times, lints, is_built));
+        let outcome = programs.and_then(|()| tested(Step::Test, times, lints, is_built));
         let tests = Report {
             step: Step::Test,
             took: start.elapsed(),
-            outcome: outcome.map(|()| Done::Checked),
+            outcome,
         };
         tell(&tests);
-        tests_ended.get_or_init(|| tests.outcome.is_ok());
         drop(built);
-        let beside = beside.join().expect("a failure of a step is reported");
-        reports.extend(show_beside(beside, "beside the tests"));
+        let others = others.join().expect("a failure of a step is reported");
+        reports.extend(show_beside(others, "beside the tests"));
         reports.push(tests);
         reports
     })
 }
 
+/// Builds and runs the tests of a step.
+fn tested(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Result<Done, String> {
+    let failures = lanes::run(&step.tests(), times, lints, |it| step.part_of(it), built)?;
+    Ok(if failures.is_empty() {
+        Done::Checked
+    } else {
+        Done::Tested(failures)
+    })
+}
+
 /// Runs the steps beside the tests, and returns what they have said.
-fn quietly(
-    lints: &Lints,
-    keep_going: bool,
-    tests_failed: impl Fn() -> bool,
-) -> Vec<(Report, String)> {
+fn quietly(steps: &[Step], lints: &Lints, keep_going: bool) -> Vec<(Report, String)> {
     let mut reports: Vec<(Report, String)> = Vec::new();
-    for step in BESIDE {
-        let has_failed = tests_failed() || reports.iter().any(|(it, _)| it.outcome.is_err());
-        if has_failed && !keep_going {
+    for &step in steps {
+        if reports.iter().any(|(it, _)| it.outcome.is_err()) && !keep_going {
             break;
         }
         reports.push(recorded(step, |output| in_background(step, lints, output)));
@@ -211,8 +256,8 @@ fn in_background(step: Step, lints: &Lints, output: &Path) -> Result<Done, Strin
         }));
     }
     let calls = match step {
-        // Those without any feature were checked where the tests without Redis were built.
-        Step::Lint if lints.are_checked() => Step::lints_of_parts().split_off(1),
+        // The builds of the tests have checked them.
+        Step::Lint if lints.are_checked() => Vec::new(),
         _ => step.calls(),
     };
     let variables = match step {
@@ -260,8 +305,8 @@ fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Re
         _ => {}
     }
     called(step, lints)?;
-    if step == Step::Test {
-        lanes::run(&Step::tests(), times, lints, built)?;
+    if step.runs_tests() {
+        return tested(step, times, lints, built);
     }
     links_of(step)?;
     Ok(Done::Checked)
@@ -297,6 +342,10 @@ fn tell(report: &Report) {
     let (name, took) = (report.step.name(), seconds(report.took));
     match &report.outcome {
         Ok(Done::Checked) => println!("<== {name} ok, {took}"),
+        Ok(Done::Tested(failures)) => {
+            let number = failures.len();
+            eprintln!("<== {name}: tests of {number} executables have failed, {took}");
+        }
         Ok(Done::LeftOut(reason)) => eprintln!("<== {name} LEFT OUT: {reason}"),
         // The reason stands at the end of the whole run, where it is looked for.
         Err(_) => eprintln!("<== {name} FAILED, {took}"),
@@ -307,20 +356,31 @@ fn has_failed(reports: &[Report]) -> bool {
     reports.iter().any(|report| report.outcome.is_err())
 }
 
-/// Prints the end of the whole run, and returns whether it succeeded.
-fn report(steps: &[Step], reports: &[Report], times: &Times) -> bool {
-    print!("\n{}", table(steps, reports));
+/// Runs failed tests again, prints the end of the whole run, and returns whether it succeeded.
+fn report(steps: &[Step], mut reports: Vec<Report>, times: &Times, strict: bool) -> bool {
+    let mut blocks = String::new();
+    for report in &mut reports {
+        if let Ok(Done::Tested(failures)) = &report.outcome {
+            let begun = Instant::now();
+            let verdict = verdict::of(failures);
+            report.took += begun.elapsed();
+            report.outcome = verdict.outcome(strict).map(|()| Done::Checked);
+            blocks += &verdict.block();
+        }
+    }
+    print!("\n{}", table(steps, &reports));
     let slowest = times.slowest();
     if !slowest.is_empty() {
         print!("\nthe slowest tests:\n{slowest}");
     }
-    for report in reports {
+    for report in &reports {
         if let Err(reason) = &report.outcome {
             let name = report.step.name();
             eprintln!("\n{name} failed:\n{reason}\nto repeat it: cargo xtask test {name}");
         }
     }
-    !has_failed(reports)
+    print!("{blocks}");
+    !has_failed(&reports)
 }
 
 fn table(steps: &[Step], reports: &[Report]) -> String {
@@ -328,7 +388,7 @@ fn table(steps: &[Step], reports: &[Report]) -> String {
         let report = reports.iter().find(|report| report.step == *step);
         let took = report.map_or_else(String::new, |it| seconds(it.took));
         let (state, took) = match report.map(|it| &it.outcome) {
-            Some(Ok(Done::Checked)) => ("ok", took),
+            Some(Ok(Done::Checked | Done::Tested(_))) => ("ok", took),
             Some(Ok(Done::LeftOut(_))) => ("left out", String::new()),
             Some(Err(_)) => ("FAILED", took),
             None => ("not run", took),

@@ -15,6 +15,7 @@ use crate::cargo::{self, Call};
 use crate::executables::{self, Executable};
 use crate::linted::Lints;
 use crate::timed::{self, Times, seconds};
+use crate::verdict::Failure;
 
 /// The number of executables that run at a time.
 const LANES: usize = 4;
@@ -37,30 +38,28 @@ const KNOWN: [(&str, u64); 14] = [
     ("processes", 26),
 ];
 
-/// Builds the tests of all calls with `lints`, says so by `built`, and runs them; an error has each failure.
+/// Builds the tests of all calls with `lints`, says so by `built`, and runs those that are chosen; returns the failures.
 pub(crate) fn run(
     calls: &[Call],
     times: &Times,
     lints: &Lints,
+    chosen: impl Fn(Executable) -> Option<Executable>,
     built: impl FnOnce(),
-) -> Result<(), String> {
+) -> Result<Vec<Failure>, String> {
     let mut all = Vec::new();
-    let mut failed = Vec::new();
     for call in calls {
         match executables::built(call, lints)? {
-            Some(executables) => all.extend(executables),
+            Some(executables) => all.extend(executables.into_iter().filter_map(&chosen)),
             None if call.run_under(lints.variables()) => {}
-            None => failed.push(format!("this failed: {}", call.line())),
+            None => return Err(format!("this failed: {}", call.line())),
         }
     }
     built();
+    println!("{} test executables, {LANES} at a time", all.len());
     let mut durations = Durations::read();
-    failed.extend(run_all(all, times, &mut durations));
+    let failed = side_by_side(all, times, &mut durations, shown);
     durations.write();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(failed.join("\n"))
+    Ok(failed)
 }
 
 /// Builds the tests of all calls with `lints`.
@@ -73,8 +72,8 @@ pub(crate) fn built(calls: &[Call], lints: &Lints) -> Result<Vec<Executable>, St
     Ok(all)
 }
 
-/// Runs the executables without showing what they write, and returns the failures, each with the call that repeats it.
-pub(crate) fn quietly(executables: Vec<Executable>) -> Vec<(String, String)> {
+/// Runs the executables without showing what they write, and returns the failures.
+pub(crate) fn quietly(executables: Vec<Executable>) -> Vec<Failure> {
     let mut durations = Durations::read();
     let failed = side_by_side(
         executables,
@@ -86,23 +85,13 @@ pub(crate) fn quietly(executables: Vec<Executable>) -> Vec<(String, String)> {
     failed
 }
 
-/// Runs the executables, and returns the failures, each with the call that repeats it.
-fn run_all(executables: Vec<Executable>, times: &Times, durations: &mut Durations) -> Vec<String> {
-    println!("{} test executables, {LANES} at a time", executables.len());
-    let failed = side_by_side(executables, times, durations, shown);
-    let failed = failed.into_iter();
-    failed
-        .map(|(call, failure)| format!("{call}: {failure}"))
-        .collect()
-}
-
-/// Runs the executables, each of which is shown when it ends, and returns the calls and texts of failures.
+/// Runs the executables, each of which is shown when it ends, and returns the failures.
 fn side_by_side(
     executables: Vec<Executable>,
     times: &Times,
     durations: &mut Durations,
     show: impl Fn(&Executable, &timed::Run) -> io::Result<()> + Sync,
-) -> Vec<(String, String)> {
+) -> Vec<Failure> {
     let begun = longest_first(executables, |it| durations.expected(it));
     let waiting = Mutex::new(begun);
     let ended = Mutex::new(Vec::new());
@@ -115,18 +104,17 @@ fn side_by_side(
                         Ok(run)
                     });
                     let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-                    ended.push((executable.repeated_by, outcome));
+                    ended.push((executable, outcome));
                 }
             });
         }
     });
     let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mut failed = Vec::new();
-    for (call, outcome) in ended {
+    for (executable, outcome) in ended {
         match outcome {
-            Ok(run) if run.succeeded() => durations.note(call, run.took),
-            Ok(run) => failed.push((call, format!("{}\n{}", run.ended(), run.failure()))),
-            Err(reason) => failed.push((call, reason)),
+            Ok(run) if run.succeeded() => durations.note(executable.repeated_by, run.took),
+            outcome => failed.push(Failure::new(executable, outcome)),
         }
     }
     failed
@@ -224,12 +212,15 @@ mod tests {
         ];
         let executables = executables.map(|(call, script)| Executable::of_shell(script, call));
         let mut durations = nothing_known();
-        let mut failed = run_all(executables.into(), &Times::default(), &mut durations);
+        let times = Times::default();
+        let failed = side_by_side(executables.into(), &times, &mut durations, shown);
+        let mut failed: Vec<_> = failed.iter().map(Failure::told).collect();
         failed.sort_unstable();
         let expected = [
-            "fails: FAILED, exit status: 3\nbroken",
-            "is killed: FAILED, signal: 9 (SIGKILL)\n",
+            ("fails", "FAILED, exit status: 3\nbroken"),
+            ("is killed", "FAILED, signal: 9 (SIGKILL)\n"),
         ];
+        let expected = expected.map(|(call, text)| (call.to_owned(), text.to_owned()));
         assert_eq!(failed, expected);
         // A failure may come early, and says nothing about the time of a success.
         let known: Vec<_> = durations.times.into_keys().collect();
@@ -250,9 +241,10 @@ mod tests {
             Executable::of_shell(&script, own)
         };
         let executables = vec![meets("a", "b"), meets("b", "a")];
-        let failed = run_all(executables, &Times::default(), &mut nothing_known());
+        let times = Times::default();
+        let failed = side_by_side(executables, &times, &mut nothing_known(), shown);
         fs::remove_dir_all(&folder).unwrap();
-        assert!(failed.is_empty(), "{failed:?}");
+        assert!(failed.is_empty(), "both have waited in vain");
     }
 
     #[test]

@@ -25,13 +25,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 
 /// `true` if a program can be run and ends well; its output is not shown.
 pub(crate) fn succeeds(program: impl AsRef<OsStr>, arguments: &[&str]) -> bool {
-    Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+    output(program, arguments).is_some()
 }
 
 /// The output of a program, if it ends well.

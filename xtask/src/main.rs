@@ -29,6 +29,7 @@ mod timed;
 mod tools;
 #[cfg(test)]
 mod type_names;
+mod verdict;
 mod words;
 #[cfg(test)]
 mod workflow;
@@ -39,6 +40,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use gate::Manner;
 use steps::Step;
 
 /// Runs what this repository is checked with
@@ -51,10 +53,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Checks everything: format, lints, tests, documentation
+    /// Checks format, lints, tests and documentation: what to run before a change is proposed
     ///
     /// Four test executables run at a time; `RUST_TEST_THREADS` is the number of tests at a time in each. The output
-    /// of an executable appears when it ends.
+    /// of an executable appears when it ends. A test that has failed is started again, alone, when everything else is done:
+    /// if it passes, the run has succeeded, and its end names the test. A broken promise of dlock, such as two holders of one
+    /// lock, is never tried again.
     ///
     /// The tests start real servers. If no `redis-server` or `valkey-server` is in the PATH,
     /// it is installed on Debian and Ubuntu (as root or with a password-free sudo); elsewhere
@@ -71,15 +75,24 @@ Environment:
   DLOCK_NO_INSTALL        if set, nothing is installed
 
 Examples:
-  cargo xtask test               everything, up to the first failure
+  cargo xtask test               the usual steps, up to the first that fails
+  cargo xtask test --all         all steps: what CI runs
   cargo xtask test lint test     two steps, in this order
-  cargo xtask test --keep-going  everything, and all failures at the end")]
+  cargo xtask test --keep-going  the usual steps, and all failures at the end")]
     Test {
+        /// Run the steps as well that take long and seldom find what the others do not
+        #[arg(long, conflicts_with = "steps")]
+        all: bool,
+
+        /// Fail as well if a test passes only when it is run again, alone
+        #[arg(long)]
+        strict: bool,
+
         /// Go on after a failure and report all of them at the end
         #[arg(long)]
         keep_going: bool,
 
-        /// The steps to run, in this order [default: all of them; `lint`, `doc-test`, `doc`, `api` and `package` beside the tests]
+        /// The steps to run, in this order [default: the usual ones; `lint`, `doc-test`, `doc`, `api` and `package` beside the tests]
         #[arg(value_name = "STEP")]
         steps: Vec<Step>,
     },
@@ -187,8 +200,19 @@ fn main() -> ExitCode {
         return code(told(outcome));
     }
     let succeeded = match Arguments::parse().command {
-        Command::Test { keep_going, steps } if steps.is_empty() => gate::run_all(keep_going),
-        Command::Test { keep_going, steps } => gate::run(&steps, keep_going),
+        Command::Test {
+            all,
+            strict,
+            keep_going,
+            steps,
+        } => {
+            let manner = Manner { keep_going, strict };
+            match (all, steps.as_slice()) {
+                (true, _) => gate::run_early(&Step::ALL, manner),
+                (false, []) => gate::run_early(&Step::usual(), manner),
+                (false, steps) => gate::run(steps, manner),
+            }
+        }
         Command::Cost { runs } => told(cost::run(runs)),
         Command::Bench(bench) => told(bench.run()),
         Command::Soak(soak) => told(soak.run()),
@@ -198,7 +222,7 @@ fn main() -> ExitCode {
         Command::Mutants(mutants) => told(mutants.run()),
         Command::Fuzz(fuzz) => told(fuzz.run()),
         Command::Api { write: true } => told(api::write()),
-        Command::Api { write: false } => gate::run(&[Step::Api], false),
+        Command::Api { write: false } => gate::run(&[Step::Api], Manner::default()),
         Command::Deny => told(supply::deny()),
         Command::Msrv => told(msrv::run()),
         Command::Package { each_feature } => told(package::run(each_feature)),
@@ -236,11 +260,10 @@ mod tests {
     #[test]
     fn steps_keep_the_order_they_are_given_in() {
         let arguments = Arguments::try_parse_from(["xtask", "test", "doc", "fmt"]);
-        let Some(Command::Test { steps, keep_going }) = arguments.map(|it| it.command).ok() else {
+        let Some(Command::Test { steps, .. }) = arguments.map(|it| it.command).ok() else {
             panic!("that is the command `test`");
         };
         assert_eq!(steps, [Step::Doc, Step::Fmt]);
-        assert!(!keep_going);
     }
 
     #[test]

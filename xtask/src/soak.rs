@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::executables::Executable;
-use crate::gate;
+use crate::gate::{self, Manner};
 use crate::lanes;
 use crate::linted::Lints;
 use crate::steps::Step;
@@ -47,7 +47,7 @@ pub(crate) struct Soak {
 
 impl Soak {
     pub(crate) fn run(&self) -> Result<(), String> {
-        if !gate::run(&[Step::Server, Step::ZooKeeper], false) {
+        if !gate::run(&[Step::Server, Step::ZooKeeper], Manner::default()) {
             return Err("the servers of the tests are missing".to_owned());
         }
         let lints = Lints::checked();
@@ -57,7 +57,7 @@ impl Soak {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        let mut executables = lanes::built(&Step::tests(), &lints)?;
+        let mut executables = lanes::built(&Step::all_tests(), &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");
@@ -88,7 +88,8 @@ impl Soak {
         while done < self.rounds && !is_over() {
             let start = Instant::now();
             done += 1;
-            for (call, failure) in lanes::quietly(executables.to_vec()) {
+            for failed in lanes::quietly(executables.to_vec()) {
+                let (call, failure) = failed.told();
                 println!("\nround {done}: {call}: {failure}");
                 *failures.entry(call).or_default() += 1;
             }

@@ -1,11 +1,12 @@
 //! The steps of `cargo xtask test`: what each of them calls and needs.
 
-use std::{env, iter, thread};
+use std::{env, thread};
 
 use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
+use crate::executables::Executable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
@@ -20,9 +21,9 @@ pub(crate) enum Step {
     Supply,
     /// The words of documents, documentation, errors and output
     Words,
-    /// clippy on all targets, and on the crates without Redis
+    /// clippy on all targets
     Lint,
-    /// Unit tests and tests against real servers, and what needs none without Redis
+    /// Unit tests and tests against real servers
     Test,
     /// The examples in the documentation
     DocTest,
@@ -36,10 +37,43 @@ pub(crate) enum Step {
     Package,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
+    /// Lints of parts of the features, and tests without Redis
+    Features,
+    /// Model, simulation and chaos, a million keys, and the contract of stores with every make and layout of servers
+    Evidence,
 }
 
+/// That it compiles without Redis does not show that it works.
+const WITHOUT_REDIS: Call = Call::new(
+    "test --package dlock-in-process --no-default-features --test in_process --locked --no-fail-fast",
+);
+/// All but the model, whose library asks for features of others: with it, most packages would be compiled once more. The
+/// libraries and programs that have tests are among the targets of `--tests`.
+const WHOLE: Call = Call::new(
+    "test --workspace --exclude dlock-model --tests --all-features --locked --no-fail-fast",
+);
+const MODEL: Call = Call::new("test --package dlock-model --tests --locked --no-fail-fast");
+
+/// The packages whose tests are the step `evidence`.
+const EVIDENCE: [&str; 4] = ["dlock-chaos", "dlock-many-keys", "dlock-model", "dlock-sim"];
+
+/// The executable of which every step has a part, and the modules that are among the evidence.
+const CONTRACT: &str = "conformance";
+const CONTRACT_OF_MANY: [&str; 10] = [
+    "min_replicas::",
+    "old_redis::",
+    "quorum_of_redis::",
+    "raw_keys::",
+    "redis_by_resp2::",
+    "redis_cluster::",
+    "redis_over_tls::",
+    "redis_under_acl::",
+    "sentinel::",
+    "valkey::",
+];
+
 impl Step {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Server,
         Self::ZooKeeper,
         Self::Fmt,
@@ -53,7 +87,25 @@ impl Step {
         Self::Api,
         Self::Package,
         Self::Editor,
+        Self::Features,
+        Self::Evidence,
     ];
+
+    /// The steps of a run that somebody waits for. The others take long, and seldom find what these do not.
+    pub(crate) fn usual() -> Vec<Self> {
+        let is_unusual = |it: &Self| {
+            matches!(
+                it,
+                Self::Doc | Self::Api | Self::Package | Self::Features | Self::Evidence
+            )
+        };
+        Self::ALL.into_iter().filter(|it| !is_unusual(it)).collect()
+    }
+
+    /// Whether it has test executables, which need servers.
+    pub(crate) fn runs_tests(self) -> bool {
+        matches!(self, Self::Test | Self::Features | Self::Evidence)
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -70,6 +122,8 @@ impl Step {
             Self::Api => "api",
             Self::Package => "package",
             Self::Editor => "editor",
+            Self::Features => "features",
+            Self::Evidence => "evidence",
         }
     }
 
@@ -87,39 +141,43 @@ impl Step {
         )
     }
 
-    /// The same without some of the features, which no build of all of them shows.
-    pub(crate) fn lints_of_parts() -> Vec<Call> {
-        vec![
-            Call::new(
-                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                 --lib --locked -- -D warnings",
-            ),
-            // Without TLS: its stand-in.
-            Call::new(
-                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                 --features redis --lib --locked -- -D warnings",
-            ),
-            // The parts that are only there for a server.
-            Call::new(
-                "clippy --package dlock-rs --package dlock-runtime --no-default-features \
-                 --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
-            ),
-        ]
+    /// The calls whose test executables run side by side, once all of them are built.
+    pub(crate) fn tests(self) -> Vec<Call> {
+        const USUAL: Call = Call::new(
+            "test --workspace --exclude dlock-chaos --exclude dlock-many-keys --exclude dlock-model --exclude dlock-sim \
+             --tests --all-features --locked --no-fail-fast",
+        );
+        let calls = match self {
+            Self::Test => vec![USUAL],
+            Self::Features => vec![WITHOUT_REDIS],
+            Self::Evidence => vec![WHOLE, MODEL],
+            _ => Vec::new(),
+        };
+        calls
+            .into_iter()
+            .map(|it| it.with(test_threads()))
+            .collect()
     }
 
-    /// The calls whose test executables run side by side, once all of them are built.
-    pub(crate) fn tests() -> Vec<Call> {
-        vec![
-            // That it compiles without Redis does not show that it works.
-            Call::new(
-                "test --package dlock-in-process --no-default-features --test in_process --locked \
-                 --no-fail-fast",
-            )
-            .with(test_threads()),
-            // The libraries and programs that have tests are among the targets of `--tests`.
-            Call::new("test --workspace --tests --all-features --locked --no-fail-fast")
-                .with(test_threads()),
-        ]
+    /// The calls for all tests there are.
+    pub(crate) fn all_tests() -> Vec<Call> {
+        let calls = [WITHOUT_REDIS, WHOLE, MODEL];
+        calls.map(|it| it.with(test_threads())).into()
+    }
+
+    /// The part of an executable that this step runs, if there is one.
+    pub(crate) fn part_of(self, executable: Executable) -> Option<Executable> {
+        let is_contract = executable.name() == CONTRACT;
+        let is_evidence = EVIDENCE.contains(&&*executable.package());
+        match self {
+            Self::Evidence if is_contract => Some(executable.with(&CONTRACT_OF_MANY)),
+            Self::Evidence => Some(executable).filter(|_| is_evidence),
+            _ if is_contract => {
+                let skipped = CONTRACT_OF_MANY.iter().flat_map(|it| ["--skip", it]);
+                Some(executable.with(&skipped.collect::<Vec<_>>()))
+            }
+            _ => Some(executable),
+        }
     }
 
     /// The other calls of cargo, one after the other.
@@ -131,20 +189,38 @@ impl Step {
             | Self::Words
             | Self::Book
             | Self::Api
-            | Self::Editor => Vec::new(),
+            | Self::Editor
+            | Self::Evidence => Vec::new(),
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // Workspaces of their own, which are built by `cargo xtask fuzz` and `bench` alone.
                 Call::new("fmt --manifest-path fuzz/Cargo.toml --check"),
                 Call::new("fmt --manifest-path benches/peers/lease/Cargo.toml --check"),
             ],
-            Self::Lint => iter::once(Self::clippy())
-                .chain(Self::lints_of_parts())
-                .collect(),
+            Self::Lint => vec![Self::clippy()],
             Self::Test => vec![
                 // Tests start examples as programs. Once targets are chosen, as below, cargo
                 // does not build them by itself any more.
-                Call::new("build --workspace --examples --all-features --locked"),
+                Call::new(
+                    "build --workspace --exclude dlock-model --examples --all-features --locked",
+                ),
+            ],
+            // What no build of all features shows.
+            Self::Features => vec![
+                Call::new(
+                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                     --lib --locked -- -D warnings",
+                ),
+                // Without TLS: its stand-in.
+                Call::new(
+                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                     --features redis --lib --locked -- -D warnings",
+                ),
+                // The parts that are only there for a server.
+                Call::new(
+                    "clippy --package dlock-rs --package dlock-runtime --no-default-features \
+                     --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
+                ),
             ],
             // A program of its own, so that its output can go to a file.
             Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
@@ -162,7 +238,7 @@ impl Step {
                 name: "rustfmt",
                 command: &["cargo", "fmt"],
             }),
-            Self::Lint => Some(Component {
+            Self::Lint | Self::Features => Some(Component {
                 name: "clippy",
                 command: &["cargo", "clippy"],
             }),
@@ -179,7 +255,8 @@ impl Step {
             | Self::Doc
             | Self::Book
             | Self::Api
-            | Self::Package => None,
+            | Self::Package
+            | Self::Evidence => None,
         }
     }
 }

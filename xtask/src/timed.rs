@@ -21,6 +21,9 @@ const SHOWN: usize = 10;
 const BEGIN_OF_FAILURE: usize = 60;
 const END_OF_FAILURE: usize = 40;
 
+/// The status of a harness that has run all tests, some of which have failed.
+const FAILED: i32 = 101;
+
 /// How long output is waited for that a process may still write which the tests have left behind.
 const REST: Duration = Duration::from_secs(1);
 
@@ -72,10 +75,31 @@ impl Run {
     pub(crate) fn failure(&self) -> String {
         let output = String::from_utf8_lossy(&self.output);
         let lines = without_frames(output.lines());
-        let heading = lines.iter().position(|it| *it == "failures:");
         let last = lines.len().saturating_sub(END_OF_FAILURE);
-        shortened(&lines[heading.unwrap_or(last)..])
+        shortened(&lines[heading(&lines).unwrap_or(last)..])
     }
+
+    /// The same, whole.
+    pub(crate) fn failures(&self) -> String {
+        let output = String::from_utf8_lossy(&self.output);
+        let lines: Vec<_> = output.lines().collect();
+        lines[heading(&lines).unwrap_or(0)..].join("\n")
+    }
+
+    /// The tests that have failed; none if the harness has not come to its end.
+    pub(crate) fn failed_tests(&self) -> Vec<String> {
+        if self.status.code() != Some(FAILED) {
+            return Vec::new();
+        }
+        let output = String::from_utf8_lossy(&self.output);
+        let failed = output.lines().filter(|it| it.ends_with(" ... FAILED"));
+        failed.filter_map(ended).map(ToOwned::to_owned).collect()
+    }
+}
+
+/// The line with which the harness begins to tell of failures.
+fn heading(lines: &[&str]) -> Option<usize> {
+    lines.iter().position(|it| *it == "failures:")
 }
 
 /// The lines but for the frames of backtraces, which stand with the whole output.

@@ -132,7 +132,7 @@ fn hand_offs(mut turns: Vec<([u64; 2], usize)>) -> Result<Vec<f64>, Failure> {
     for pair in turns.windows(2) {
         let (([_, ended], from), ([begun, _], to)) = (pair[0], pair[1]);
         let time = begun.checked_sub(ended);
-        let time = time.ok_or("two processes had the turn at once")?;
+        let time = time.ok_or("broken promise: two processes had the turn at once")?;
         if from != to {
             times.push(micros(time));
         }

@@ -322,7 +322,10 @@ pub(crate) async fn the_next_waiter_holds_the_lock_and_the_old_holder_is_notifie
     assert_eq!(namespace.claims("job").await, claims[1..]);
     namespace.delete("job", 2).await;
     let next = other.lock("job").wait(LIMIT).acquire().await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let ended = namespace.call(&["unlock", "--yes", "job"]).await.with(0);
     assert!(
         ended.stdout.contains("Released `job`: it is free."),

@@ -27,7 +27,7 @@ async fn the_command_has_the_lock_and_its_token_and_its_end_is_ours() {
     ))
     .await;
     let second: i64 = second.with(0).stdout.trim().parse().unwrap();
-    assert!(second > token);
+    assert!(second > token, "broken promise: the token did not grow");
 }
 
 #[tokio::test]

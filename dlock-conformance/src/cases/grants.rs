@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Outcome,
-    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, owner, owners},
+    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, owner, owners, promise},
 };
 
 pub(super) async fn the_properties_announce_grants<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
@@ -44,7 +44,8 @@ pub(super) async fn a_release_grants_in_order_of_arrival<S: LockStore>(
             seen.fence,
             "as the fence, granted before the request",
         )?;
-        expect(fence > last, "a greater fence", fence)?;
+        expect(fence > last, "a greater fence", fence)
+            .map_err(promise("the fence did not grow"))?;
         last = fence;
     }
     trial.release_all([owners[3]]).await
@@ -108,7 +109,8 @@ pub(super) async fn a_renewal_sets_the_label<S: LockStore>(trial: &Trial<'_, S>)
     }
     let strangers = trial.renewal(holder, TTL).label("x");
     let answer = trial.store.renew_one(strangers).await;
-    expect_eq(answer, Ok(Renewal::NotOwner), "for the last holder")?;
+    expect_eq(answer, Ok(Renewal::NotOwner), "for the last holder")
+        .map_err(promise("another owner's request was carried out"))?;
     let seen = trial.busy(asker).await?;
     expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
     trial.release_all([asker, next]).await

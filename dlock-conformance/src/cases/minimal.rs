@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    trial::{Broken, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owner, owners},
+    trial::{Broken, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owner, owners, promise},
 };
 
 pub(super) async fn a_free_key_is_granted_and_a_held_one_is_busy<S: LockStore>(
@@ -38,7 +38,8 @@ pub(super) async fn keys_are_independent<S: LockStore>(trial: &Trial<'_, S>) -> 
     trial.granted(here, TTL).await?;
     fence_of(elsewhere.ask_once(there).await?)?;
     let renewal = trial.renew(there).await?;
-    expect_eq(renewal, Renewal::NotOwner, "of the owner of another key")?;
+    expect_eq(renewal, Renewal::NotOwner, "of the owner of another key")
+        .map_err(promise("another owner's request was carried out"))?;
     trial.release_all([here]).await?;
     elsewhere.busy_once(here).await?;
     elsewhere.release_all([there]).await?;
@@ -77,7 +78,8 @@ pub(super) async fn concurrent_requests_get_at_most_one_grant<S: LockStore>(
         granted += usize::from(matches!(answer?, AcquireOutcome::Granted { .. }));
     }
     // In a quorum it is possible that no owner got a majority.
-    expect(granted <= 1, "one grant at most", granted)?;
+    expect(granted <= 1, "one grant at most", granted)
+        .map_err(promise("several holders at once"))?;
     trial.release_all(owners).await
 }
 
@@ -89,11 +91,13 @@ pub(super) async fn a_repeated_request_returns_the_same_fence_and_restarts_the_t
     let fence = trial.granted(holder, trial.terms.brief).await?;
     // It also replaces a much shorter TTL of the first request.
     let again = trial.granted(holder, 2 * TTL).await?;
-    expect_eq(again, fence, "as the fence of the repeated request")?;
+    expect_eq(again, fence, "as the fence of the repeated request")
+        .map_err(promise("the owner has another lease than before"))?;
     trial.calm()?;
     sleep(2 * trial.terms.brief).await;
     trial.busy_once(other).await?;
-    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
+    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")
+        .map_err(promise("the owner has another lease than before"))?;
     trial.release_all([holder]).await
 }
 
@@ -109,7 +113,8 @@ pub(super) async fn a_renewal_restarts_the_ttl<S: LockStore>(trial: &Trial<'_, S
     trial.calm()?;
     sleep(2 * trial.terms.brief).await;
     trial.busy_once(other).await?;
-    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")?;
+    expect_eq(trial.granted(holder, TTL).await?, fence, "as the fence")
+        .map_err(promise("the owner has another lease than before"))?;
     trial.release_all([holder]).await
 }
 
@@ -183,17 +188,20 @@ pub(super) async fn only_the_owner_renews_and_releases<S: LockStore>(
         trial.renew(other).await?,
         Renewal::NotOwner,
         "for a key of another owner",
-    )?;
+    )
+    .map_err(promise("another owner's request was carried out"))?;
     expect_eq(
         trial.release(other).await?,
         Released::WasGone,
         "for a key of another owner",
-    )?;
+    )
+    .map_err(promise("another owner's request was carried out"))?;
     expect_eq(
         trial.granted(holder, TTL).await?,
         fence,
         "as the holder's fence",
-    )?;
+    )
+    .map_err(promise("the owner has another lease than before"))?;
     expect_eq(
         trial.release(holder).await?,
         Released::WasHeld,
@@ -221,22 +229,28 @@ pub(super) async fn a_lease_expires_after_its_ttl<S: LockStore>(trial: &Trial<'_
         next > fence,
         "a greater fence than that of the expired lease",
         next,
-    )?;
+    )
+    .map_err(promise("the fence did not grow"))?;
     let renewed = trial.renew(holder).await?;
-    expect_eq(renewed, Renewal::NotOwner, "for an expired lease")?;
+    expect_eq(renewed, Renewal::NotOwner, "for an expired lease")
+        .map_err(promise("a lease that had ended came back"))?;
     let released = trial.release(holder).await?;
-    expect_eq(released, Released::WasGone, "for an expired lease")?;
+    expect_eq(released, Released::WasGone, "for an expired lease")
+        .map_err(promise("a lease that had ended came back"))?;
     expect_eq(
         trial.release(other).await?,
         Released::WasHeld,
         "of its successor",
-    )?;
+    )
+    .map_err(promise("another owner's request was carried out"))?;
 
     // This lease began a little later, and no request of another owner reveals that it has expired.
     sleep(trial.terms.brief).await;
     let of = "for an expired lease without a successor";
-    expect_eq(elsewhere.renew(last).await?, Renewal::NotOwner, of)?;
+    expect_eq(elsewhere.renew(last).await?, Renewal::NotOwner, of)
+        .map_err(promise("a lease that had ended came back"))?;
     expect_eq(elsewhere.release(last).await?, Released::WasGone, of)
+        .map_err(promise("a lease that had ended came back"))
 }
 
 pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
@@ -261,7 +275,8 @@ pub(super) async fn a_lease_lasts_for_its_ttl<S: LockStore>(trial: &Trial<'_, S>
         lasted >= least,
         &format!("a lease of {:?}", trial.terms.brief),
         lasted,
-    )?;
+    )
+    .map_err(promise("a lease ended before its time"))?;
     trial.release_all([other]).await
 }
 
@@ -287,6 +302,7 @@ pub(super) async fn fences_grow<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {
     }
     let grow = fences.is_sorted_by(|one, two| one < two);
     expect(grow, "fences that grow with every grant", fences)
+        .map_err(promise("the fence did not grow"))
 }
 
 pub(super) async fn a_fence_makes_a_token<S: LockStore>(trial: &Trial<'_, S>) -> Outcome {

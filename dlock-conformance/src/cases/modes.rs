@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Outcome,
-    trial::{Broken, TTL, Trial, expect, expect_eq, fence_of, holder_of, owner, owners},
+    trial::{Broken, TTL, Trial, expect, expect_eq, fence_of, holder_of, owner, owners, promise},
 };
 
 const EXCLUSIVE: LockMode = LockMode::Exclusive;
@@ -28,6 +28,12 @@ impl<S: LockStore> Trial<'_, S> {
     /// Expects that the owner does not hold the key. From now on it waits.
     async fn waits(&self, owner: OwnerId, mode: LockMode) -> Outcome {
         holder_of(self.ask_in(mode, owner, TTL, Queue::ForLease).await?).map(drop)
+    }
+
+    /// The same for an owner that could hold the key together with its holders, but comes behind another waiter.
+    async fn waits_behind(&self, owner: OwnerId, mode: LockMode) -> Outcome {
+        let waits = self.waits(owner, mode).await;
+        waits.map_err(Broken::kept_promises)
     }
 
     /// Expects that no other owner gets in, in this mode.
@@ -59,23 +65,27 @@ pub(super) async fn shared_holders_hold_together<S: LockStore>(trial: &Trial<'_,
     trial.is_closed_to(SHARED).await?;
     trial.release(before).await?;
     let epoch = trial.joins(one, SHARED).await?;
-    expect(epoch > first, "a fence greater than the one before", epoch)?;
+    expect(epoch > first, "a fence greater than the one before", epoch)
+        .map_err(promise("the fence did not grow"))?;
     let joined = trial.joins(other, SHARED).await?;
     if trial.store.properties().grants {
-        expect_eq(joined, epoch, "as the fence of all who hold together")?;
+        expect_eq(joined, epoch, "as the fence of all who hold together")
+            .map_err(promise("two fences together"))?;
         let seen = trial.busy_once(after).await?;
         expect_eq(seen.others, 1, "as the number of other holders")?;
     }
     trial.is_closed_to(EXCLUSIVE).await?;
     let again = trial.joins(one, SHARED).await?;
-    expect_eq(again, epoch, "as the fence of a repeated request")?;
+    expect_eq(again, epoch, "as the fence of a repeated request")
+        .map_err(promise("the owner has another lease than before"))?;
     trial.all_leave(&[one, other], SHARED).await?;
     let last = trial.granted(after, TTL).await?;
     expect(
         last > epoch.max(joined),
         "a fence greater than theirs",
         last,
-    )?;
+    )
+    .map_err(promise("the fence did not grow"))?;
     trial.release_all([after]).await
 }
 
@@ -106,7 +116,8 @@ pub(super) async fn a_release_of_one_holder_keeps_the_others<S: LockStore>(
     trial.joins(one, SHARED).await?;
     trial.joins(other, SHARED).await?;
     let gone = trial.release_in(SHARED, stranger).await?;
-    expect_eq(gone, Released::WasGone, "of a stranger")?;
+    expect_eq(gone, Released::WasGone, "of a stranger")
+        .map_err(promise("another owner's request was carried out"))?;
     for (owner, expected) in [(one, Released::WasHeld), (one, Released::WasGone)] {
         expect_eq(trial.release_in(SHARED, owner).await?, expected, "of one")?;
         trial.holds(other, SHARED).await?;
@@ -114,7 +125,8 @@ pub(super) async fn a_release_of_one_holder_keeps_the_others<S: LockStore>(
     }
     let renewal = trial.renewal(one, TTL).mode(SHARED);
     let answer = trial.store.renew_one(renewal).await;
-    expect_eq(answer, Ok(Renewal::NotOwner), "for one that has left")?;
+    expect_eq(answer, Ok(Renewal::NotOwner), "for one that has left")
+        .map_err(promise("a lease that had ended came back"))?;
     trial.all_leave(&[other], SHARED).await
 }
 
@@ -152,7 +164,8 @@ pub(super) async fn each_holder_expires_by_itself<S: LockStore>(trial: &Trial<'_
         .store
         .renew_one(trial.renewal(dies, TTL).mode(TWO))
         .await;
-    expect_eq(late, Ok(Renewal::NotOwner), "for the dead")?;
+    expect_eq(late, Ok(Renewal::NotOwner), "for the dead")
+        .map_err(promise("a lease that had ended came back"))?;
     let gone = trial.release_in(TWO, dies).await?;
     expect_eq(gone, Released::WasGone, "of the dead")?;
     trial.is_closed_to(TWO).await?;
@@ -176,7 +189,8 @@ pub(super) async fn the_key_lasts_as_long_as_its_last_holder<S: LockStore>(
     // First of all: a request for the key may remove what has expired.
     let renewal = trial.renewal(dies, TTL).mode(SHARED);
     let answer = trial.store.renew_one(renewal).await;
-    expect_eq(answer, Ok(Renewal::NotOwner), "for an expired lease")?;
+    expect_eq(answer, Ok(Renewal::NotOwner), "for an expired lease")
+        .map_err(promise("a lease that had ended came back"))?;
     trial.holds(stays, SHARED).await?;
     trial.is_closed_to(EXCLUSIVE).await?;
     trial.all_leave(&[stays], SHARED).await
@@ -190,16 +204,19 @@ pub(super) async fn one_queue_serves_all_modes<S: LockStore>(trial: &Trial<'_, S
     let epoch = trial.joins(reader, SHARED).await?;
     trial.hurry(ALIVE);
     trial.waits(writer, EXCLUSIVE).await?;
-    trial.waits(late, SHARED).await?;
-    trial.is_closed_to(SHARED).await?;
+    trial.waits_behind(late, SHARED).await?;
+    let stranger = trial.is_closed_to(SHARED).await;
+    stranger.map_err(Broken::kept_promises)?;
     trial.release_in(SHARED, reader).await?;
     let fence = trial.granted(writer, TTL).await?;
-    expect(fence > epoch, "a fence greater than the readers'", fence)?;
+    expect(fence > epoch, "a fence greater than the readers'", fence)
+        .map_err(promise("the fence did not grow"))?;
     trial.waits(late, SHARED).await?;
     trial.release(writer).await?;
     trial.holds(late, SHARED).await?;
     let next = trial.joins(late, SHARED).await?;
-    expect(next > fence, "a fence greater than the writer's", next)?;
+    expect(next > fence, "a fence greater than the writer's", next)
+        .map_err(promise("the fence did not grow"))?;
     trial.all_leave(&[late], SHARED).await?;
 
     // A lease that has expired: the first waiter holds the key, although another one has come for it.
@@ -250,7 +267,7 @@ pub(super) async fn a_release_grants_all_that_may_hold_together<S: LockStore>(
     trial.hurry(ALIVE);
     trial.waits(third, TWO).await?;
     trial.waits(writer, EXCLUSIVE).await?;
-    trial.waits(last, SHARED).await?;
+    trial.waits_behind(last, SHARED).await?;
     trial.release_in(SHARED, other).await?;
     trial.holds(third, TWO).await?;
     trial.all_leave(&[one, third], TWO).await?;
@@ -270,7 +287,7 @@ pub(super) async fn a_waiter_that_leaves_lets_in_those_behind_it<S: LockStore>(
     trial.joins(reader, SHARED).await?;
     trial.hurry(ALIVE);
     trial.waits(writer, EXCLUSIVE).await?;
-    trial.waits(late, SHARED).await?;
+    trial.waits_behind(late, SHARED).await?;
     trial.release(writer).await?;
     trial.holds(late, SHARED).await?;
     trial.all_leave(&[reader, late], SHARED).await
@@ -303,7 +320,8 @@ pub(super) async fn a_grant_beside_other_holders_has_a_number<S: LockStore>(
             let number = heard.number_for(waiter).unwrap_or_default();
             // Without a fence, the hint only makes the waiter send a request.
             if fence > 0 {
-                expect_eq(fence, epoch, "as the fence of all who hold together")?;
+                expect_eq(fence, epoch, "as the fence of all who hold together")
+                    .map_err(promise("two fences together"))?;
                 let dates = known < number && number <= newer;
                 expect(
                     dates,

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 
 use crate::{
     Outcome,
-    trial::{Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, holder_of, owner, owners},
+    trial::{
+        Broken, LABEL, TTL, Trial, expect, expect_eq, fence_of, holder_of, owner, owners, promise,
+    },
 };
 
 pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S>) -> Outcome {
@@ -24,7 +26,8 @@ pub(super) async fn a_proposal_sets_the_fence<S: QuorumNode>(trial: &Trial<'_, S
         let wanted = proposal.max(last + 1);
         trial.expect_fence(fence, wanted, "as the fence of a proposal")?;
         let again = fence_of(trial.propose(owner, 2 * ahead, false).await?)?;
-        expect_eq(again, fence, "for an owner that already holds the key")?;
+        expect_eq(again, fence, "for an owner that already holds the key")
+            .map_err(promise("the owner has another lease than before"))?;
         trial.release(owner).await?;
         last = fence;
     }
@@ -44,7 +47,8 @@ pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<
     let fence = trial.granted(holder, TTL).await?;
     let far = fence + 1_000_000_000;
     let raised = trial.raise(stranger, fence, far).await?;
-    expect_eq(raised, Raised::NotOwner, "for a key of another owner")?;
+    expect_eq(raised, Raised::NotOwner, "for a key of another owner")
+        .map_err(promise("another owner's request was carried out"))?;
     let raised = trial.raise(holder, fence.saturating_sub(1), far).await?;
     expect_eq(raised, Raised::NotOwner, "of an earlier grant")?;
     let seen = trial.busy(stranger).await?;
@@ -64,7 +68,8 @@ pub(super) async fn only_the_holder_raises_a_fence<S: QuorumNode>(trial: &Trial<
         trial.granted(holder, TTL).await?,
         far,
         "as the fence, not lowered",
-    )?;
+    )
+    .map_err(promise("the fence became less"))?;
     let seen = trial.busy(stranger).await?;
     expect_eq(seen.fence, far, "as the fence that others see")?;
     expect_eq(seen.label.as_deref(), Some(LABEL), "as the label")?;
@@ -104,7 +109,8 @@ pub(super) async fn a_raise_does_not_prolong_a_lease<S: QuorumNode>(
         trial.renew(holder).await?,
         Renewal::NotOwner,
         "for an expired lease",
-    )?;
+    )
+    .map_err(promise("a lease that had ended came back"))?;
     trial.release_all([other]).await
 }
 
@@ -193,7 +199,8 @@ pub(super) async fn a_waiter_for_a_notice_keeps_new_sharers_out<S: QuorumNode>(
     trial.hurry(ALIVE);
     trial.wait_for_notice(writer).await?;
     for notice in [false, true] {
-        holder_of(trial.propose_in(mode, late, 0, notice).await?)?;
+        let holder = holder_of(trial.propose_in(mode, late, 0, notice).await?);
+        holder.map_err(Broken::kept_promises)?;
     }
     trial.calm()?;
     fence_of(trial.propose_in(mode, reader, 0, true).await?)?;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::{
     Outcome,
-    trial::{LABEL, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owners},
+    trial::{LABEL, TTL, Trial, expect, expect_eq, expect_rest, fence_of, owners, promise},
 };
 
 pub(super) async fn waiters_queue_in_order_of_arrival<S: LockStore>(
@@ -64,7 +64,8 @@ pub(super) async fn a_refused_request_leaves_the_ttl_unchanged<S: LockStore>(
         trial.renew(other).await?,
         Renewal::NotOwner,
         "for a key of another owner",
-    )?;
+    )
+    .map_err(promise("another owner's request was carried out"))?;
     trial.release(other).await?;
     let seen = trial.busy(other).await?;
     let is_unchanged = seen.ttl.is_some_and(|ttl| ttl <= TTL / 2);
@@ -132,7 +133,8 @@ pub(super) async fn an_unconfirmed_grant_passes_to_the_next_waiter<S: LockStore>
     });
     granted.await?;
     let renewed = trial.renew(killed).await?;
-    expect_eq(renewed, Renewal::NotOwner, "for the waiter that was killed")?;
+    expect_eq(renewed, Renewal::NotOwner, "for the waiter that was killed")
+        .map_err(promise("a lease that had ended came back"))?;
     trial.release_all([next]).await
 }
 
@@ -155,7 +157,8 @@ pub(super) async fn a_busy_answer_has_the_latest_fence<S: LockStore>(
         granted > told,
         "a fence above the previous last fence",
         (granted, told),
-    )?;
+    )
+    .map_err(promise("the fence did not grow"))?;
     let seen = trial.busy(other).await?.last_fence;
     expect(
         seen >= granted,

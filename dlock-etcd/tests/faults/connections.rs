@@ -131,7 +131,11 @@ async fn a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed()
     .await;
     assert_ne!(server.lease_of(&name).await, Some(other));
     let again = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
-    assert_eq!(again, Ok(granted), "the same fence");
+    assert_eq!(
+        again,
+        Ok(granted),
+        "broken promise: the owner has another lease"
+    );
     store
         .release(ReleaseRequest::new(&key, owner))
         .await

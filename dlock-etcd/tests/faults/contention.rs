@@ -35,17 +35,23 @@ async fn work(
             {
                 let mut seen = seen.lock().unwrap();
                 let (last, is_running) = seen.entry(key).or_default();
-                assert!(!*is_running, "two sections of `{key}` at once");
+                assert!(
+                    !*is_running,
+                    "broken promise: two sections of `{key}` at once"
+                );
                 assert!(
                     last.is_none_or(|last| last < token),
-                    "{last:?} before {token:?}"
+                    "broken promise: the token did not grow: {last:?} before {token:?}"
                 );
                 (*last, *is_running) = (Some(token), true);
             }
             begun.send_modify(|count| *count += 1);
             // The section lasts for a question of the other process, if that is answered.
             if let Ok(found) = other.lock(key).try_acquire().await {
-                assert!(found.is_none() || lease.ensure_held().is_err(), "`{key}`");
+                assert!(
+                    found.is_none() || lease.ensure_held().is_err(),
+                    "broken promise: two hold `{key}`"
+                );
             }
             seen.lock().unwrap().get_mut(key).unwrap().1 = false;
         };

@@ -41,7 +41,10 @@ async fn kills_the_leader(make: EtcdMake) {
     })
     .await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     ensemble.members()[leader].restart().await;
     is_held(&one, "order:42").await;
     is_released(next).await;
@@ -88,7 +91,10 @@ async fn pauses_the_leader(make: EtcdMake) {
     })
     .await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     is_held(&one, "order:42").await;
     is_released(next).await;
 }
@@ -130,7 +136,10 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_locks_come_back_
     })
     .await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     let lost = guard.release().await.unwrap_err();
     assert!(lost.is_lost(), "{lost}");
     is_released(next).await;

@@ -51,7 +51,10 @@ async fn a_leader_that_is_separated_loses_no_lease_and_grants_none() {
     })
     .await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     is_released(next).await;
 }
 
@@ -72,13 +75,16 @@ async fn a_holder_behind_a_separated_leader_has_lost_its_lease_when_another_one_
         // The holder counts from before its last confirmed request, and its clock is that of the other.
         assert!(
             next.is_none() || guard.ensure_held().is_err(),
-            "two hold it"
+            "broken promise: two hold it"
         );
         next.is_some()
     })
     .await;
     let next = next.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     ensemble.rejoin();
     works(&alone, "order:43").await;
     is_held(&alone, "order:42").await;
@@ -137,7 +143,10 @@ async fn locks_go_on_while_the_leader_is_slow() {
         let lock = other.lock("order:43").ttl(TTL).wait(DEADLINE);
         if let Ok(next) = lock.acquire().await {
             let token = next.fencing_token();
-            assert!(last.is_none_or(|last| last < token), "{last:?} {token:?}");
+            assert!(
+                last.is_none_or(|last| last < token),
+                "broken promise: the token did not grow: {last:?} {token:?}"
+            );
             last = Some(token);
             next.release().await.ok();
         }
@@ -151,7 +160,10 @@ async fn locks_go_on_while_the_leader_is_slow() {
     eventually(DEADLINE, "an answer about the key", async || {
         let found = other.lock("order:42").try_acquire().await;
         let is_free = matches!(found, Ok(Some(_)));
-        assert!(!is_free || guard.ensure_held().is_err(), "two hold it");
+        assert!(
+            !is_free || guard.ensure_held().is_err(),
+            "broken promise: two hold it"
+        );
         found.is_ok()
     })
     .await;

@@ -80,7 +80,10 @@ async fn the_lock_of_a_killed_process_is_free_after_its_ttl() {
     let manager = connect(&server.url()).await;
     let lock = manager.lock("stock:7").wait(DEADLINE);
     let next = lock.acquire().await.unwrap();
-    assert!(next.fencing_token() > held.token);
+    assert!(
+        next.fencing_token() > held.token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
     assert_eq!(server.keys(CLAIMS).await, [""; 0]);
 }
@@ -118,11 +121,14 @@ async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_the_comparison
     child.worker.pause();
     let lock = manager.lock("stock:7").wait(DEADLINE);
     let next = lock.acquire().await.unwrap();
-    assert!(next.fencing_token() > held.token);
+    assert!(
+        next.fencing_token() > held.token,
+        "broken promise: the token did not grow"
+    );
     child.worker.resume();
     assert!(
         !server.put_if(&held.comparison, "stock", "2").await,
-        "a late write"
+        "broken promise: a late write was accepted"
     );
     let (mut gate, _) = child.gate.accept().await.unwrap();
     gate.write_u8(1).await.unwrap();

@@ -31,7 +31,7 @@ async fn tokens_grow_although_a_snapshot_was_restored() {
     let next = other.lock("order:42").ttl(TTL).acquire().await.unwrap();
     assert!(
         next.fencing_token() > token,
-        "{:?} {token:?}",
+        "broken promise: the token did not grow: {:?} {token:?}",
         next.fencing_token()
     );
     eventually(DEADLINE, "the first holder is notified", async || {
@@ -46,7 +46,10 @@ async fn tokens_grow_although_a_snapshot_was_restored() {
         last.is_some()
     })
     .await;
-    assert!(last.unwrap().fencing_token() > token);
+    assert!(
+        last.unwrap().fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
 }
 
 /// The snapshot has a key of a claim that is over, with a lease that later claims have used.

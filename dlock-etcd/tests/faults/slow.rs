@@ -37,7 +37,7 @@ async fn hands_over([one, other]: [&LockManager; 2], ensemble: &EtcdEnsemble) ->
         claims.len() == 2
     })
     .await;
-    assert!(!waiting.is_finished(), "two hold the key");
+    assert!(!waiting.is_finished(), "broken promise: two hold the key");
     let token = first.fencing_token();
     let released = Instant::now();
     first.release().await.unwrap();
@@ -59,7 +59,10 @@ async fn locks_go_on_while_the_disks_of_all_members_are_slow() {
     while acquired.elapsed() < HELD * 3 / 2 {
         for managers in [[&one, &other], [&other, &one]] {
             for token in hands_over(managers, &ensemble).await {
-                assert!(last.is_none_or(|last| last < token), "{last:?} {token:?}");
+                assert!(
+                    last.is_none_or(|last| last < token),
+                    "broken promise: the token did not grow: {last:?} {token:?}"
+                );
                 last = Some(token);
             }
         }
@@ -70,6 +73,9 @@ async fn locks_go_on_while_the_disks_of_all_members_are_slow() {
     let token = held.fencing_token();
     held.release().await.unwrap();
     let next = acquires_late(&other, "order:42").await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
 }

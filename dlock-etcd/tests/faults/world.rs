@@ -87,7 +87,7 @@ pub(crate) async fn finds_held(other: &LockManager, key: &str, words: impl Async
         "the other finds the key held",
         async || match other.lock(key).try_acquire().await {
             Ok(None) => true,
-            Ok(Some(_)) => panic!("two hold `{key}` {}", words().await),
+            Ok(Some(_)) => panic!("broken promise: two hold `{key}` {}", words().await),
             Err(_) => false,
         },
     )

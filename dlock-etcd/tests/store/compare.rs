@@ -32,14 +32,14 @@ async fn a_transaction_is_carried_out_only_while_the_lease_is_held() {
     guard.release().await.unwrap();
     assert!(
         !server.put_if(&held, "stock/7", "40").await,
-        "a late transaction"
+        "broken promise: a late write was accepted"
     );
 
     // The next holder of the same key in the same process has a comparison of its own.
     let next = manager.lock("stock:7").acquire().await.unwrap();
     assert!(
         !server.put_if(&held[..1], "stock/7", "40").await,
-        "the lease of another call"
+        "broken promise: a late write was accepted: the lease of another call"
     );
     assert!(server.put_if(&comparisons(&next), "stock/7", "39").await);
     assert_eq!(server.get("stock/7").await.as_deref(), Some("39"));

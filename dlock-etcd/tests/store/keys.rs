@@ -34,7 +34,10 @@ async fn a_lock_is_a_key_that_goes_with_its_release() {
     guard.release().await.unwrap();
     assert_eq!(server.keys("keys/order:42/").await, [""; 0]);
     let next = manager.lock("order:42").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
     manager.shutdown(LONG).await;
     assert_eq!(server.keys("keys/").await, ["keys//fence"]);
@@ -148,6 +151,9 @@ async fn a_base_that_another_process_has_raised_is_used() {
     let token = guard.fencing_token();
     guard.release().await.unwrap();
     let next = manager.lock("order:42").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
 }

@@ -226,7 +226,7 @@ async fn loses_its_place(server: &EtcdServer) -> bool {
     let answer = ask(&waiters, &one, silent).await;
     assert!(
         matches!(answer, Some(AcquireOutcome::Busy(_))),
-        "{answer:?}"
+        "broken promise: two hold the key: {answer:?}"
     );
     let (mut last, mut is_silent) = (asked, false);
     after_a_while(LONG, "its place is gone", async || {
@@ -246,7 +246,7 @@ async fn loses_its_place(server: &EtcdServer) -> bool {
     let answer = ask(&waiters, &one, silent).await;
     assert!(
         matches!(answer, Some(AcquireOutcome::Busy(_))),
-        "{answer:?}"
+        "broken promise: two hold the key: {answer:?}"
     );
     true
 }
@@ -333,7 +333,7 @@ async fn a_waiter_is_not_answered_when_its_lease_may_have_ended() {
     let answer = ask(&waiters, &one, waiter).await;
     assert!(
         matches!(answer, Some(AcquireOutcome::Busy(_))),
-        "{answer:?}"
+        "broken promise: two hold the key: {answer:?}"
     );
     proxy.freeze();
     let brief = Duration::from_millis(500);

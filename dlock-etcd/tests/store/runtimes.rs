@@ -171,7 +171,7 @@ fn keeps_leases_while_blocked_in(mut builder: Builder) {
     around.block_on(after_a_while(LONG, "its TTL has passed", async || {
         for key in ["order:42", "order:7"] {
             let busy = other.lock(key).try_acquire().await;
-            assert!(busy.unwrap().is_none(), "`{key}` is held all the time");
+            assert!(busy.unwrap().is_none(), "broken promise: two hold `{key}`");
         }
         use_once(&manager, "order:1").await;
         since.elapsed() > TTL + TTL / 12

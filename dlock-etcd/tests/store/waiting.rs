@@ -88,7 +88,10 @@ async fn is_told(mut waiter: Waiter, holder: &EtcdStore, breaks: impl AsyncFn())
     let key = key("waiting");
     let owner = hold(holder, &key).await;
     let answer = waiter.ask(&key, LockMode::Exclusive).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     breaks().await;
     holder
         .release(ReleaseRequest::new(&key, owner))
@@ -174,7 +177,10 @@ async fn readers_behind_a_writer_are_all_told_when_it_leaves() {
         let owner = hold(&holder, &key).await;
         for reader in &readers {
             let answer = reader.ask(&key, LockMode::Shared).await;
-            assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+            assert!(
+                matches!(answer, AcquireOutcome::Busy(_)),
+                "broken promise: two hold the key: {answer:?}"
+            );
         }
         holder
             .release(ReleaseRequest::new(&key, owner))

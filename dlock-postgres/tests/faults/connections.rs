@@ -61,7 +61,10 @@ async fn a_lease_that_cannot_be_renewed_is_lost_before_another_process_has_it() 
     entered.notified().await;
     proxy.freeze();
     let next = other.lock("order:42").acquire().await.unwrap();
-    assert!(!is_inside.load(Ordering::SeqCst), "two are inside");
+    assert!(
+        !is_inside.load(Ordering::SeqCst),
+        "broken promise: two are inside"
+    );
     let lost = call.await.unwrap().unwrap_err();
     assert!(
         matches!(
@@ -92,7 +95,10 @@ struct Inside(Arc<AtomicBool>);
 
 impl Inside {
     fn enter(is_inside: Arc<AtomicBool>) -> Self {
-        assert!(!is_inside.swap(true, Ordering::SeqCst));
+        assert!(
+            !is_inside.swap(true, Ordering::SeqCst),
+            "broken promise: two are inside"
+        );
         Self(is_inside)
     }
 }
@@ -169,7 +175,7 @@ async fn a_check_that_arrives_after_the_loss_of_the_lease_finds_none() {
         proxy.thaw();
         next
     });
-    let refused = refused.unwrap_err();
+    let refused = refused.expect_err("broken promise: a late transaction was accepted");
     assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
     assert!(refused.to_string().contains("`account:7`"), "{refused}");
     tx.rollback().await.unwrap();

@@ -36,13 +36,16 @@ impl Resource {
     async fn enter(&self, manager: usize, token: FencingToken) {
         assert!(
             !self.is_inside.swap(true, Ordering::SeqCst),
-            "two are inside"
+            "broken promise: two are inside"
         );
         let _inside = Inside(&self.is_inside);
         tokio::time::sleep(Duration::from_millis(1)).await;
         {
             let mut sections = self.sections.lock().unwrap();
-            assert!(sections.last().is_none_or(|(_, last)| *last < token));
+            assert!(
+                sections.last().is_none_or(|(_, last)| *last < token),
+                "broken promise: the token did not grow"
+            );
             sections.push((manager, token));
         }
     }
@@ -55,7 +58,7 @@ fn resources() -> Resources {
 }
 
 /// Runs tasks of two managers, each of which enters its key again and again.
-async fn crowd(resources: &Resources, managers: [LockManager; 2], tasks: usize, sections: usize) {
+async fn crowd(resources: &Resources, managers: &[LockManager; 2], tasks: usize, sections: usize) {
     let mut running = JoinSet::new();
     for task in 0..tasks {
         let (number, key) = (task % 2, task / 2 % KEYS);
@@ -95,7 +98,7 @@ async fn tasks_of_two_managers_all_get_their_turn_and_never_two_at_once() {
     let world = World::shared().await;
     let managers = [world.manager().await, world.manager().await];
     let resources = resources();
-    crowd(&resources, managers, TASKS, SECTIONS).await;
+    crowd(&resources, &managers, TASKS, SECTIONS).await;
     assert!(entered(&resources) >= TASKS * SECTIONS);
     for resource in &*resources {
         let sections = resource.sections.lock().unwrap();
@@ -120,7 +123,7 @@ async fn connections_that_are_terminated_all_the_time_let_in_one_at_a_time() {
     let managers = [world.manager().await, world.manager().await];
     let resources = resources();
     tokio::join!(
-        crowd(&resources, managers, TASKS, SECTIONS),
+        crowd(&resources, &managers, TASKS, SECTIONS),
         terminate(&world, &resources, TASKS * SECTIONS),
     );
     assert!(entered(&resources) >= TASKS * SECTIONS);

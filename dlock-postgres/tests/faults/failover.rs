@@ -71,7 +71,10 @@ async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
     standby.promote().await;
 
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     assert_eq!(
         cents(&standby).await,
         100,
@@ -79,7 +82,10 @@ async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
     );
     let mut late = client(&standby.url()).await;
     let tx = late.transaction().await.unwrap();
-    let refused = guard.fence(&tx).await.unwrap_err();
+    let refused = guard
+        .fence(&tx)
+        .await
+        .expect_err("broken promise: a late transaction was accepted");
     assert!(
         matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
         "{refused:?}"

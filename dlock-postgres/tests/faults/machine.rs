@@ -65,12 +65,18 @@ async fn a_clock_that_is_set_moves_leases_but_no_order_and_no_check() {
     let early = lock.acquire().await.unwrap();
     clock.put_forward(4 * DEADLINE);
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > early.fencing_token());
+    assert!(
+        next.fencing_token() > early.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     // The first holder still believes in its lease.
     early.ensure_held().unwrap();
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
-    let refused = early.fence(&tx).await.unwrap_err();
+    let refused = early
+        .fence(&tx)
+        .await
+        .expect_err("broken promise: a late transaction was accepted");
     assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
     tx.rollback().await.unwrap();
     // The next attempt of its process would wait behind it.

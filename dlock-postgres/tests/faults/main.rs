@@ -8,6 +8,7 @@
 mod connections;
 mod contention;
 mod failover;
+mod late;
 mod machine;
 mod poolers;
 mod processes;

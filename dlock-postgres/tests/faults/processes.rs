@@ -7,7 +7,7 @@ use dlock_runtime::FencingToken;
 use dlock_testkit::{PostgresServer, Worker, after_a_while, eventually};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
-use crate::world::{DEADLINE, World, client, connect, is_held};
+use crate::world::{CONNECTIONS, DEADLINE, World, client, connect, is_held};
 
 /// Set for a process that is not to test: its role, the URL of the database, and the address of a gate.
 const ROLE: &str = "DLOCK_TEST_ROLE";
@@ -68,6 +68,16 @@ impl Child {
         FencingToken::from_fence(fence.trim().parse().unwrap()).unwrap()
     }
 
+    /// Kills it, and waits until the server has carried out what it has sent: only its TTL ends what comes late. `others` are the
+    /// connections of dlock in other processes.
+    async fn kill(&self, world: &World<&'static PostgresServer>, others: i64) {
+        self.worker.kill();
+        eventually(DEADLINE, "its connections have ended", async || {
+            world.number(CONNECTIONS).await == others
+        })
+        .await;
+    }
+
     async fn open_gate(&self) {
         let (mut gate, _) = self.gate.accept().await.unwrap();
         gate.write_u8(1).await.unwrap();
@@ -79,11 +89,14 @@ async fn the_lock_of_a_killed_process_is_free_after_its_ttl() {
     let world = World::shared().await;
     let child = Child::start(&world, "holds").await;
     let token = child.token().await;
-    child.worker.kill();
+    child.kill(&world, 0).await;
     assert_eq!(world.holders().await, 1, "no process releases it");
     let manager = world.manager().await;
     let next = manager.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
     world.nothing_is_left().await;
 }
@@ -103,7 +116,7 @@ async fn a_waiter_that_was_killed_is_passed_over() {
         world.waiters().await == 2
     })
     .await;
-    child.worker.kill();
+    child.kill(&world, 2 * 2).await;
     guard.release().await.unwrap();
     let next = behind.await.unwrap().unwrap();
     next.release().await.unwrap();
@@ -118,7 +131,10 @@ async fn a_process_that_was_paused_beyond_its_lease_is_refused_by_fence() {
     child.worker.pause();
     let manager = world.manager().await;
     let next = manager.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     child.worker.resume();
     child.open_gate().await;
     let refused = child.worker.line("refused: ", DEADLINE).await;

@@ -31,7 +31,7 @@ async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
     );
     world.server.resume();
     // The server now carries out what was sent, and dlock releases it. If the release overtakes it, over a new connection, the
-    // late lease ends by itself.
+    // late lease ends by itself after its 10 s, or when dlock releases it once more.
     eventually(DEADLINE, "the late lease is over", async || {
         let next = other.lock("order:43").try_acquire().await;
         let Ok(Some(next)) = next else { return false };

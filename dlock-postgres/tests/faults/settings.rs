@@ -36,7 +36,11 @@ async fn contend(managers: &[LockManager], sections: usize) {
             tasks.spawn(async move {
                 for _ in 0..sections {
                     let body = manager.lock("order:42").run(async |_| {
-                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are inside");
+                        assert_eq!(
+                            inside.fetch_add(1, Ordering::SeqCst),
+                            0,
+                            "broken promise: two are inside"
+                        );
                         tokio::time::sleep(Duration::from_millis(1)).await;
                         inside.fetch_sub(1, Ordering::SeqCst);
                         entered.fetch_add(1, Ordering::SeqCst);
@@ -106,7 +110,8 @@ async fn behind_a_pooler_another_isolation_level_is_refused_with_the_statement_t
         client.batch_execute(&right).await.unwrap();
         let pooler = PgBouncer::start(world.server).await;
         let url = pooler.url_of("postgres", &world.database);
-        contend(&[connect(&url).await, connect(&url).await], 5).await;
+        let managers = [connect(&url).await, connect(&url).await];
+        contend(&managers, 5).await;
         world.nothing_is_left().await;
     }
 }

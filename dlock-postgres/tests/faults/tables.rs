@@ -148,7 +148,7 @@ async fn a_schema_that_is_dropped_ends_its_leases_and_is_named() {
     let again = manager.lock("account:7").run(async |lease| {
         assert!(
             Some(lease.fencing_token()) > earlier,
-            "tokens grow by the clock"
+            "broken promise: the token did not grow"
         );
     });
     again.await.unwrap();
@@ -164,10 +164,16 @@ async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by
         .execute("TRUNCATE dlock.lock, dlock.holder, dlock.waiter")
         .await;
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
-    let refused = guard.fence(&tx).await.unwrap_err();
+    let refused = guard
+        .fence(&tx)
+        .await
+        .expect_err("broken promise: a late transaction was accepted");
     assert!(
         matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
         "{refused:?}"

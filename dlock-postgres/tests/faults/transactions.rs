@@ -66,8 +66,10 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
     const TRANSFERS: i32 = 6;
     let world = World::shared().await;
     let mut tasks = JoinSet::new();
+    let mut managers = Vec::new();
     for task in 0..TASKS {
         let (manager, mut client) = (world.manager().await, world.client().await);
+        managers.push(manager.clone());
         tasks.spawn(async move {
             let mut conflicts = 0;
             for number in 0..TRANSFERS {
@@ -85,7 +87,11 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
     }
     assert!(conflicts > 0, "it was a storm");
     let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(world.number(sum).await, 800);
+    assert_eq!(
+        world.number(sum).await,
+        800,
+        "broken promise: a write was lost"
+    );
     world.nothing_is_left().await;
 }
 
@@ -174,7 +180,11 @@ async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
     let all = i64::from(PAIRS) * i64::try_from(ROUNDS).unwrap();
     assert_eq!(i64::from(victims), all);
     let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(world.number(sum).await, 800 + 2 * all);
+    assert_eq!(
+        world.number(sum).await,
+        800 + 2 * all,
+        "broken promise: a write was lost"
+    );
     world.nothing_is_left().await;
 }
 
@@ -237,7 +247,8 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
     assert_eq!(retried, 1);
     assert_eq!(
         world.number("SELECT sum(cents)::bigint FROM account").await,
-        816
+        816,
+        "broken promise: a write was lost"
     );
     world.nothing_is_left().await;
 }

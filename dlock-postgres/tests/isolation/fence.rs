@@ -17,10 +17,16 @@ pub(crate) async fn nobody_gets_the_key_before_the_commit_even_when_the_lease_ha
         let mut tx = begin::<D>(&mut connection, level).await;
         tx.fence(&guard).await.unwrap();
         database.end_lease("account:7").await;
-        assert!(!is_free(&other, "account:7").await, "{level:?}");
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free beside a transaction that relies on it: {level:?}"
+        );
         tx.execute("UPDATE account SET cents = 0 WHERE id = 7")
             .await;
-        assert!(!is_free(&other, "account:7").await, "{level:?}");
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free beside a transaction that relies on it: {level:?}"
+        );
         tx.commit().await;
         assert!(is_free(&other, "account:7").await, "{level:?}");
     }
@@ -35,7 +41,8 @@ pub(crate) async fn a_lease_that_was_lost_before_is_not_found<D: Driver>() {
         let next = other.lock("account:7").acquire().await.unwrap();
         let mut connection = database.connection().await;
         let mut tx = begin::<D>(&mut connection, level).await;
-        let refused = tx.fence(&late).await.unwrap_err();
+        let refused = tx.fence(&late).await;
+        let refused = refused.expect_err("broken promise: a late transaction was accepted");
         assert!(
             matches!(&refused, FenceError::NotHeld { key } if key.as_str() == "account:7"),
             "{level:?}: {refused:?}"
@@ -61,7 +68,8 @@ pub(crate) async fn a_lease_that_was_lost_since_the_snapshot_is_not_found_or_can
         let mut tx = begin::<D>(&mut connection, level).await;
         database.end_lease("account:7").await;
         let next = other.lock("account:7").acquire().await.unwrap();
-        let refused = tx.fence(&late).await.unwrap_err();
+        let refused = tx.fence(&late).await;
+        let refused = refused.expect_err("broken promise: a late transaction was accepted");
         match (level, &refused) {
             (Level::ReadCommitted, FenceError::NotHeld { .. }) => {}
             (Level::RepeatableRead | Level::Serializable, FenceError::Database(error)) => {
@@ -108,7 +116,7 @@ pub(crate) async fn a_lease_is_older_than_the_snapshot_or_not_found<D: Driver>()
         } else {
             assert!(
                 matches!(fenced, Err(FenceError::NotHeld { .. })),
-                "{fenced:?}"
+                "broken promise: a late transaction was accepted: {fenced:?}"
             );
         }
         tx.roll_back().await;
@@ -124,7 +132,10 @@ pub(crate) async fn a_release_is_carried_out_after_the_transaction<D: Driver>() 
     let mut tx = begin::<D>(&mut connection, Level::ReadCommitted).await;
     tx.fence(&guard).await.unwrap();
     guard.release().await.unwrap();
-    assert!(!is_free(&other, "account:7").await);
+    assert!(
+        !is_free(&other, "account:7").await,
+        "broken promise: the key is free beside a transaction that relies on it"
+    );
     tx.commit().await;
     // Long before the lease would end by itself.
     let next = other.lock("account:7").wait(DEADLINE / 2).acquire().await;
@@ -142,7 +153,10 @@ pub(crate) async fn each_of_several_keys_is_checked<D: Driver>() {
     tx.fence(&guard).await.unwrap();
     for key in keys {
         database.end_lease(key).await;
-        assert!(!is_free(&other, key).await, "{key}");
+        assert!(
+            !is_free(&other, key).await,
+            "broken promise: the key is free beside a transaction that relies on it: {key}"
+        );
     }
     tx.commit().await;
     // Not the first one, neither in the order of the call nor in that of the keys.

@@ -15,12 +15,18 @@ pub(crate) async fn a_commit_ends_the_lock_at_once<D: Driver>() {
         let mut connection = database.connection().await;
         let mut tx = D::begin(&mut connection, level).await;
         tx.lock_in(one.lock("account:7")).await.unwrap();
-        assert!(!is_free(&other, "account:7").await, "{level:?}");
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free while a transaction holds it: {level:?}"
+        );
         // Longer than its lease: the transaction holds it.
         let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
         let is_over = async || database.number(over).await == 1;
         after_a_while(DEADLINE, "the lease ends", is_over).await;
-        assert!(!is_free(&other, "account:7").await, "{level:?}");
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free while a transaction holds it: {level:?}"
+        );
         tx.commit().await;
         assert!(is_free(&other, "account:7").await, "{level:?}");
         assert_eq!(one.active_keys(), 0);
@@ -52,7 +58,10 @@ pub(crate) async fn a_lease_and_a_transaction_exclude_each_other<D: Driver>() {
     let first = tx.lock_in(other.lock("account:7")).await.unwrap();
     tx.commit().await;
     let guard = one.lock("account:7").acquire().await.unwrap();
-    assert!(guard.fencing_token() > first);
+    assert!(
+        guard.fencing_token() > first,
+        "broken promise: the token did not grow"
+    );
     guard.release().await.unwrap();
 }
 
@@ -68,7 +77,10 @@ pub(crate) async fn the_options_of_a_lease_do_not_apply<D: Driver>() {
     ] {
         let mut tx = D::begin(&mut connection, Level::ReadCommitted).await;
         tx.lock_in(request).await.unwrap();
-        assert!(!is_free(&other, "account:7").await);
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free while a transaction holds it"
+        );
         tx.commit().await;
         assert!(is_free(&other, "account:7").await);
     }
@@ -105,7 +117,10 @@ pub(crate) async fn several_keys_end_with_one_transaction_whatever_its_search_pa
     tx.execute("SET LOCAL search_path = mine, pg_catalog").await;
     tx.lock_in(one.lock_all(keys)).await.unwrap();
     for key in keys {
-        assert!(!is_free(&other, key).await, "{key}");
+        assert!(
+            !is_free(&other, key).await,
+            "broken promise: the key is free while a transaction holds it: {key}"
+        );
     }
     tx.commit().await;
     for key in keys {

@@ -52,7 +52,10 @@ async fn readers_keep_writers_out_until_each_has_committed() {
     }
     let third = database.manager().await;
     for tx in open {
-        assert!(third.lock("catalog").try_acquire().await.unwrap().is_none());
+        assert!(
+            third.lock("catalog").try_acquire().await.unwrap().is_none(),
+            "broken promise: a writer holds the key beside readers"
+        );
         tx.commit().await.unwrap();
     }
     third
@@ -78,10 +81,10 @@ async fn a_savepoint_that_is_rolled_back_takes_the_check_with_it() {
     savepoint.rollback().await.unwrap();
     database.end_lease("account:7").await;
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(matches!(
-        guard.fence(&tx).await,
-        Err(FenceError::NotHeld { .. })
-    ));
+    assert!(
+        matches!(guard.fence(&tx).await, Err(FenceError::NotHeld { .. })),
+        "broken promise: a late transaction was accepted"
+    );
     next.release().await.unwrap();
 }
 

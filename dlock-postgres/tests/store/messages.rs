@@ -124,7 +124,10 @@ async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
         let fence = database
             .number("SELECT fence FROM dlock.holder WHERE owner = 'somebody.3'")
             .await;
-        assert!(fence > last, "{since}");
+        assert!(
+            fence > last,
+            "broken promise: the token did not grow: {since}"
+        );
         assert_eq!(fence == number, since == "SELECT", "{since}");
         let message = format!("SELECT dlock.message('somebody.3', {fence}, {fence}, 'a key')");
         let message: String = admin.query_one(&message, &[]).await.unwrap().get(0);

@@ -28,11 +28,17 @@ async fn a_waiter_is_first_though_nobody_holds_the_key() {
     let database = Database::new().await;
     let client = database.client().await;
     assert!(acquire(&client, "one.1", 0).await);
-    assert!(!acquire(&client, "waiter.1", 0).await);
+    assert!(
+        !acquire(&client, "waiter.1", 0).await,
+        "broken promise: two hold the key"
+    );
     // As if it had been swept before the waiter asked again.
     let swept = "DELETE FROM dlock.holder";
     client.execute(swept, &[]).await.unwrap();
-    assert!(!acquire(&client, "late.1", 0).await);
+    assert!(
+        !acquire(&client, "late.1", 0).await,
+        "broken promise: two hold the key"
+    );
     assert_eq!(holders(&client).await, "waiter.1");
     assert!(release(&client, "waiter.1").await);
     assert_eq!(holders(&client).await, "late.1");
@@ -44,7 +50,10 @@ async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
     let client = database.client().await;
     assert!(acquire(&client, "one.1", -1).await);
     assert!(acquire(&client, "crashed.1", -1).await);
-    assert!(!acquire(&client, "waiter.1", 0).await);
+    assert!(
+        !acquire(&client, "waiter.1", 0).await,
+        "broken promise: two hold the key"
+    );
     let crashed = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE owner = 'crashed.1'";
     assert_eq!(client.execute(crashed, &[]).await.unwrap(), 1);
     assert!(release(&client, "one.1").await);
@@ -60,8 +69,14 @@ async fn a_release_passes_over_a_waiter_that_has_died() {
         let database = Database::new().await;
         let client = database.client().await;
         assert!(acquire(&client, "one.1", 0).await);
-        assert!(!acquire(&client, "dead.1", most).await);
-        assert!(!acquire(&client, "waiter.1", most).await);
+        assert!(
+            !acquire(&client, "dead.1", most).await,
+            "broken promise: two hold the key"
+        );
+        assert!(
+            !acquire(&client, "waiter.1", most).await,
+            "broken promise: two hold the key"
+        );
         // The machine may stand still for longer than a waiter lives.
         for (owner, alive) in [("dead.1", "0"), ("waiter.1", "1 hour")] {
             let set = format!(
@@ -82,8 +97,14 @@ async fn a_release_grants_the_key_to_the_first_waiter() {
         let database = Database::new().await;
         let client = database.client().await;
         assert!(acquire(&client, "one.1", 0).await);
-        assert!(!acquire(&client, "first.1", most).await);
-        assert!(!acquire(&client, "second.1", 0).await);
+        assert!(
+            !acquire(&client, "first.1", most).await,
+            "broken promise: two hold the key"
+        );
+        assert!(
+            !acquire(&client, "second.1", 0).await,
+            "broken promise: two hold the key"
+        );
         let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
         assert_eq!(client.execute(patient, &[]).await.unwrap(), 2);
         assert!(release(&client, "one.1").await);

@@ -157,8 +157,14 @@ async fn a_lease_is_checked_by_its_owner_and_by_its_fence() {
         one
     };
     assert!(check("a.1", fence).await);
-    assert!(!check("c.1", fence).await, "it holds nothing");
-    assert!(!check("a.1", fence - 1).await, "that was an earlier lease");
+    assert!(
+        !check("c.1", fence).await,
+        "broken promise: a check passes without a lease"
+    );
+    assert!(
+        !check("a.1", fence - 1).await,
+        "broken promise: a check passes for an earlier lease"
+    );
     let adopt = async |owner: &str, fence: i64| {
         is_true(
             &client,

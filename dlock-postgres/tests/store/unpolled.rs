@@ -170,7 +170,10 @@ fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
         let other = database.store();
         acquire(&other, holder).await;
         let answer = acquire(&store, waiter).await;
-        assert!(matches!(answer, AcquireOutcome::Busy { .. }), "{answer:?}");
+        assert!(
+            matches!(answer, AcquireOutcome::Busy { .. }),
+            "broken promise: two hold the key: {answer:?}"
+        );
         let listens = async || heard.looked() > before;
         eventually(DEADLINE, "it listens on the next one", listens).await;
         release(&other, holder).await;

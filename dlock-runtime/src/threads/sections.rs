@@ -33,9 +33,15 @@ pub(super) struct Resource {
 impl Resource {
     /// A section begins.
     pub(super) fn begin(&self, token: FencingToken) {
-        assert!(!self.is_used.swap(true, Ordering::SeqCst), "two holders");
+        assert!(
+            !self.is_used.swap(true, Ordering::SeqCst),
+            "broken promise: two holders"
+        );
         let last = self.last.lock().unwrap().replace(token);
-        assert!(last < Some(token), "{last:?} came before {token:?}");
+        assert!(
+            last < Some(token),
+            "broken promise: the token did not grow: {last:?} came before {token:?}"
+        );
     }
 
     /// The section ends. From now on, another section may have the lease.

@@ -122,7 +122,11 @@ async fn a_killed_connection_is_replaced(over: Over) {
         })
         .await;
     }
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
 }
 
 async fn a_server_that_was_away_is_found_again(over: Over) {
@@ -152,7 +156,7 @@ async fn a_server_that_was_away_is_found_again(over: Over) {
     .await;
     assert!(
         take(&store, &lock, me).await > fence,
-        "although its data is gone"
+        "broken promise: the token did not grow: although its data is gone"
     );
 }
 
@@ -235,7 +239,11 @@ async fn callers_learn_of_a_broken_connection_at_once(over: Over) {
         try_take(&store, &lock, me).await.is_ok()
     })
     .await;
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
 }
 
 async fn refused_connections_are_tried_with_pauses(over: Over) {

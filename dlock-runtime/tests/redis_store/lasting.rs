@@ -46,7 +46,11 @@ fn outlives_its_runtimes(url: impl Into<String>) {
             // At the first attempt: whoever asks waits for the connection.
             let renewed = store.renew_one(renewal(&lock, me)).await;
             assert!(renewed.is_ok(), "round {round}: {renewed:?}");
-            assert_eq!(take(&store, &lock, me).await, fence, "round {round}");
+            assert_eq!(
+                take(&store, &lock, me).await,
+                fence,
+                "broken promise: the owner has another lease: round {round}"
+            );
             let renewals = [renewal(&lock, me), renewal(&lock, me)];
             let answers = store
                 .renew(RenewBatch::new(&renewals).limit(DEADLINE))
@@ -207,5 +211,9 @@ async fn a_provider_of_credentials_that_panics_costs_no_connection() {
         try_take(&store, &lock, me).await.is_ok()
     })
     .await;
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
 }

@@ -212,7 +212,7 @@ async fn queue(store: &RedisStore, key: &LockKey, owner: OwnerId) -> Holder {
         .unwrap()
     {
         AcquireOutcome::Busy(holder) => holder,
-        other => panic!("`{key}` was free: {other:?}"),
+        other => panic!("broken promise: two hold `{key}`: {other:?}"),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
     assert_eq!(value, format!("{me} {fence} svc@host/1"));
 
     let AcquireOutcome::Busy(holder) = try_take(&store, &lock, other).await.unwrap() else {
-        panic!("two holders")
+        panic!("broken promise: two holders")
     };
     assert_eq!(holder.label.as_deref(), Some("svc@host/1"));
     assert!(holder.ttl.is_some_and(|ttl| ttl <= TTL && ttl > TTL / 2));
@@ -39,7 +39,8 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
 
     assert_eq!(
         store.renew_one(renewal(&lock, other)).await,
-        Ok(Renewal::NotOwner)
+        Ok(Renewal::NotOwner),
+        "broken promise: another owner has renewed"
     );
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, other)).await,
@@ -60,14 +61,18 @@ pub(crate) async fn a_lock_is_taken_once_and_given_back(make: Make) {
     );
     assert_eq!(
         store.renew_one(renewal(&lock, me)).await,
-        Ok(Renewal::NotOwner)
+        Ok(Renewal::NotOwner),
+        "broken promise: a lease that had ended came back"
     );
     let left = server.keys("*").await;
     assert!(
         left.len() == 1 && left[0].starts_with("dlock:fence:{"),
         "{left:?}"
     );
-    assert!(take(&store, &lock, other).await > fence);
+    assert!(
+        take(&store, &lock, other).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
@@ -79,7 +84,11 @@ pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
     let Ok(AcquireOutcome::Granted { fence, .. }) = store.acquire(short).await else {
         panic!("free")
     };
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
     assert_eq!(
         get(&mut behind, "dlock:{k}").await,
         Some(format!("{me} {fence} svc@host/1"))
@@ -90,7 +99,11 @@ pub(crate) async fn asking_again_finds_ones_own_lock(make: Make) {
         .await
         .unwrap();
     assert!(left > 20_000, "the TTL starts anew: {left}");
-    assert_eq!(take(&store, &lock, me).await, fence, "with the same label");
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease: with the same label"
+    );
 }
 
 pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
@@ -121,10 +134,13 @@ pub(crate) async fn waiters_are_served_in_their_order(make: Make) {
     let mut last = fence;
     for waiter in [waiters[0], waiters[3], waiters[4]] {
         // Nobody but the first waiter can have it.
-        assert!(matches!(
-            try_take(&store, &lock, holder).await,
-            Ok(AcquireOutcome::Busy(_))
-        ));
+        assert!(
+            matches!(
+                try_take(&store, &lock, holder).await,
+                Ok(AcquireOutcome::Busy(_))
+            ),
+            "broken promise: two hold the key"
+        );
         let value = get(&mut behind, "dlock:{k}").await.unwrap();
         assert!(
             value.starts_with(&format!("{waiter} ")) && value.ends_with(" -"),
@@ -173,7 +189,10 @@ pub(crate) async fn a_free_lock_goes_to_who_waits_first(make: Make) {
             .starts_with(&second.to_string())
     );
     run(&mut behind, "DEL dlock:{k}").await;
-    assert!(take(&store, &lock, hasty).await > fence);
+    assert!(
+        take(&store, &lock, hasty).await > fence,
+        "broken promise: the token did not grow"
+    );
     let queued: u64 = redis::cmd("EXISTS")
         .arg("dlock:{k}:q")
         .arg("dlock:{k}:a")
@@ -259,7 +278,10 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_se
         take(&store, &lock, holder).await;
         let notice = Proposal::new(request(&lock, waiter).mode(mode), 0).notice(true);
         let busy = store.propose(notice).await.unwrap();
-        assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
+        assert!(
+            matches!(busy, AcquireOutcome::Busy(_)),
+            "broken promise: two hold the key: {busy:?}"
+        );
         let released = store.release(ReleaseRequest::new(&lock, holder)).await;
         assert_eq!(released, Ok(Released::WasHeld));
         assert_eq!(left_of_queue(&mut behind).await, 2);
@@ -313,14 +335,18 @@ pub(crate) async fn an_owner_whose_id_begins_alike_is_another(make: Make) {
     set(&mut behind, &value).await;
     assert_eq!(
         store.renew_one(renewal(&lock, me)).await,
-        Ok(Renewal::NotOwner)
+        Ok(Renewal::NotOwner),
+        "broken promise: a lease that had ended came back"
     );
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, me)).await,
         Ok(Released::WasGone)
     );
     let busy = try_take(&store, &lock, me).await.unwrap();
-    assert!(matches!(busy, AcquireOutcome::Busy(_)), "{busy:?}");
+    assert!(
+        matches!(busy, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {busy:?}"
+    );
     assert_eq!(get(&mut behind, "dlock:{k}").await, Some(value));
 }
 
@@ -363,7 +389,10 @@ pub(crate) async fn fences_grow_even_when_the_server_forgets(make: Make) {
     let mut last = 0;
     for round in 0..20 {
         let fence = take(&store, &lock, me).await;
-        assert!(fence > last && fence < 1 << 52, "{last} then {fence}");
+        assert!(
+            fence > last && fence < 1 << 52,
+            "broken promise: the token did not grow: {last} then {fence}"
+        );
         last = fence;
         if round % 2 == 0 {
             store.release(ReleaseRequest::new(&lock, me)).await.unwrap();
@@ -400,7 +429,8 @@ pub(crate) async fn a_foreign_value_is_held_by_nobody_known(make: Make) {
         assert_eq!((busy.label, busy.ttl, busy.position), (None, None, Some(0)));
         assert_eq!(
             store.renew_one(renewal(&lock, me)).await,
-            Ok(Renewal::NotOwner)
+            Ok(Renewal::NotOwner),
+            "broken promise: a lease that had ended came back"
         );
         assert_eq!(
             store.release(ReleaseRequest::new(&lock, me)).await,
@@ -445,7 +475,11 @@ pub(crate) async fn scripts_are_sent_again_to_a_server_that_forgot_them(make: Ma
     for _ in 0..2 {
         run(&mut behind, "SCRIPT FLUSH").await;
         let fence = take(&store, &lock, me).await;
-        assert_eq!(take(&store, &lock, me).await, fence);
+        assert_eq!(
+            take(&store, &lock, me).await,
+            fence,
+            "broken promise: the owner has another lease"
+        );
         assert_eq!(
             store.renew_one(renewal(&lock, me)).await,
             Ok(Renewal::Renewed)
@@ -525,7 +559,11 @@ pub(crate) async fn many_leases_are_renewed_in_one_write(make: Make) {
                 .await
                 .unwrap();
             match number {
-                7 => assert_eq!(answer, Ok(Renewal::NotOwner)),
+                7 => assert_eq!(
+                    answer,
+                    Ok(Renewal::NotOwner),
+                    "broken promise: a lease that had ended came back"
+                ),
                 9 => {
                     let error = answer.expect_err("it is no lock");
                     assert_eq!(error.kind(), StoreErrorKind::WrongType);

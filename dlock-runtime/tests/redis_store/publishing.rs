@@ -43,7 +43,10 @@ async fn queue_for_notice(store: &RedisStore, lock: &str, owner: OwnerId) {
     let lock = key(lock);
     let proposal = Proposal::new(request(&lock, owner), 0).notice(true);
     let answer = store.propose(proposal).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
 }
 
 pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {
@@ -58,7 +61,7 @@ pub(crate) async fn a_waiter_is_told_by_whoever_releases(make: Make) {
         Ok(Released::WasHeld)
     );
     let granted = take(&store, &lock, waiter).await;
-    assert!(granted > fence);
+    assert!(granted > fence, "broken promise: the token did not grow");
     assert_eq!(heard(&mut hears).await, format!("{waiter} {granted} k"));
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, waiter)).await,

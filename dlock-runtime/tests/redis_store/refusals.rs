@@ -140,7 +140,7 @@ pub(crate) async fn without_memory_locks_can_be_kept_and_given_back(make: Make) 
     assert_eq!(
         take(&store, &lock, me).await,
         fence,
-        "what is ours is not refused"
+        "broken promise: the owner has another lease: what is ours is not refused"
     );
     assert_eq!(
         store.release(ReleaseRequest::new(&lock, me)).await,
@@ -168,7 +168,11 @@ pub(crate) async fn a_master_without_its_replicas_refuses_for_a_while(make: Make
         );
     }
     run(&mut behind, "CONFIG SET min-replicas-to-write 0").await;
-    assert_eq!(take(&store, &lock, me).await, fence);
+    assert_eq!(
+        take(&store, &lock, me).await,
+        fence,
+        "broken promise: the owner has another lease"
+    );
 }
 
 pub(crate) async fn foreign_data_is_never_touched(make: Make) {
@@ -300,7 +304,10 @@ pub(crate) async fn a_lock_is_handed_on_although_nobody_may_be_told(make: Make) 
     queue(&store, &lock, me).await;
     run(&mut behind, "DEL dlock:{k}").await;
     let busy = queue(&store, &lock, waiter).await;
-    assert!(busy.last_fence > fence);
+    assert!(
+        busy.last_fence > fence,
+        "broken promise: the fence did not grow"
+    );
     assert_eq!(take(&store, &lock, me).await, busy.last_fence);
 }
 

@@ -34,7 +34,11 @@ pub(crate) async fn an_exclusive_request_leaves_a_shared_lock_alone(make: Make) 
     let (_server, store, _) = server_and_store(make).await;
     let (lock, one, two, other) = (key("k"), owner(), owner(), owner());
     let fence = share(&store, one).await;
-    assert_eq!(share(&store, two).await, fence);
+    assert_eq!(
+        share(&store, two).await,
+        fence,
+        "broken promise: two fences together"
+    );
     // By the owner of a shared lease too: it was not acquired in this mode.
     for stranger in [other, one] {
         let AcquireOutcome::Busy(busy) = try_take(&store, &lock, stranger).await.unwrap() else {
@@ -43,7 +47,8 @@ pub(crate) async fn an_exclusive_request_leaves_a_shared_lock_alone(make: Make) 
         assert_eq!((busy.others, busy.fence), (1, fence));
         assert_eq!(
             store.renew_one(renewal(&lock, stranger)).await,
-            Ok(Renewal::NotOwner)
+            Ok(Renewal::NotOwner),
+            "broken promise: another owner has renewed"
         );
         assert_eq!(
             store.release(ReleaseRequest::new(&lock, stranger)).await,
@@ -56,7 +61,10 @@ pub(crate) async fn an_exclusive_request_leaves_a_shared_lock_alone(make: Make) 
         assert_eq!(leave(&store, sharer).await, Released::WasHeld);
         assert_eq!(leave(&store, sharer).await, Released::WasGone);
     }
-    assert!(take(&store, &lock, other).await > fence);
+    assert!(
+        take(&store, &lock, other).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 pub(crate) async fn a_sharing_request_leaves_an_exclusive_lock_alone(make: Make) {
@@ -66,12 +74,16 @@ pub(crate) async fn a_sharing_request_leaves_an_exclusive_lock_alone(make: Make)
     for mode in [LockMode::Shared, LockMode::Permits(7)] {
         let asks = request(&lock, other).mode(mode);
         let AcquireOutcome::Busy(busy) = store.acquire(asks).await.unwrap() else {
-            panic!("it is held exclusively");
+            panic!("broken promise: a sharing request joins an exclusive holder");
         };
         assert_eq!((busy.others, busy.fence), (0, fence));
         for stranger in [other, me] {
             let renews = renewal(&lock, stranger).mode(mode);
-            assert_eq!(store.renew_one(renews).await, Ok(Renewal::NotOwner));
+            assert_eq!(
+                store.renew_one(renews).await,
+                Ok(Renewal::NotOwner),
+                "broken promise: another owner has renewed"
+            );
             let leaves = ReleaseRequest::new(&lock, stranger).mode(mode);
             assert_eq!(store.release(leaves).await, Ok(Released::WasGone));
         }
@@ -99,7 +111,11 @@ pub(crate) async fn a_counter_that_is_lost_while_shared_is_not_behind_afterwards
     assert_eq!(fence, ahead + 1);
 
     run(&mut behind, &format!("DEL {counter}")).await;
-    assert_eq!(share(&store, two).await, fence, "the same epoch");
+    assert_eq!(
+        share(&store, two).await,
+        fence,
+        "broken promise: two fences together"
+    );
     // A waiter is granted the lock by the last of them, with a greater fence.
     let waiter = owner();
     let busy = crate::queue(&store, &lock, waiter).await;
@@ -107,7 +123,10 @@ pub(crate) async fn a_counter_that_is_lost_while_shared_is_not_behind_afterwards
     for sharer in [one, two] {
         assert_eq!(leave(&store, sharer).await, Released::WasHeld);
     }
-    assert!(take(&store, &lock, waiter).await > fence);
+    assert!(
+        take(&store, &lock, waiter).await > fence,
+        "broken promise: the token did not grow"
+    );
 }
 
 /// The script of version 0.1, which knows no shared locks.

@@ -71,7 +71,10 @@ async fn a_check_that_is_dropped_while_the_server_waits_is_carried_out_later() {
     blocks.rollback().await.unwrap();
     assert_eq!(answer_to_another_question(&mut tx).await, 42);
     database.end_lease("account:7").await;
-    assert!(!is_free(&other, "account:7").await);
+    assert!(
+        !is_free(&other, "account:7").await,
+        "broken promise: the key is free beside a transaction that relies on it"
+    );
     tx.rollback().await.unwrap();
     assert!(is_free(&other, "account:7").await);
 }

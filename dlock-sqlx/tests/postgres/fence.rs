@@ -21,7 +21,10 @@ async fn a_savepoint_that_is_rolled_back_takes_the_check_with_it() {
     guard.fence(&mut savepoint).await.unwrap();
     savepoint.commit().await.unwrap();
     database.end_lease("account:7").await;
-    assert!(!is_free(&other, "account:7").await);
+    assert!(
+        !is_free(&other, "account:7").await,
+        "broken promise: the key is free beside a transaction that relies on it"
+    );
     tx.rollback().await.unwrap();
     assert!(is_free(&other, "account:7").await);
 
@@ -35,7 +38,7 @@ async fn a_savepoint_that_is_rolled_back_takes_the_check_with_it() {
     let refused = guard.fence(&mut tx).await;
     assert!(
         matches!(refused, Err(FenceError::NotHeld { .. })),
-        "{refused:?}"
+        "broken promise: a late transaction was accepted: {refused:?}"
     );
     next.release().await.unwrap();
 }
@@ -53,7 +56,7 @@ async fn a_transaction_of_another_database_is_refused() {
     let refused = guard.fence(&mut tx).await;
     assert!(
         matches!(refused, Err(FenceError::NotHeld { .. })),
-        "{refused:?}"
+        "broken promise: a late transaction was accepted: {refused:?}"
     );
     let mut tx = empty.pool.begin().await.unwrap();
     let Err(FenceError::Database(error)) = guard.fence(&mut tx).await else {

@@ -36,11 +36,17 @@ async fn clients_that_share_a_connection_of_the_server_check_their_leases() {
         let mut tx = pool.begin().await.unwrap();
         guard.fence(&mut tx).await.unwrap();
         guard.release().await.unwrap();
-        assert!(!is_free(&other, "account:7").await);
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free beside a transaction that relies on it"
+        );
         tx.commit().await.unwrap();
         let mut tx = pool.begin().await.unwrap();
         lock_in(one.lock("account:8"), &mut tx).await.unwrap();
-        assert!(!is_free(&other, "account:8").await);
+        assert!(
+            !is_free(&other, "account:8").await,
+            "broken promise: the key is free beside a transaction that relies on it"
+        );
         tx.commit().await.unwrap();
     }
     // And at the same time, they have one each.
@@ -54,7 +60,10 @@ async fn clients_that_share_a_connection_of_the_server_check_their_leases() {
     }
     guard.release().await.unwrap();
     for tx in open {
-        assert!(!is_free(&other, "account:7").await);
+        assert!(
+            !is_free(&other, "account:7").await,
+            "broken promise: the key is free beside a transaction that relies on it"
+        );
         tx.commit().await.unwrap();
     }
 }

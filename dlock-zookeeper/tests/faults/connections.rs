@@ -80,8 +80,11 @@ async fn a_process_that_is_cut_off_has_lost_its_lease_before_another_one_gets_th
         proxy.freeze();
     }
     let second = other.lock("cut-off").wait(LIMIT).acquire().await.unwrap();
-    assert!(first.is_lost(), "two hold the key");
-    assert!(second.fencing_token() > token);
+    assert!(first.is_lost(), "broken promise: two hold the key");
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
     for proxy in &proxies {
         proxy.thaw();

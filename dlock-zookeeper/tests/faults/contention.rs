@@ -30,10 +30,13 @@ async fn work(manager: LockManager, seen: Seen, number: usize) {
             {
                 let mut seen = seen.lock().unwrap();
                 let (last, is_running) = seen.entry(key).or_default();
-                assert!(!*is_running, "two sections of `{key}` at once");
+                assert!(
+                    !*is_running,
+                    "broken promise: two sections of `{key}` at once"
+                );
                 assert!(
                     last.is_none_or(|last| last < token),
-                    "{last:?} before {token:?}"
+                    "broken promise: the token did not grow: {last:?} before {token:?}"
                 );
                 (*last, *is_running) = (Some(token), true);
             }

@@ -22,7 +22,10 @@ async fn a_killed_leader_loses_no_lock() {
     // The servers have kept it: otherwise the release would report a loss.
     first.release().await.unwrap();
     let second = other.lock("order:42").wait(LIMIT).acquire().await.unwrap();
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
 }
 
@@ -47,7 +50,10 @@ async fn a_leader_that_is_paused_loses_no_lease_and_grants_none_when_it_goes_on(
     first.release().await.unwrap();
     servers.resume(leader);
     let second = acquires(&other, "order:42").await;
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     is_held(&one, "order:42").await;
     second.release().await.unwrap();
 }
@@ -66,8 +72,11 @@ async fn a_holder_behind_a_separated_follower_has_lost_its_lease_when_another_on
     let kept = other.lock("order:43").acquire().await.unwrap();
     servers.isolate(follower);
     let second = acquires(&other, "order:42").await;
-    assert!(first.is_lost(), "two hold the key");
-    assert!(second.fencing_token() > first.fencing_token());
+    assert!(first.is_lost(), "broken promise: two hold the key");
+    assert!(
+        second.fencing_token() > first.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     servers.rejoin();
     is_held(&one, "order:42").await;
     kept.release().await.unwrap();
@@ -86,14 +95,20 @@ async fn without_a_majority_a_lease_is_lost_at_its_deadline_and_tokens_grow_afte
     servers.kill(1);
     eventually(LIMIT, "the lease is lost", async || first.is_lost()).await;
     assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
-    assert!(other.lock("order:42").try_acquire().await.is_err());
+    assert!(
+        other.lock("order:42").try_acquire().await.is_err(),
+        "broken promise: two hold the key"
+    );
     tokio::join!(servers.restart(0), servers.restart(1));
     eventually(
         LIMIT,
         "the other process holds the key",
         async || match other.lock("order:42").try_acquire().await {
             Ok(Some(second)) => {
-                assert!(second.fencing_token() > token);
+                assert!(
+                    second.fencing_token() > token,
+                    "broken promise: the token did not grow"
+                );
                 second.release().await.is_ok()
             }
             _ => false,
@@ -120,7 +135,10 @@ async fn while_a_majority_is_paused_a_lease_is_lost_at_its_deadline_and_no_other
     // At first, the third server may still answer reads, and so say that the key is held.
     let answers = async || {
         let answer = other.lock("order:42").try_acquire().await;
-        assert!(!matches!(answer, Ok(Some(_))), "two hold the key");
+        assert!(
+            !matches!(answer, Ok(Some(_))),
+            "broken promise: two hold the key"
+        );
         answer.is_ok()
     };
     eventually(LIMIT, "the lease is lost", async || {
@@ -135,7 +153,10 @@ async fn while_a_majority_is_paused_a_lease_is_lost_at_its_deadline_and_no_other
     }
     // Requests that the paused servers had received are carried out now, or never.
     let second = acquires(&other, "order:42").await;
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     is_held(&one, "order:42").await;
     let token = second.fencing_token();
     second.release().await.unwrap();
@@ -144,7 +165,10 @@ async fn while_a_majority_is_paused_a_lease_is_lost_at_its_deadline_and_no_other
         "the first process holds the key again",
         async || match one.lock("order:42").try_acquire().await {
             Ok(Some(third)) => {
-                assert!(third.fencing_token() > token);
+                assert!(
+                    third.fencing_token() > token,
+                    "broken promise: the token did not grow"
+                );
                 third.release().await.is_ok()
             }
             _ => false,
@@ -166,6 +190,9 @@ async fn an_ensemble_that_restarts_with_its_data_loses_no_lease() {
     assert!(!first.is_lost());
     first.release().await.unwrap();
     let second = acquires(&other, "order:42").await;
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
 }

@@ -84,7 +84,10 @@ async fn the_lock_of_a_killed_process_is_free_when_its_session_ends() {
     child.worker.kill();
     let locks = manager(&servers.url(SESSION), TTL).await;
     let next = locks.lock("killed").wait(LIMIT).acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
 }
 
@@ -129,11 +132,18 @@ async fn a_process_that_was_paused_beyond_its_session_is_refused_by_the_check() 
     assert_eq!(write(&node, "41").await, Ok(()), "it holds the lease");
     child.worker.pause();
     let next = locks.lock("paused").wait(LIMIT).acquire().await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     child.worker.resume();
     let late = write(&node, "40").await;
-    assert_eq!(late, Err(Error::NoNode), "a late write");
-    assert_eq!(client.get_data("/stock").await.unwrap().0, b"41");
+    assert_eq!(late, Err(Error::NoNode), "broken promise: a late write");
+    assert_eq!(
+        client.get_data("/stock").await.unwrap().0,
+        b"41",
+        "broken promise: a late write was accepted"
+    );
     let (mut gate, _) = child.gate.accept().await.unwrap();
     gate.write_u8(1).await.unwrap();
     child.worker.line("is held: false", LIMIT).await;

@@ -57,7 +57,7 @@ async fn tokens_grow_although_a_backup_was_restored() {
             let second = acquires(&other, "order:42").await;
             assert!(
                 second.fencing_token() > token,
-                "{:?} {token:?}",
+                "broken promise: the token did not grow: {:?} {token:?}",
                 second.fencing_token()
             );
             // On a busy machine, a leader may be elected more than once, and each election adds four billion to the numbers.
@@ -75,7 +75,10 @@ async fn tokens_grow_although_a_backup_was_restored() {
     second.release().await.unwrap();
     // A manager that was there before has the new base as well.
     let third = acquires(&one, "order:42").await;
-    assert!(third.fencing_token() > token);
+    assert!(
+        third.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     third.release().await.unwrap();
 }
 
@@ -91,7 +94,7 @@ async fn an_ensemble_that_has_lost_its_data_gives_greater_tokens() {
     let second = acquires(&one, "order:42").await;
     assert!(
         second.fencing_token() > token,
-        "{:?} {token:?}",
+        "broken promise: the token did not grow: {:?} {token:?}",
         second.fencing_token()
     );
     second.release().await.unwrap();
@@ -147,7 +150,10 @@ async fn a_base_that_comes_back_stops_no_lock() {
         .unwrap();
     let other = manager(&url, TTL).await;
     let after = acquires(&other, "order:42").await;
-    assert!(after.fencing_token() > last);
+    assert!(
+        after.fencing_token() > last,
+        "broken promise: the token did not grow"
+    );
     after.release().await.unwrap();
     client.sync("/again").await.unwrap();
     let bases = client.list_children("/again/fence").await.unwrap();
@@ -180,6 +186,9 @@ async fn the_directory_of_the_locks_is_made_again() {
     delete_all(&client(servers).await, "/deleted").await;
     let again = within(Duration::from_secs(60), acquires(&one, "order:42"));
     let second = again.await.expect("the lock is acquired");
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
 }

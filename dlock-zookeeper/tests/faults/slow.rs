@@ -37,7 +37,7 @@ async fn hands_over(
         children.is_ok_and(|children| children.len() == 2)
     })
     .await;
-    assert!(!waiting.is_finished(), "two hold `{key}`");
+    assert!(!waiting.is_finished(), "broken promise: two hold `{key}`");
     let token = first.fencing_token();
     let released = Instant::now();
     first.release().await.unwrap();
@@ -65,7 +65,10 @@ async fn locks_go_on_while_the_disks_of_all_servers_are_slow() {
     while asked.elapsed() < HELD * 3 / 2 {
         for managers in [[&one, &other], [&other, &one]] {
             for token in hands_over(managers, "order:43", &client).await {
-                assert!(last.is_none_or(|last| last < token), "{last:?} {token:?}");
+                assert!(
+                    last.is_none_or(|last| last < token),
+                    "broken promise: the token did not grow: {last:?} {token:?}"
+                );
                 last = Some(token);
             }
         }
@@ -76,6 +79,9 @@ async fn locks_go_on_while_the_disks_of_all_servers_are_slow() {
     let token = held.fencing_token();
     held.release().await.unwrap();
     let next = acquires_late(&other, "order:42").await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     next.release().await.unwrap();
 }

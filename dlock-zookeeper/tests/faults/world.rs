@@ -57,7 +57,10 @@ pub(crate) async fn acquires(manager: &LockManager, key: &str) -> LockGuard {
 pub(crate) async fn is_held(other: &LockManager, key: &str) {
     eventually(LIMIT, "an answer to the other process", async || {
         let answer = other.lock(key).try_acquire().await;
-        assert!(!matches!(answer, Ok(Some(_))), "two hold `{key}`");
+        assert!(
+            !matches!(answer, Ok(Some(_))),
+            "broken promise: two hold `{key}`"
+        );
         answer.is_ok()
     })
     .await;

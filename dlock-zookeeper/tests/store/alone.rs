@@ -76,7 +76,7 @@ async fn a_child_that_is_not_alone_holds_by_its_place_in_the_queue() {
     let (outcome, reads) = acquired_among(2).await;
     assert!(
         matches!(outcome, AcquireOutcome::Busy { .. }),
-        "{outcome:?}"
+        "broken promise: two hold the key: {outcome:?}"
     );
     assert!(reads > 0);
 }

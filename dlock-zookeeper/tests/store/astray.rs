@@ -129,7 +129,10 @@ async fn the_base_that_replaces_several_is_above_one_that_the_leader_has_lost() 
     let Some(Ok(AcquireOutcome::Granted { fence, .. })) = answer else {
         panic!("{answer:?}")
     };
-    assert!(fence > lost, "{fence} after tokens from {lost} on");
+    assert!(
+        fence > lost,
+        "broken promise: the token did not grow: {fence} after tokens from {lost} on"
+    );
 }
 
 #[tokio::test]
@@ -227,7 +230,10 @@ async fn a_base_of_an_earlier_connection_makes_no_token() {
         };
         let (answer, ()) = tokio::join!(ask(), connects);
         if let Ok(AcquireOutcome::Granted { fence, .. }) = answer {
-            assert!(fence > new, "{fence} in round {round}");
+            assert!(
+                fence > new,
+                "broken promise: the token did not grow: {fence} in round {round}"
+            );
             granted += 1;
         }
     }

@@ -52,14 +52,25 @@ async fn a_transaction_is_carried_out_only_while_the_lease_is_held() {
     assert_eq!(
         write(&client, &held, &stock, "40").await,
         Err(Error::NoNode),
-        "a late transaction"
+        "broken promise: a late write was accepted"
     );
     // The next holder of the same key in the same process has a node of its own.
     let next = locks.lock(&one).acquire().await.unwrap();
-    assert!(write(&client, &held[..1], &stock, "40").await.is_err());
-    assert_eq!(read(&client, &stock).await, "41");
+    assert!(
+        write(&client, &held[..1], &stock, "40").await.is_err(),
+        "broken promise: a late write was accepted"
+    );
+    assert_eq!(
+        read(&client, &stock).await,
+        "41",
+        "broken promise: a late write was accepted, or a write was lost"
+    );
     assert_eq!(write(&client, &nodes(&next), &stock, "39").await, Ok(()));
-    assert_eq!(read(&client, &stock).await, "39");
+    assert_eq!(
+        read(&client, &stock).await,
+        "39",
+        "broken promise: a late write was accepted, or a write was lost"
+    );
     next.release().await.unwrap();
 }
 
@@ -77,9 +88,14 @@ async fn a_holder_that_does_not_know_of_its_loss_writes_nothing() {
     }
     assert_eq!(
         write(&client, &held, &stock, "41").await,
-        Err(Error::NoNode)
+        Err(Error::NoNode),
+        "broken promise: a late write was accepted"
     );
-    assert_eq!(read(&client, &stock).await, "50");
+    assert_eq!(
+        read(&client, &stock).await,
+        "50",
+        "broken promise: a late write was accepted, or a write was lost"
+    );
     let lost = guard.release().await.unwrap_err();
     assert!(lost.is_lost(), "{lost}");
 }

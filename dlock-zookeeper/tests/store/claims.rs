@@ -33,7 +33,10 @@ async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
     let token = first.fencing_token();
     first.release().await.unwrap();
     let second = waiter.await.unwrap().unwrap();
-    assert!(second.fencing_token() > token);
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     second.release().await.unwrap();
     assert!(children(servers, "dlock", "two-stores").await.is_empty());
 }
@@ -102,9 +105,16 @@ async fn a_child_that_was_granted_is_not_replaced() {
     assert!(!error.has_no_effect(), "{error}");
     assert_eq!(children(servers, "dlock", key.as_str()).await.len(), 0);
     let renewal = RenewRequest::new(&key, owner, TTL);
-    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    assert_eq!(
+        store.renew_one(renewal).await,
+        Ok(Renewal::NotOwner),
+        "broken promise: a waiter has renewed"
+    );
     // The caller knows now, and may ask again.
-    assert!(hold(&store, &key, owner, LockMode::Exclusive).await > first);
+    assert!(
+        hold(&store, &key, owner, LockMode::Exclusive).await > first,
+        "broken promise: the token did not grow"
+    );
     release(&store, &key, owner, LockMode::Exclusive).await;
 }
 
@@ -190,8 +200,15 @@ async fn a_waiter_renews_nothing() {
     let granted = store.acquire(ask(holder)).await;
     assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
     let busy = store.acquire(ask(waiter)).await;
-    assert!(matches!(busy, Ok(AcquireOutcome::Busy(_))));
-    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    assert!(
+        matches!(busy, Ok(AcquireOutcome::Busy(_))),
+        "broken promise: two hold the key"
+    );
+    assert_eq!(
+        store.renew_one(renewal).await,
+        Ok(Renewal::NotOwner),
+        "broken promise: a waiter has renewed"
+    );
     let release = ReleaseRequest::new(&key, holder);
     assert_eq!(store.release(release).await, Ok(Released::WasHeld));
     // From now on it is the holder.

@@ -24,16 +24,31 @@ async fn readers_that_come_and_go_have_one_token() {
     let key = key("readers");
     let readers = [owner(), owner(), owner(), owner()];
     let first = hold(&one, &key, readers[0], SHARED).await;
-    assert_eq!(hold(&other, &key, readers[1], SHARED).await, first);
+    assert_eq!(
+        hold(&other, &key, readers[1], SHARED).await,
+        first,
+        "broken promise: two tokens together"
+    );
     // The first one leaves: those that come later have the token of those that stay.
     release(&one, &key, readers[0], SHARED).await;
-    assert_eq!(hold(&one, &key, readers[2], SHARED).await, first);
+    assert_eq!(
+        hold(&one, &key, readers[2], SHARED).await,
+        first,
+        "broken promise: two tokens together"
+    );
     release(&other, &key, readers[1], SHARED).await;
-    assert_eq!(hold(&other, &key, readers[3], SHARED).await, first);
+    assert_eq!(
+        hold(&other, &key, readers[3], SHARED).await,
+        first,
+        "broken promise: two tokens together"
+    );
     release(&one, &key, readers[2], SHARED).await;
     release(&other, &key, readers[3], SHARED).await;
     // When all have left, a new one begins.
-    assert!(hold(&one, &key, readers[0], SHARED).await > first);
+    assert!(
+        hold(&one, &key, readers[0], SHARED).await > first,
+        "broken promise: the token did not grow"
+    );
     release(&one, &key, readers[0], SHARED).await;
 }
 
@@ -50,8 +65,12 @@ async fn a_reader_that_was_granted_takes_the_token_of_one_that_was_faster() {
     release(&one, &key, writer, LockMode::Exclusive).await;
     // Both hold now. The one behind confirms first, and the other one afterwards.
     let fence = hold(&other, &key, fast, SHARED).await;
-    assert!(fence > before);
-    assert_eq!(hold(&one, &key, slow, SHARED).await, fence);
+    assert!(fence > before, "broken promise: the token did not grow");
+    assert_eq!(
+        hold(&one, &key, slow, SHARED).await,
+        fence,
+        "broken promise: two tokens together"
+    );
     release(&one, &key, slow, SHARED).await;
     release(&other, &key, fast, SHARED).await;
 }
@@ -132,7 +151,10 @@ async fn no_more_than_n_permits_are_held_and_none_beside_a_writer() {
         ended.unwrap();
     }
     let most = inside.most.load(Ordering::SeqCst);
-    assert!(most <= 3 || most == WRITER, "{most}");
+    assert!(
+        most <= 3 || most == WRITER,
+        "broken promise: too many are inside: {most}"
+    );
     assert!(children(servers, "dlock", &name).await.is_empty());
 }
 
@@ -146,7 +168,10 @@ async fn a_writer_after_readers_has_a_greater_token() {
         let lock = locks.lock(&name);
         let lock = if is_shared { lock.shared() } else { lock };
         let guard = lock.acquire().await.unwrap();
-        assert!(last.is_none_or(|last| last < guard.fencing_token()));
+        assert!(
+            last.is_none_or(|last| last < guard.fencing_token()),
+            "broken promise: the token did not grow"
+        );
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
     }

@@ -289,7 +289,10 @@ async fn a_child_that_was_found_is_not_held_without_a_write() {
         // On a slow machine, that of an earlier waiter, or none.
         hint.is_some_and(|(told, fence)| {
             let is_own = told == waiter && is_created;
-            assert!(!is_own || fence == 0, "held without a write");
+            assert!(
+                !is_own || fence == 0,
+                "broken promise: a lease without a write"
+            );
             is_own
         })
     })

@@ -118,7 +118,10 @@ pub(crate) async fn hold(
 pub(crate) async fn wait(store: &ZooKeeperStore, key: &LockKey, owner: OwnerId, mode: LockMode) {
     let request = AcquireRequest::new(key, owner, TTL).mode(mode);
     let answer = store.acquire(request.queue(Queue::ForLease)).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
 }
 
 pub(crate) async fn release(store: &ZooKeeperStore, key: &LockKey, owner: OwnerId, mode: LockMode) {

@@ -118,8 +118,8 @@ impl Data {
             .iter()
             .all(|data| data.applied.is_some() && data.applied == all[0].applied);
         let verdict = if is_settled {
-            "the members of etcd have different data after the same decisions, which is a fault of etcd: 3.5.0 to 3.5.2 have it when \
-             one is killed (etcd-io/etcd#13766)"
+            "broken promise: the members of etcd have different data after the same decisions, which is a fault of etcd: 3.5.0 to \
+             3.5.2 have it when one is killed (etcd-io/etcd#13766)"
         } else {
             "a member of etcd is still behind the others"
         };

@@ -85,7 +85,6 @@ impl Round {
             unseen: unseen(&crowd.follow.unseen, Tokens::now()),
         };
         let mut report = judged(self.topology, &history, &faults);
-        report.wrong.splice(0..0, wrong);
         report.seconds = seconds;
         if self.cheat.is_none_or(Cheat::takes_locks) {
             let follow = &crowd.follow;
@@ -100,6 +99,12 @@ impl Round {
         self.keep("books.json", &books);
         report.violations += unbalanced.len();
         report.wrong.extend(unbalanced.into_iter().take(SHOWN));
+        // A crowd that cheats is meant to break promises.
+        if self.cheat.is_none() {
+            let judged = report.wrong.iter_mut();
+            judged.for_each(|it| it.insert_str(0, "broken promise: "));
+        }
+        report.wrong.splice(0..0, wrong);
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());
         report.failed = std::mem::take(&mut crowd.follow.failed);
         self.keep("faults.json", &faults);

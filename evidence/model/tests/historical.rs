@@ -72,7 +72,9 @@ fn steps(name: &str) -> Vec<String> {
     let checks = checks(false);
     let check = checks.iter().find(|it| it.protocol.starts_with(name));
     let report = check.expect("it is among them").run(Effort::default());
-    report.path.expect("it fails")
+    report
+        .path
+        .expect("broken promise: the flaw of a protocol is not found")
 }
 
 #[test]

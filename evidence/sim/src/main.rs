@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         let report = run(seed, options.flaw, true);
         print!("{}", report.log);
         println!("{}", report.counts);
-        tell(&report);
+        tell(&report, options.flaw);
         return exit_code(report.findings.is_empty());
     }
     let (mut all, mut failed) = (Counts::default(), 0);
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         let (counts, reports) = run_many(from..to, options.flaw, MOST);
         all += counts;
         failed += reports.len();
-        reports.iter().for_each(tell);
+        reports.iter().for_each(|it| tell(it, options.flaw));
         println!("{} runs, of which {failed} have found something", all.runs);
         from = to;
     }
@@ -55,10 +55,15 @@ fn main() -> ExitCode {
     exit_code(failed == 0)
 }
 
-fn tell(report: &Report) {
+fn tell(report: &Report, flaw: Flaw) {
     let seed = report.seed;
+    // A world with a flaw is meant to break its promises.
+    let kind = match flaw {
+        Flaw::None => "broken promise: ",
+        _ => "",
+    };
     for finding in &report.findings {
-        println!("seed {seed}: {finding}");
+        println!("{kind}seed {seed}: {finding}");
     }
     if !report.findings.is_empty() {
         println!("seed {seed}: again by `cargo xtask sim --seed {seed}`");

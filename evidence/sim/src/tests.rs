@@ -18,7 +18,7 @@ fn more_than_a_thousand_worlds_keep_their_promises() {
     // Shown although the test passes, for readers of the log.
     writeln!(io::stdout(), "{counts}").expect("there is an output");
     let found = reports.iter().flat_map(|report| {
-        let finding = |it| format!("seed {}: {it}\n", report.seed);
+        let finding = |it| format!("broken promise: seed {}: {it}\n", report.seed);
         report.findings.iter().map(finding)
     });
     let found: String = found.collect();
@@ -148,7 +148,7 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         });
         assert!(
             is_found,
-            "{flaw:?} was not found as {wanted:?} in {within} runs"
+            "broken promise: the judge did not find {flaw:?} as {wanted:?} in {within} runs"
         );
     }
     let all = <Flaw as clap::ValueEnum>::value_variants();

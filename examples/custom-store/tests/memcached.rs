@@ -94,7 +94,7 @@ async fn two_processes_are_never_in_at_the_same_time() {
         );
     }
     let count = fs::read_to_string(shared.path().join("count")).unwrap();
-    assert_eq!(count, "10");
+    assert_eq!(count, "10", "broken promise: a write was lost");
     assert!(!shared.path().join("here").exists());
 }
 
@@ -157,7 +157,10 @@ async fn a_late_acquire_gets_no_key_of_another_owner() {
     late.proxy.hold_replies();
     let ask = late.ask(0, Duration::from_millis(100));
     let (asked, ()) = tokio::join!(late.slow.acquire(ask), late.take_over());
-    assert!(matches!(asked, Ok(AcquireOutcome::Busy(_))), "{asked:?}");
+    assert!(
+        matches!(asked, Ok(AcquireOutcome::Busy(_))),
+        "broken promise: two hold the key: {asked:?}"
+    );
     late.end().await;
 }
 
@@ -168,7 +171,11 @@ async fn a_late_renewal_prolongs_no_lease_of_another_owner() {
     late.proxy.hold_replies();
     let renewal = RenewRequest::new(&late.key, late.owners[0], LIMIT);
     let (renewed, ()) = tokio::join!(late.slow.renew_one(renewal), late.take_over());
-    assert_eq!(renewed, Ok(Renewal::NotOwner));
+    assert_eq!(
+        renewed,
+        Ok(Renewal::NotOwner),
+        "broken promise: a lease that had ended came back"
+    );
     late.end().await;
 }
 
@@ -199,11 +206,15 @@ async fn a_restart_forgets_locks_and_fences_still_grow() {
             .try_acquire()
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     server.restart().await;
     let second = other.lock("order:42").acquire().await.unwrap();
-    assert!(second.fencing_token() > first.fencing_token());
+    assert!(
+        second.fencing_token() > first.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     // The first holder is told by its next renewal.
     eventually(LIMIT, "the first lease is lost", async || first.is_lost()).await;
     assert!(matches!(first.release().await, Err(LockError::Lost { .. })));
@@ -242,7 +253,11 @@ async fn an_owner_from_before_a_restart_renews_nothing_and_deletes_nothing() {
     server.restart().await;
     acquire(&new, second).await;
     let renewal = RenewRequest::new(&key, first, LIMIT);
-    assert_eq!(old.renew_one(renewal).await, Ok(Renewal::NotOwner));
+    assert_eq!(
+        old.renew_one(renewal).await,
+        Ok(Renewal::NotOwner),
+        "broken promise: a lease that had ended came back"
+    );
     let release = ReleaseRequest::new(&key, first);
     assert_eq!(old.release(release).await, Ok(Released::WasGone));
     let renewal = RenewRequest::new(&key, second, LIMIT);

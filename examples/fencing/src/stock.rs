@@ -139,7 +139,10 @@ mod tests {
             let read = stock.open(ITEM, next).await.unwrap();
             let written = stock.write(ITEM, seen - 1, late).await;
             let refused = matches!(written, Err(StockError::TooLate(token)) if token == late);
-            assert_eq!(refused, fenced, "{written:?}");
+            assert_eq!(
+                refused, fenced,
+                "broken promise: a late write was accepted: {written:?}"
+            );
             stock.write(ITEM, read - 1, next).await.unwrap();
             assert_eq!(stock.left(ITEM).await.unwrap(), 9);
         }
@@ -151,6 +154,9 @@ mod tests {
         let [late, next] = tokens();
         stock.open(ITEM, next).await.unwrap();
         let opened = stock.open(ITEM, late).await;
-        assert!(matches!(opened, Err(StockError::TooLate(token)) if token == late));
+        assert!(
+            matches!(opened, Err(StockError::TooLate(token)) if token == late),
+            "broken promise: a late write was accepted"
+        );
     }
 }

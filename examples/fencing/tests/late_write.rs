@@ -39,6 +39,10 @@ async fn the_database_refuses_a_paused_seller() {
     let server = RedisServer::start().await;
     for url in [None, Some(server.url())] {
         let (code, output, errors) = run(&[], url.as_deref()).await;
+        assert!(
+            !output.contains("WRONG: "),
+            "broken promise: an update was lost: {output}"
+        );
         assert_eq!(code, 0, "{output}{errors}");
         assert!(output.contains("two were sold, 8 are left"), "{output}");
 
@@ -55,8 +59,14 @@ async fn the_database_refuses_a_paused_seller() {
             slow[6].ends_with("reads 9"),
             "it repeats the sale:\n{output}"
         );
-        assert!(token(slow[0]) < token(quick[0]), "{output}");
-        assert!(token(quick[0]) < token(slow[6]), "{output}");
+        assert!(
+            token(slow[0]) < token(quick[0]),
+            "broken promise: the token did not grow: {output}"
+        );
+        assert!(
+            token(quick[0]) < token(slow[6]),
+            "broken promise: the token did not grow: {output}"
+        );
     }
 }
 

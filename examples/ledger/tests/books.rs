@@ -50,6 +50,10 @@ fn balances(output: &str) -> Vec<(&str, &str)> {
 async fn with_the_fence_the_books_balance() {
     let server = PostgresServer::start().await;
     let (code, output, errors) = run(program(&[]).env("DATABASE_URL", server.url())).await;
+    assert!(
+        !output.contains("WRONG: "),
+        "broken promise: the books do not balance: {output}"
+    );
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.ends_with("the books balance\n"), "{output}");
     assert!(
@@ -96,6 +100,10 @@ async fn without_the_fence_they_do_not() {
 #[tokio::test]
 async fn it_starts_a_server_of_its_own_and_removes_it() {
     let (code, output, errors) = run(&mut program(&[])).await;
+    assert!(
+        !output.contains("WRONG: "),
+        "broken promise: the books do not balance: {output}"
+    );
     assert_eq!(code, 0, "{output}{errors}");
     let (_, place) = output
         .lines()

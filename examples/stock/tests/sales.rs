@@ -20,6 +20,10 @@ async fn run(arguments: &[&str]) -> (i32, String) {
 async fn etcd_refuses_the_write_of_a_seller_that_slept_through_its_lease() {
     let server = EtcdServer::start().await;
     let (code, said) = run(&[&server.url()]).await;
+    assert!(
+        !said.contains("sold 2 of 1"),
+        "broken promise: a late write was accepted: {said}"
+    );
     assert_eq!(code, 0, "{said}");
     assert!(
         said.contains("prompt: sold it\nlate: the lease has ended"),

@@ -64,7 +64,10 @@ async fn two_processes_take_turns() {
     let earlier = token(&first).await;
     let second = start(SETTLE, &server, 0, Path::new("."));
     second.line("order 42: waiting for the lock", LIMIT).await;
-    assert!(token(&second).await > earlier);
+    assert!(
+        token(&second).await > earlier,
+        "broken promise: the token did not grow"
+    );
     assert!(first.wait(LIMIT).await.success(), "{}", first.stderr());
     assert!(second.wait(LIMIT).await.success(), "{}", second.stderr());
     let shown = lines(block_on(FIRST_LOCK, "text"));
@@ -95,7 +98,10 @@ async fn after_a_crash_the_next_one_gets_the_lock() {
     let second = start(SETTLE, &server, 0, Path::new("."));
     second.line("order 42: waiting for the lock", LIMIT).await;
     first.kill();
-    assert!(token(&second).await > earlier);
+    assert!(
+        token(&second).await > earlier,
+        "broken promise: the token did not grow"
+    );
     assert!(second.wait(LIMIT).await.success(), "{}", second.stderr());
     assert_eq!(lines(&second.stdout()), lines(block_on(CRASH, "text")));
     assert!(!first.stdout().contains("settled"));
@@ -109,7 +115,10 @@ async fn the_database_refuses_the_paused_one() {
     let earlier = token(&first).await;
     first.pause();
     let second = start(FENCED, &server, 0, folder.path());
-    assert!(token(&second).await > earlier);
+    assert!(
+        token(&second).await > earlier,
+        "broken promise: the token did not grow"
+    );
     assert!(second.wait(LIMIT).await.success(), "{}", second.stderr());
     assert_eq!(lines(&second.stdout()), lines(block_on(COLUMN, "console")));
     first.resume();

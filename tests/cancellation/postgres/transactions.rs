@@ -264,7 +264,7 @@ async fn a_lock_in_an_open_transaction_holds_up_no_other_request() {
     let refused = refused.expect_err("the transaction is open");
     assert_eq!(refused.code(), Some(&SqlState::LOCK_NOT_AVAILABLE));
     let busy = soon(world.other.lock(KEY).try_acquire()).await.unwrap();
-    assert!(busy.is_none());
+    assert!(busy.is_none(), "broken promise: two hold the key");
     soon(tx.commit()).await.unwrap();
     let guard = soon(world.other.lock(KEY).acquire()).await.unwrap();
     soon(guard.release()).await.unwrap();

@@ -129,7 +129,7 @@ fn keeps_its_lease_while_blocked_in(mut builder: Builder) {
     let since = has_begun.recv_timeout(LIMIT).unwrap();
     while since.elapsed() < TTL + TTL / 12 {
         let busy = around.block_on(other.lock("order:42").try_acquire());
-        assert!(busy.unwrap().is_none(), "it is held all the time");
+        assert!(busy.unwrap().is_none(), "broken promise: two hold the key");
         thread::sleep(TTL / 100);
     }
     end.send(()).unwrap();

@@ -100,7 +100,10 @@ async fn a_release_of_a_permit_whose_answer_was_cut_off_is_no_error() {
     assert!(!cut.proxy.is_trap_set(), "there was a cut");
     let next = soon(permit().acquire()).await.unwrap();
     let third = soon(permit().try_acquire()).await.unwrap();
-    assert!(third.is_none(), "{third:?}");
+    assert!(
+        third.is_none(),
+        "broken promise: three have one of two permits: {third:?}"
+    );
     elsewhere.ensure_held().unwrap();
     soon(elsewhere.release()).await.unwrap();
     soon(next.release()).await.unwrap();

@@ -81,7 +81,10 @@ async fn work(
             }
             let _leave = Leave(&register.inside);
             let token = lease.fencing_token();
-            assert!(earlier < Some(token), "{earlier:?} before {token:?}");
+            assert!(
+                earlier < Some(token),
+                "broken promise: the token did not grow: {earlier:?} before {token:?}"
+            );
             let first = register.write(token);
             sleep(Duration::from_millis(SystemRandom.next_u64() % 20)).await;
             let second = register.write(token);
@@ -199,8 +202,16 @@ async fn planned_changes_never_make_two_holders() {
         chaos.goes_on().await;
     }
     let seen = chaos.end(cluster).await;
-    assert_eq!(seen.overlaps.load(Ordering::Relaxed), 0);
-    assert_eq!(seen.refused.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        seen.overlaps.load(Ordering::Relaxed),
+        0,
+        "broken promise: two holders"
+    );
+    assert_eq!(
+        seen.refused.load(Ordering::Relaxed),
+        0,
+        "broken promise: the resource refused a holder"
+    );
 }
 
 /// What a dead master had not passed on is lost, and somebody else may come in; but never with a

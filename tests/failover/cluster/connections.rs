@@ -63,7 +63,7 @@ async fn a_lost_reply_is_told_and_nothing_is_sent_twice() {
     assert_eq!(
         again,
         Some(AcquireOutcome::granted(fence)),
-        "the same lease"
+        "broken promise: the owner has another lease"
     );
     assert_eq!(cluster.success_count("evalsha").await, 2);
     key.release(me).await;
@@ -209,7 +209,10 @@ async fn several_keys_lie_on_several_nodes() {
                     tokens.collect::<Option<Vec<_>>>()
                 });
                 let tokens = tokens.await.unwrap().expect("all are held");
-                assert!(last.iter().zip(&tokens).all(|(before, now)| before < now));
+                assert!(
+                    last.iter().zip(&tokens).all(|(before, now)| before < now),
+                    "broken promise: the token did not grow"
+                );
                 last = tokens;
             }
         });

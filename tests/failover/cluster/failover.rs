@@ -48,10 +48,13 @@ async fn a_lease_outlives_its_master_when_a_replica_has_it() {
     )
     .await;
     guard.ensure_held().unwrap();
-    assert!(!waiting.is_finished(), "two held the lock");
+    assert!(!waiting.is_finished(), "broken promise: two held the lock");
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     env.assert_clean(3, &[&holder, &waiter]).await;
 }
@@ -79,7 +82,10 @@ async fn a_lease_that_no_replica_has_is_lost_and_tokens_grow() {
     cluster.kill(1);
     cluster.resume(replica);
     let next = as_soon_as_possible(&other, &key).await;
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     let told = soon(guard.lost()).await;
     assert!(matches!(told, LockError::Lost { .. }), "{told}");
     let outcome = soon(guard.release()).await;
@@ -109,7 +115,10 @@ async fn masters_that_give_their_place_away_cost_nobody_a_lock() {
         let token = guard.fencing_token();
         soon(guard.release()).await.unwrap();
         let next = soon(waiting).await.unwrap();
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
         guard = as_soon_as_possible(&holder, &key).await;
     }

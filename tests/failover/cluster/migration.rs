@@ -51,9 +51,15 @@ async fn a_slot_moves_to_and_fro_under_load_and_nobody_loses_a_lock() {
                     Duration::from_millis(3)
                 };
                 let section = lock.clone().run(async |lease| {
-                    assert!(!inside.swap(true, Ordering::SeqCst), "two hold the lock");
+                    assert!(
+                        !inside.swap(true, Ordering::SeqCst),
+                        "broken promise: two hold the lock"
+                    );
                     let before = last.lock().unwrap().replace(lease.fencing_token());
-                    assert!(before < Some(lease.fencing_token()), "{before:?}");
+                    assert!(
+                        before < Some(lease.fencing_token()),
+                        "broken promise: the token did not grow: {before:?}"
+                    );
                     sleep(length).await;
                     inside.store(false, Ordering::SeqCst);
                 });
@@ -191,7 +197,10 @@ async fn who_waits_for_a_lock_in_a_moving_slot_gets_it_when_the_slot_has_arrived
     cluster.move_keys(slot, to).await;
     cluster.end_migration(slot, to).await;
     let next = soon(waiting).await.unwrap();
-    assert!(next.fencing_token() > token, "the counter has moved");
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow: the counter has moved"
+    );
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&holder, &waiter]).await;
 }
@@ -211,7 +220,10 @@ async fn a_slot_that_has_moved_costs_one_question_more() {
     let refused = rejected(cluster, 0, "evalsha").await;
     let run = cluster.command_count("evalsha").await;
     let guard = soon(manager.lock(&*key).acquire()).await.unwrap();
-    assert!(guard.fencing_token() > token);
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     assert_eq!(rejected(cluster, 0, "evalsha").await, refused + 1);
     soon(guard.release()).await.unwrap();
     for _ in 0..5 {

@@ -52,7 +52,11 @@ async fn a_slot_moves_with_those_who_share_a_lock_and_the_writer_that_waits() {
         let first = soon(share(&managers[0]).acquire()).await.unwrap();
         let second = soon(share(&managers[1]).acquire()).await.unwrap();
         let token = first.fencing_token();
-        assert_eq!(token, second.fencing_token());
+        assert_eq!(
+            token,
+            second.fencing_token(),
+            "broken promise: two tokens together"
+        );
         let waiting = waiting(&managers[2], KEY);
         OneKey::new(store(cluster).await, KEY)
             .until_waiting(1)
@@ -64,15 +68,21 @@ async fn a_slot_moves_with_those_who_share_a_lock_and_the_writer_that_waits() {
         cluster.end_migration(slot, to).await;
         until_renewed(cluster).await;
         first.ensure_held().unwrap();
-        assert!(!waiting.is_finished(), "two are inside");
+        assert!(!waiting.is_finished(), "broken promise: two are inside");
         let late = soon(share(&managers[1]).try_acquire()).await.unwrap();
         assert!(late.is_none(), "the writer is first: {late:?}");
         soon(first.release()).await.unwrap();
         second.ensure_held().unwrap();
-        assert!(!waiting.is_finished(), "one is inside");
+        assert!(
+            !waiting.is_finished(),
+            "broken promise: a writer is beside a reader"
+        );
         soon(second.release()).await.unwrap();
         let writer = soon(waiting).await.unwrap();
-        assert!(writer.fencing_token() > token);
+        assert!(
+            writer.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(writer.release()).await.unwrap();
         env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
             .await;

@@ -91,7 +91,10 @@ async fn a_cluster_that_is_down_is_waited_for() {
         .await
         .unwrap()
         .unwrap();
-    assert!(guard.fencing_token() > token);
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     eventually(LIMIT, "nothing is left", async || {
         manager.active_keys() + other.active_keys() == 0 && env.locks().await.is_empty()

@@ -37,7 +37,10 @@ async fn raw_keys_lie_where_other_clients_look_and_follow_their_slots() {
         let guard = soon(manager.lock(&*key).ttl(BRIEF).acquire())
             .await
             .unwrap();
-        assert!(!set_by_hand(&cluster, &key).await, "it is held");
+        assert!(
+            !set_by_hand(&cluster, &key).await,
+            "broken promise: two hold the key"
+        );
         homes.push(cluster.master_of(&key).await);
         if number == 0 {
             let slot = cluster.slot_of(&key).await;
@@ -50,7 +53,10 @@ async fn raw_keys_lie_where_other_clients_look_and_follow_their_slots() {
         soon(guard.release()).await.unwrap();
         assert!(set_by_hand(&cluster, &key).await, "it is free");
         let refused = soon(manager.lock(&*key).try_acquire()).await.unwrap();
-        assert!(refused.is_none(), "it is another client's");
+        assert!(
+            refused.is_none(),
+            "broken promise: two hold the key: it is another client's"
+        );
     }
     homes.sort_unstable();
     homes.dedup();

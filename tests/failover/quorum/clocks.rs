@@ -65,19 +65,22 @@ async fn one_that_jumps_takes_nothing_from_the_holder() {
     eventually(LIMIT, "all have it", async || all.holding().await == NODES).await;
     all.servers[3].put_clock_forward(JUMP);
     let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
-    assert!(tried.is_none(), "two hold the lock");
+    assert!(tried.is_none(), "broken promise: two hold the lock");
     eventually(LIMIT, "all have it again", async || {
         all.holding().await == NODES
     })
     .await;
     all.servers[1].put_clock_back(JUMP);
     let tried = soon(other.lock("order:42").try_acquire()).await.unwrap();
-    assert!(tried.is_none(), "two hold the lock");
+    assert!(tried.is_none(), "broken promise: two hold the lock");
     guard.ensure_held().unwrap();
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     all.assert_clean().await;
 }
@@ -99,7 +102,10 @@ async fn a_majority_that_jumps_lets_in_a_second_holder_and_the_first_is_told() {
     let next = soon(other.lock("order:42").wait(LIMIT).acquire())
         .await
         .unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(guard.release()).await;
     assert!(
         is_lost(&outcome, |cause| *cause == LostCause::Revoked),

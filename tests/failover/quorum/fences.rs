@@ -91,11 +91,18 @@ async fn the_greatest_of_a_majority_is_written_back() {
         confirmed += usize::from(stored(&node.store).await >= fence);
     }
     assert!(confirmed >= 3, "only {confirmed} nodes know it");
-    assert_eq!(key.granted(holder, TTL).await, fence, "asked again");
+    assert_eq!(
+        key.granted(holder, TTL).await,
+        fence,
+        "broken promise: the owner has another lease: asked again"
+    );
     assert_eq!(key.release(holder).await, Released::WasHeld);
     // Also for a process that has not seen any of it.
     let next = owner();
-    assert!(stranger.granted(next, TTL).await > fence);
+    assert!(
+        stranger.granted(next, TTL).await > fence,
+        "broken promise: the token did not grow"
+    );
     stranger.release(next).await;
     env.assert_clean(1, &[]).await;
 }
@@ -163,5 +170,8 @@ async fn tokens_grow_whichever_nodes_take_part() {
             diverge(&env.nodes[round % 3..], [round as u64; NODES]).await;
         }
     }
-    assert!(fences.is_sorted_by(|one, two| one < two), "{fences:?}");
+    assert!(
+        fences.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {fences:?}"
+    );
 }

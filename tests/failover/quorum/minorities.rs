@@ -34,7 +34,10 @@ async fn two_of_five_that_fail_cost_neither_the_lock_nor_time() {
             assert_eq!(key.release(holder).await, Released::WasHeld);
             assert!(begin.elapsed().is_zero(), "{:?}", begin.elapsed());
             let next = owner();
-            assert!(key.granted(next, TTL).await > fence);
+            assert!(
+                key.granted(next, TTL).await > fence,
+                "broken promise: the token did not grow"
+            );
             assert_eq!(key.release(next).await, Released::WasHeld);
             // What they have got late, or without a word, is given back as soon as they listen.
             env.nodes[1].is(Mood::Well);
@@ -79,7 +82,10 @@ async fn busy_is_told_although_the_majority_takes_longer_than_the_failures() {
         env.nodes[node].is(Mood::Late(Duration::from_millis(late)));
     }
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     for node in &env.nodes {
         node.is(Mood::Well);
     }
@@ -160,7 +166,7 @@ async fn nodes_that_come_back_take_part_again() {
         }
         let holder = owner();
         let fence = key.granted(holder, TTL).await;
-        assert!(fence > last);
+        assert!(fence > last, "broken promise: the token did not grow");
         last = fence;
         assert_eq!(env.left().iter().sum::<usize>(), NODES - 2);
         assert_eq!(key.release(holder).await, Released::WasHeld);
@@ -254,7 +260,10 @@ async fn who_does_not_wait_leaves_nothing_on_any_node() {
     let holder = owner();
     holding.granted(holder, TTL).await;
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)));
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key"
+    );
     let releases = env.nodes.each_ref().map(|node| node.count(Kind::Release));
     assert_eq!(releases, [0; NODES]);
     holding.release(holder).await;
@@ -284,7 +293,10 @@ async fn a_release_without_a_majority_is_repeated_and_no_error() {
         }
         env.assert_clean(1, &[&managers[0]]).await;
         let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
         env.assert_clean(1, &[&managers[0], &managers[1]]).await;
     }

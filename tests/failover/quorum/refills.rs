@@ -33,14 +33,20 @@ async fn a_node_that_restarted_empty_is_given_the_lock_again() {
     env.nodes[0].store.forget();
     env.nodes[1].store.forget();
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     assert_eq!(holding.renew(holder).await, Renewal::Renewed);
     eventually(LIMIT, "all nodes have it", async || {
         env.left() == [1; NODES]
     })
     .await;
     // It may have counted others meanwhile, and then so is the fence of who asks again.
-    assert!(holding.granted(holder, TTL).await >= fence);
+    assert!(
+        holding.granted(holder, TTL).await >= fence,
+        "broken promise: the token became less"
+    );
     assert_eq!(holding.release(holder).await, Released::WasHeld);
     env.assert_clean(1, &[]).await;
 }
@@ -56,7 +62,7 @@ async fn a_body_outlasts_the_restart_of_one_node_after_the_other() {
             sleep(TTL / 2).await;
             assert_eq!(env.left(), [1; NODES], "after {restarted}");
             let other = managers[1].lock("order:42").try_acquire().await.unwrap();
-            assert!(other.is_none());
+            assert!(other.is_none(), "broken promise: two hold the key");
             lease.ensure_held().unwrap();
         }
     });
@@ -113,7 +119,10 @@ async fn a_refill_takes_nothing_from_others() {
         AcquireOutcome::Granted { .. }
     ));
     let answer = asking.ask_once(owner(), TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     assert_eq!(holding.release(holder).await, Released::WasHeld);
     lone.release(other).await;
     env.assert_clean(1, &[]).await;

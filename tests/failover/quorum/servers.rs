@@ -63,7 +63,10 @@ async fn two_that_hang_are_not_waited_for() {
     assert_eq!(soon(key.renew(holder)).await, Renewal::Renewed);
     assert_eq!(soon(key.release(holder)).await, Released::WasHeld);
     let next = owner();
-    assert!(soon(key.granted(next, ttl)).await > fence);
+    assert!(
+        soon(key.granted(next, ttl)).await > fence,
+        "broken promise: the token did not grow"
+    );
     assert_eq!(soon(key.release(next)).await, Released::WasHeld);
     for hung in [1, 4] {
         env.servers[hung].resume();
@@ -79,7 +82,10 @@ async fn two_that_are_killed_hinder_nobody_and_take_part_again_later() {
     let mut last = None;
     let mut section = async |manager: &LockManager| {
         let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
-        assert!(last < Some(guard.fencing_token()));
+        assert!(
+            last < Some(guard.fencing_token()),
+            "broken promise: the token did not grow"
+        );
         last = Some(guard.fencing_token());
         guard
     };
@@ -93,7 +99,8 @@ async fn two_that_are_killed_hinder_nobody_and_take_part_again_later() {
             soon(other.lock("order:42").try_acquire())
                 .await
                 .unwrap()
-                .is_none()
+                .is_none(),
+            "broken promise: two hold the key"
         );
         soon(guard.release()).await.unwrap();
     }
@@ -257,7 +264,10 @@ async fn tokens_grow_although_the_servers_forget_their_counts() {
         env.assert_clean(1, &[&manager]).await;
         join_all(env.servers.iter().map(RedisServer::flush)).await;
     }
-    assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
 }
 
 /// A greater fence on some servers is written to the others with the real script.
@@ -324,7 +334,7 @@ async fn sections_never_overlap_while_servers_die_and_hang() {
                 let before = inside.lock().unwrap().replace(guard.clone());
                 // A process that was stopped may be in here with a lease that it knows to be lost.
                 if let Some(before) = before {
-                    assert!(before.is_lost(), "two are inside");
+                    assert!(before.is_lost(), "broken promise: two are inside");
                 }
                 // Nobody pushes between the look at the lease and the push of its token.
                 let is_lost = {
@@ -371,7 +381,10 @@ async fn sections_never_overlap_while_servers_die_and_hang() {
     }
     drop(inside.lock().unwrap().take());
     let tokens = tokens.lock().unwrap().clone();
-    assert!(tokens.is_sorted_by(|one, two| one < two), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, two| one < two),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
     env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
         .await;
 }

@@ -55,7 +55,10 @@ async fn a_lease_that_was_replicated_is_renewed_at_the_new_master() {
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -118,7 +121,10 @@ async fn sections_go_on_and_their_tokens_grow() {
     }
     let gap = {
         let seen = seen.lock().unwrap();
-        assert!(seen.is_sorted_by(|one, next| one.token < next.token));
+        assert!(
+            seen.is_sorted_by(|one, next| one.token < next.token),
+            "broken promise: the token did not grow"
+        );
         let pairs = seen.windows(2);
         let gaps = pairs.map(|pair| pair[1].entered - pair[0].entered);
         gaps.max().unwrap()
@@ -173,7 +179,10 @@ async fn tokens_grow_although_the_replica_missed_the_last_writes() {
     assert_eq!(second.port(), replica.port());
     // What nobody has replicated nobody keeps: the next holder comes long before the deadline.
     let guard = soon(waiter.lock("order:42").acquire()).await.unwrap();
-    assert!(Some(guard.fencing_token()) > last, "{last:?}");
+    assert!(
+        Some(guard.fencing_token()) > last,
+        "broken promise: the token did not grow: {last:?}"
+    );
     let told = held.run_while_held(std::future::pending::<()>());
     let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(

@@ -69,8 +69,15 @@ async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
         guard.ensure_held().unwrap();
     }
     let token = readers[0].fencing_token();
-    assert_eq!(token, readers[1].fencing_token());
-    assert!(!waiting.is_finished(), "readers are inside");
+    assert_eq!(
+        token,
+        readers[1].fencing_token(),
+        "broken promise: two tokens together"
+    );
+    assert!(
+        !waiting.is_finished(),
+        "broken promise: a writer is beside readers"
+    );
     // As many as before: the writer keeps out new readers, and there is no third permit.
     let third = permit(&other).try_acquire();
     assert!(soon(third).await.unwrap().is_none());
@@ -81,11 +88,17 @@ async fn leases_that_were_replicated_go_on_together_at_the_new_master() {
         soon(guard.release()).await.unwrap();
     }
     let writer = soon(waiting).await.unwrap().unwrap();
-    assert!(writer.fencing_token() > token);
+    assert!(
+        writer.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     let token = writer.fencing_token();
     soon(writer.release()).await.unwrap();
     let last = soon(reader(&managers[0]).acquire()).await.unwrap();
-    assert!(last.fencing_token() > token);
+    assert!(
+        last.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(last.release()).await.unwrap();
 }
 
@@ -107,7 +120,10 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     let second = all.master_after(first).await;
     assert_eq!(second.port(), replica.port());
     let guard = soon(reader(&next).acquire()).await.unwrap();
-    assert!(guard.fencing_token() > lost.fencing_token());
+    assert!(
+        guard.fencing_token() > lost.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let told = lost.run_while_held(std::future::pending::<()>());
     let told = within(LONG, Box::pin(told)).await.expect("it hangs");
     assert!(
@@ -118,7 +134,10 @@ async fn an_epoch_that_the_replica_missed_is_over_and_the_next_has_a_greater_tok
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let writer = soon(next.lock("catalog:7").acquire()).await.unwrap();
-    assert!(writer.fencing_token() > token);
+    assert!(
+        writer.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(writer.release()).await.unwrap();
 }
 
@@ -154,11 +173,17 @@ async fn who_joins_a_reader_that_a_replica_brings_back_has_its_token_until_the_k
     assert_eq!(ends(second, SHARED).await.len(), 2);
     soon(joined.release()).await.unwrap();
     let writer = next.lock("catalog:7").try_acquire();
-    assert!(soon(writer).await.unwrap().is_none(), "a reader is inside");
+    assert!(
+        soon(writer).await.unwrap().is_none(),
+        "broken promise: a writer is beside a reader"
+    );
     // As if its lease had ended.
     second.read::<()>(redis::cmd("DEL").arg(SHARED)).await;
     let reading = soon(reader(&next).acquire()).await.unwrap();
-    assert!(reading.fencing_token() > forgotten);
+    assert!(
+        reading.fencing_token() > forgotten,
+        "broken promise: the token did not grow"
+    );
     soon(reading.release()).await.unwrap();
 }
 
@@ -223,7 +248,10 @@ async fn readers_that_a_writer_lets_in_are_confirmed_too() {
     replica.resume();
     for reader in readers {
         let guard = soon(reader).await.unwrap().unwrap();
-        assert!(guard.fencing_token() > token);
+        assert!(
+            guard.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(guard.release()).await.unwrap();
     }
     let refused: Result<(), LockError> =

@@ -94,7 +94,7 @@ async fn a_lease_outlives_a_fail_over_right_after_it_was_got() {
         .await;
     assert!(
         matches!(refused, Err(LockError::Busy { .. })),
-        "{refused:?}"
+        "broken promise: two hold the key: {refused:?}"
     );
     assert_eq!(second.keys(LOCK).await.len(), 1);
     assert!(!guard.is_lost());
@@ -102,7 +102,10 @@ async fn a_lease_outlives_a_fail_over_right_after_it_was_got() {
     // It would say so if the lease had not been there.
     soon(guard.release()).await.unwrap();
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -148,7 +151,10 @@ async fn a_lease_that_is_handed_on_is_confirmed_too() {
     assert!(!waiting.is_finished(), "no replica knows of its lease");
     replica.resume();
     let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -334,8 +340,11 @@ async fn sections_do_not_overlap(break_down: impl AsyncFnOnce(&Sentinels)) {
         let [(token, _, left), (next, entered, _)] = pair else {
             unreachable!()
         };
-        assert!(token < next, "tokens grow");
-        assert!(left <= entered, "two sections at the same time");
+        assert!(token < next, "broken promise: the token did not grow");
+        assert!(
+            left <= entered,
+            "broken promise: two sections at the same time"
+        );
     }
     let gaps = spans.windows(2).map(|pair| pair[1].1 - pair[0].2);
     println!(

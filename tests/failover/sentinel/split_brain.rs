@@ -98,7 +98,10 @@ async fn everybody_is_at_the_new_master_afterwards() {
     );
     let told = match outcome.await {
         Err(_) => {
-            assert!(!waiting.is_finished(), "the lease lives on");
+            assert!(
+                !waiting.is_finished(),
+                "broken promise: two hold the key: the lease lives on"
+            );
             assert_eq!(second.keys("dlock:{order:42}").await.len(), 1);
             soon(guard.release()).await.unwrap();
             "the lease lived on".to_owned()
@@ -116,7 +119,10 @@ async fn everybody_is_at_the_new_master_afterwards() {
         "stopped: {told}; the next one had it after {:.1?}",
         paused.elapsed()
     );
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 
     all.until_in_sync(&[first]).await;

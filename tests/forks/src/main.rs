@@ -90,7 +90,10 @@ fn guard(url: &str) {
             }
             say("refused", waiting.await.expect_err("it is a fork's"));
             say("lost", guard.ensure_held().expect_err("it is a fork's"));
-            assert!(guard.is_lost() && guard.remaining().is_zero());
+            assert!(
+                guard.is_lost() && guard.remaining().is_zero(),
+                "broken promise: a child believes in the lease of its parent"
+            );
             let body = guard.run_while_held(async { say("ran", KEY) });
             say("lost", body.await.expect_err("it is a fork's"));
             say("lost", guard.lost().await);
@@ -108,7 +111,10 @@ fn guard(url: &str) {
         guard.ensure_held().expect("it is held");
         let other = builder().connect(url).await.expect("the server runs");
         let other = other.lock(KEY).try_acquire().await;
-        assert!(other.expect("the server answers").is_none(), "two holders");
+        assert!(
+            other.expect("the server answers").is_none(),
+            "broken promise: two holders"
+        );
         let released = guard.release().await;
         released.expect("nobody else has released it");
         let again = manager.lock(KEY).try_acquire().await;

@@ -61,7 +61,11 @@ fn assert_explained(said: &[(String, String)]) {
 async fn two_children_of_one_process_never_share_a_lease() {
     let server = RedisServer::start().await;
     let said = said(&["twins", &server.url()]).await;
-    assert_eq!(words(&said), ["got", "busy"], "{said:?}");
+    assert_eq!(
+        words(&said),
+        ["got", "busy"],
+        "broken promise: two children hold the key: {said:?}"
+    );
 }
 
 /// The child was refused, its copies were lost, and nothing is left.
@@ -91,7 +95,11 @@ async fn a_child_is_refused_and_its_copy_of_a_guard_releases_nothing() {
 async fn a_body_that_goes_on_in_a_child_is_ended_and_its_lease_not_renewed() {
     let server = RedisServer::start().await;
     let said = said(&["body", &server.url()]).await;
-    assert_eq!(words(&said), ["lost", "lost"], "{said:?}");
+    assert_eq!(
+        words(&said),
+        ["lost", "lost"],
+        "broken promise: a child believes in the lease of its parent: {said:?}"
+    );
     assert_explained(&said);
     eventually(LIMIT, "the lease has ended", async || {
         server.keys("dlock:{order:42}").await.is_empty()

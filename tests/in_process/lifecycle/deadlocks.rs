@@ -72,7 +72,10 @@ async fn are_not_seen_in_tasks_that_wait_their_turn() {
     let parent = manager.lock("order:42").run(async |_| {
         tasks.spawn(child.run(async |_| "my turn"));
         sleep(Duration::from_secs(3)).await;
-        assert!(tasks.try_join_next().is_none());
+        assert!(
+            tasks.try_join_next().is_none(),
+            "broken promise: two are inside"
+        );
     });
     parent.await.unwrap();
     let child = tasks.join_next().await.expect("it is there");
@@ -102,7 +105,7 @@ async fn with_a_task_that_is_waited_for_end_with_its_wait() {
     let child = manager.lock("order:42").wait(wait);
     let before = Instant::now();
     let parent = manager.lock("order:42").run(async |lease| {
-        let child = tokio::spawn(child.run(async |_| panic!("two at once")));
+        let child = tokio::spawn(child.run(async |_| panic!("broken promise: two at once")));
         let outcome = child.await.unwrap();
         lease.ensure_held().unwrap();
         outcome

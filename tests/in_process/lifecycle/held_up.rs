@@ -44,7 +44,10 @@ fn a_body_that_hogs_the_only_thread_past_its_lease_ends_at_its_next_await() {
             is_lost(&outcome, |cause| *cause == LostCause::Expired),
             "{outcome:?}"
         );
-        assert!(asked.load(Ordering::Relaxed) && !went_on.load(Ordering::Relaxed));
+        assert!(
+            asked.load(Ordering::Relaxed) && !went_on.load(Ordering::Relaxed),
+            "broken promise: a lease is believed beyond its end"
+        );
         assert_clean(&store, &manager).await;
     });
 }
@@ -102,7 +105,10 @@ async fn what_a_body_has_spawned_outlives_the_lock_and_is_refused_by_its_token()
     let body = manager.lock("order:42").run(async |lease| {
         let (resource, go_on) = (resource.clone(), go_on.clone());
         let token = lease.fencing_token();
-        assert!(resource.write(token));
+        assert!(
+            resource.write(token),
+            "broken promise: the resource refused a holder"
+        );
         spawned = Some(tokio::spawn(async move {
             go_on.notified().await;
             resource.write(token)
@@ -110,10 +116,16 @@ async fn what_a_body_has_spawned_outlives_the_lock_and_is_refused_by_its_token()
     });
     soon(body).await.unwrap();
     let next = hold(&manager, "order:42").await;
-    assert!(resource.write(next.fencing_token()));
+    assert!(
+        resource.write(next.fencing_token()),
+        "broken promise: the resource refused a holder"
+    );
     go_on.notify_one();
     let written = soon(spawned.expect("the body has run")).await;
-    assert!(!written.unwrap(), "it is late");
+    assert!(
+        !written.unwrap(),
+        "broken promise: a late write was accepted"
+    );
     next.release().await.unwrap();
     assert_clean(&store, &manager).await;
 }

@@ -134,7 +134,10 @@ async fn a_body_that_panics_is_kept_for_its_min_hold() {
         let panicked: Result<(), _> = panicked.await;
         assert!(panicked.unwrap_err().is_panic());
         tokio::time::sleep_until(before + least - Duration::from_millis(10)).await;
-        assert!(is_busy(&faulty.other, "order:42").await);
+        assert!(
+            is_busy(&faulty.other, "order:42").await,
+            "broken promise: two hold the key"
+        );
     }
 }
 
@@ -153,5 +156,8 @@ async fn a_guard_that_is_dropped_in_a_panic_is_kept_for_its_min_hold_in_memory()
     let panicked: Result<(), _> = panicked.await;
     assert!(panicked.unwrap_err().is_panic());
     tokio::time::sleep_until(before + least - Duration::from_millis(10)).await;
-    assert!(is_busy(&other, "order:42").await);
+    assert!(
+        is_busy(&other, "order:42").await,
+        "broken promise: two hold the key"
+    );
 }

@@ -30,7 +30,10 @@ async fn a_lease_is_lost_as_soon_as_somebody_looks() {
     guard.ensure_held().expect("a millisecond is left");
     assert_eq!(guard.remaining(), Duration::from_millis(1));
     clock.suspend(Duration::from_millis(1));
-    assert!(guard.is_lost());
+    assert!(
+        guard.is_lost(),
+        "broken promise: a lease is believed beyond its end"
+    );
     assert!(is_lost(&guard.ensure_held(), |cause| *cause == LostCause::Expired));
     assert!(is_lost(&guard.release().await, |cause| *cause == LostCause::Expired));
     assert_idle(&[&manager]).await;

@@ -86,7 +86,10 @@ async fn tells_all(url: &str, servers: usize) {
         soon(guard.lost()).await;
         drop(guard);
         let next = soon(one.lock("order:42").acquire()).await.unwrap();
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
     };
     let settled = soon(with_manager(one.clone(), settle(&held, &done)));

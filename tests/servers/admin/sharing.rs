@@ -58,7 +58,11 @@ async fn everybody_who_shares_a_lock_is_seen() {
     assert_eq!(seen.mode, Some(LockMode::Shared));
     assert_eq!((seen.holder_count, owners(&seen).len()), (2, 2));
     let fence = first.fencing_token().fence();
-    assert_eq!(second.fencing_token().fence(), fence);
+    assert_eq!(
+        second.fencing_token().fence(),
+        fence,
+        "broken promise: two tokens together"
+    );
     for holder in seen.holders() {
         assert_eq!(holder.fence, fence);
         assert!(holder.label.as_deref().unwrap().starts_with("billing@"));
@@ -165,7 +169,10 @@ async fn one_of_several_loses_the_lock_and_the_others_keep_it() {
     );
     let left = look(&inspector, "catalog").await.unwrap();
     assert_eq!(left.holder_count, 1);
-    assert!(left.last_fence > second.fencing_token().fence(), "raised");
+    assert!(
+        left.last_fence > second.fencing_token().fence(),
+        "broken promise: the token did not grow: raised"
+    );
     // The last one's place goes to the writer.
     let last = owners(&left)[0];
     assert_eq!(
@@ -174,7 +181,10 @@ async fn one_of_several_loses_the_lock_and_the_others_keep_it() {
     );
     soon(second.lost()).await;
     let next = soon(writer).await.unwrap().unwrap();
-    assert!(next.fencing_token().fence() > left.last_fence);
+    assert!(
+        next.fencing_token().fence() > left.last_fence,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -196,7 +206,10 @@ async fn all_lose_a_shared_lock_at_once_with_those_that_came_since() {
 
     // Those that share it again have another fence.
     let again = soon(shared(&one).acquire()).await.unwrap();
-    assert!(again.fencing_token() > token);
+    assert!(
+        again.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
     again.ensure_held().unwrap();
     soon(again.release()).await.unwrap();
@@ -265,7 +278,10 @@ async fn a_permit_of_a_holder_goes_to_a_waiter_and_the_counter_may_be_lost() {
     assert_eq!(next.fencing_token().fence(), token.fence());
     second.ensure_held().unwrap();
     let seen = look(&inspector, "pool").await.unwrap();
-    assert!(seen.last_fence > token.fence(), "raised above the epoch");
+    assert!(
+        seen.last_fence > token.fence(),
+        "broken promise: the token did not grow: raised above the epoch"
+    );
     soon(next.release()).await.unwrap();
     soon(second.release()).await.unwrap();
 }

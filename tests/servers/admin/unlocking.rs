@@ -88,7 +88,7 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     let held = seen.holder.unwrap();
     assert!(
         guard.fencing_token().fence() > held.fence + 1,
-        "it was raised in between"
+        "broken promise: the token did not grow: it was raised in between"
     );
     soon(guard.release()).await.unwrap();
 }
@@ -108,7 +108,10 @@ async fn a_free_locks_next_fence_is_greater_even_if_its_counter_was_lost() {
     assert_eq!(server.keys("dlock:{*").await, Vec::<String>::new());
     soon(guard.lost()).await;
     let next = soon(manager.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 
@@ -137,10 +140,16 @@ async fn fences_that_are_ahead_of_the_servers_clock_are_not_set_back() {
         assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
         let mut get = redis::cmd("GET");
         let last: u64 = get.arg(&counter).query_async(&mut behind).await.unwrap();
-        assert!(last > token.fence(), "{last} after {token}");
+        assert!(
+            last > token.fence(),
+            "broken promise: the token did not grow: {last} after {token}"
+        );
         soon(guard.lost()).await;
         let next = soon(manager.lock("order:42").acquire()).await.unwrap();
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
     }
 }
@@ -165,7 +174,10 @@ async fn a_server_without_memory_frees_a_lock() {
     soon(guard.lost()).await;
     limit(&mut behind, "0").await;
     let next = soon(manager.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
 }
 

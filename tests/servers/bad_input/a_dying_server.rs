@@ -70,7 +70,10 @@ async fn that_comes_back_empty_gives_greater_tokens() {
     env.server.restart().await;
     let other = env.manager().await;
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > guard.fencing_token());
+    assert!(
+        next.fencing_token() > guard.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     let outcome = soon(guard.release()).await;
     // Either it was told, or it was not told anything.
     let told = is_lost(&outcome, |cause| *cause == LostCause::Revoked);

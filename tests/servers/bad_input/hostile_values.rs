@@ -160,7 +160,10 @@ async fn never_meet_and_always_find_themselves<E: Env>(env: &E) -> Vec<LockKey> 
             .part(name);
         let key = key.build().unwrap();
         let tried = soon(other.lock(&key).try_acquire()).await.unwrap();
-        assert!(tried.is_none(), "{id:?} {name:?} is held");
+        assert!(
+            tried.is_none(),
+            "broken promise: two hold the key: {id:?} {name:?} is held"
+        );
         keys.insert(key);
     }
     assert_eq!(keys.len(), calls.len());

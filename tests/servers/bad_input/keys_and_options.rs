@@ -167,7 +167,8 @@ async fn namespaces_never_meet() {
         soon(one.lock("order:42").try_acquire())
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     soon(guard.release()).await.unwrap();
 }

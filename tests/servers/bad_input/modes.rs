@@ -154,7 +154,10 @@ async fn a_full_server_keeps_those_inside_and_lets_in_who_waits() {
                 let token = guard.fencing_token();
                 soon(guard.release()).await.unwrap();
                 let guard = reader.await.unwrap().unwrap();
-                assert!(guard.fencing_token() > token);
+                assert!(
+                    guard.fencing_token() > token,
+                    "broken promise: the token did not grow"
+                );
                 soon(guard.release()).await.unwrap();
             });
             let passed = passed.await.is_ok();

@@ -39,7 +39,7 @@ fn directory(server: &RedisServer) -> PathBuf {
 async fn refused_now(manager: &LockManager, key: &str) -> Option<dlock::LockError> {
     match soon(manager.lock(key).try_acquire()).await {
         Ok(None) => None,
-        Ok(Some(_)) => panic!("`{key}` was given to two"),
+        Ok(Some(_)) => panic!("broken promise: `{key}` was given to two"),
         Err(error) => Some(error),
     }
 }
@@ -211,7 +211,10 @@ async fn one_that_evicts_locks_tells_their_holders_and_gives_greater_tokens() {
         );
         run(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]).await;
         let next = soon(other.lock("order:42").acquire()).await.unwrap();
-        assert!(next.fencing_token() > token);
+        assert!(
+            next.fencing_token() > token,
+            "broken promise: the token did not grow"
+        );
         soon(next.release()).await.unwrap();
         env.assert_clean(1, &[&manager, &other]).await;
     }
@@ -292,7 +295,10 @@ async fn one_that_has_lost_its_last_writes_tells_the_holder_and_gives_greater_to
     assert_eq!(env.server.keys("dlock:fence:*").await.len(), 1);
 
     let next = soon(other.lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > held.fencing_token());
+    assert!(
+        next.fencing_token() > held.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     soon(held.lost()).await;
     let outcome = soon(held.release()).await;
     assert!(

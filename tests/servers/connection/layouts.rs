@@ -11,7 +11,7 @@ async fn assert_handed_on(one: &LockManager, other: &LockManager) {
     for key in ["order:1", "order:2", "order:3", "order:4"] {
         let held = soon(one.lock(key).acquire()).await.unwrap();
         let tried = soon(other.lock(key).try_acquire()).await.unwrap();
-        assert!(tried.is_none(), "`{key}` is held");
+        assert!(tried.is_none(), "broken promise: two hold `{key}`");
         let waits = soon(other.lock(key).wait(LIMIT).run(async |_| 7));
         let (waited, given) = tokio::join!(waits, held.release());
         assert_eq!((waited, given), (Ok(7), Ok(())));

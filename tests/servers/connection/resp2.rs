@@ -60,7 +60,10 @@ async fn it_goes_together_with_sockets_databases_and_passwords() {
     let same = connect(&new).await;
     let guard = soon(by_socket.lock("order:42").acquire()).await.unwrap();
     let tried = soon(same.lock("order:42").try_acquire()).await.unwrap();
-    assert!(tried.is_none(), "they meet in one database");
+    assert!(
+        tried.is_none(),
+        "broken promise: two hold the key: they meet in one database"
+    );
     soon(guard.release()).await.unwrap();
     assert_eq!(soon(same.lock("order:42").run(async |_| 7)).await, Ok(7));
 }

@@ -53,7 +53,10 @@ pub(crate) async fn a_dead_head_of_the_queue_is_skipped<E: Env>() {
     let since = Instant::now();
     let guard = soon(waiting).await.unwrap().unwrap();
     assert!(since.elapsed() <= E::PROMPT, "{:?}", since.elapsed());
-    assert!(guard.fencing_token().fence() > fence);
+    assert!(
+        guard.fencing_token().fence() > fence,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
 }
@@ -107,7 +110,10 @@ async fn a_process_killed_when_it_was_granted_the_lock_is_passed_over() {
     let stopped = Stopped::just_granted().await;
     stopped.worker.kill();
     let guard = soon(stopped.waiting).await.unwrap().unwrap();
-    assert!(guard.fencing_token().fence() > stopped.fence);
+    assert!(
+        guard.fencing_token().fence() > stopped.fence,
+        "broken promise: the token did not grow"
+    );
     soon(guard.release()).await.unwrap();
     let [one, two] = &stopped.managers;
     stopped.env.assert_clean(1, &[one, two]).await;
@@ -119,16 +125,25 @@ async fn a_process_stopped_when_it_was_granted_the_lock_does_not_hold_it_when_it
     let stopped = Stopped::just_granted().await;
     let guard = soon(stopped.waiting).await.unwrap().unwrap();
     let next = guard.fencing_token().fence();
-    assert!(next > stopped.fence);
+    assert!(
+        next > stopped.fence,
+        "broken promise: the token did not grow"
+    );
     stopped.worker.resume();
     stopped.key.until_waiting(1).await;
     let said = stopped.worker.stdout();
-    assert!(!said.contains("holding"), "two at once: {said}");
+    assert!(
+        !said.contains("holding"),
+        "broken promise: two at once: {said}"
+    );
     guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
     let line = stopped.worker.line("holding ", LIMIT).await;
     let (_, fence) = line.split_once("holding ").unwrap();
-    assert!(fence.parse::<u64>().unwrap() > next);
+    assert!(
+        fence.parse::<u64>().unwrap() > next,
+        "broken promise: the token did not grow"
+    );
     stopped.worker.line("outcome: released", LIMIT).await;
     assert!(stopped.worker.wait(LIMIT).await.success());
     let [one, two] = &stopped.managers;

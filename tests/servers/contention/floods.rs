@@ -75,7 +75,10 @@ async fn of_messages_cost_neither_the_connection_nor_the_place_in_the_queue() {
     let token = guard.fencing_token();
     soon(guard.release()).await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.fencing_token() > token);
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&holder, &waiter]).await;
 }

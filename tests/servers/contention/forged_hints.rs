@@ -84,7 +84,10 @@ async fn a_hint_with_a_fence_that_makes_no_token_only_makes_the_waiter_ask() {
     assert_eq!(victim.wire.count(Kind::Renew), 0);
     let stranger = OneKey::<Hushed>::owner();
     let answer = victim.key.ask_once(stranger, TTL).await;
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     victim.key.release(holder).await;
     victim.finish(waiting, fence).await;
 }

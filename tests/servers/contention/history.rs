@@ -151,11 +151,11 @@ impl History {
             if let Some(before) = last.insert(&section.key, section) {
                 assert!(
                     before.ended <= section.acquired,
-                    "two at once:\n{before:?}\n{section:?}"
+                    "broken promise: two at once:\n{before:?}\n{section:?}"
                 );
                 assert!(
                     before.token < section.token,
-                    "tokens go back:\n{before:?}\n{section:?}"
+                    "broken promise: the token did not grow:\n{before:?}\n{section:?}"
                 );
             }
         }

@@ -65,7 +65,10 @@ impl Behind {
         assert!(!self.second.is_finished());
         soon(first.release()).await.unwrap();
         let second = soon(self.second).await.unwrap();
-        assert!(second.fencing_token().fence() > granted);
+        assert!(
+            second.fencing_token().fence() > granted,
+            "broken promise: the token did not grow"
+        );
         soon(second.release()).await.unwrap();
         let managers: Vec<_> = self.managers.iter().collect();
         self.env.assert_clean(1, &managers).await;

@@ -29,7 +29,10 @@ struct Inside {
 
 impl Inside {
     async fn be(&self) {
-        assert!(!self.now.swap(true, Ordering::Relaxed), "two are inside");
+        assert!(
+            !self.now.swap(true, Ordering::Relaxed),
+            "broken promise: two are inside"
+        );
         self.times.fetch_add(1, Ordering::Relaxed);
         let _leaves = Leaves(self);
         yield_now().await;

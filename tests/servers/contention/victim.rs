@@ -132,7 +132,7 @@ impl Victim {
         let probe = OneKey::<MemoryStore>::owner();
         match self.key.ask_once(probe, LIMIT).await {
             AcquireOutcome::Busy(holder) => holder.last_fence,
-            other => panic!("it was free: {other:?}"),
+            other => panic!("broken promise: two hold the key: {other:?}"),
         }
     }
 
@@ -167,7 +167,10 @@ impl Victim {
 
     pub(crate) async fn finish(&self, waiting: Waiting, above: u64) {
         let guard = soon(waiting).await.unwrap().unwrap();
-        assert!(guard.fencing_token().fence() > above);
+        assert!(
+            guard.fencing_token().fence() > above,
+            "broken promise: the token did not grow"
+        );
         soon(guard.release()).await.unwrap();
         self.assert_clean().await;
     }

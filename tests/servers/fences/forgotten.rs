@@ -45,7 +45,7 @@ async fn tokens_grow<E: Env + HasServer>() {
         }
     }
     let grow = tokens.is_sorted_by(|(_, one), (_, next)| one < next);
-    assert!(grow, "{tokens:?}");
+    assert!(grow, "broken promise: the token did not grow: {tokens:?}");
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
 }
 
@@ -77,7 +77,10 @@ async fn a_token_grows_when_the_server_forgets_its_holder() {
     let held = soon(managers[0].lock("order:42").acquire()).await.unwrap();
     env.server().flush().await;
     let next = soon(managers[1].lock("order:42").acquire()).await.unwrap();
-    assert!(next.fencing_token() > held.fencing_token());
+    assert!(
+        next.fencing_token() > held.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     soon(held.release()).await.expect_err("it is lost");
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
@@ -98,7 +101,10 @@ async fn a_lock_that_was_deleted_goes_to_who_waits_and_its_holder_is_told() {
     key.until_waiting(1).await;
     env.delete("order:42").await;
     let next = soon(waiting).await.unwrap().unwrap();
-    assert!(next.fencing_token() > held.fencing_token());
+    assert!(
+        next.fencing_token() > held.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     soon(held.lost()).await;
     let outcome = soon(held.release()).await;
     assert!(

@@ -116,10 +116,16 @@ async fn a_crowd_of_both_makes_never_overlaps_and_tokens_grow() {
 
     let sections = notes.sections();
     for pair in sections.windows(2) {
-        assert!(pair[0].exit <= pair[1].enter, "two at once: {pair:?}");
+        assert!(
+            pair[0].exit <= pair[1].enter,
+            "broken promise: two at once: {pair:?}"
+        );
     }
     let tokens: Vec<_> = sections.iter().filter_map(|it| it.token).collect();
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, next| one < next),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
     env.assert_clean(1, &managers.iter().collect::<Vec<_>>())
         .await;
 }

@@ -97,13 +97,16 @@ async fn what_is_held_here_they_get_after_its_release() {
     soon(guard.release()).await.unwrap();
     let outcome = foreign.outcome().await;
     assert!(outcome.starts_with("True "), "{outcome}");
-    assert!(is_busy(&manager, KEY).await);
+    assert!(
+        is_busy(&manager, KEY).await,
+        "broken promise: two hold the key"
+    );
     assert_eq!(foreign.ask("release").await, "released");
 
     let next = soon(manager.lock(KEY).acquire()).await.unwrap();
     assert!(
         next.fencing_token() > token,
-        "whoever had it between the two"
+        "broken promise: the token did not grow: whoever had it between the two"
     );
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&manager]).await;
@@ -147,7 +150,11 @@ async fn what_they_hold_is_neither_prolonged_nor_released_here() {
     let key = OneKey::new(env.store().await, KEY);
     let owner = OneKey::<<RawKeys as Env>::Store>::owner();
     assert_eq!(key.busy(owner).await.position, Some(0));
-    assert_eq!(key.renew(owner).await, Renewal::NotOwner);
+    assert_eq!(
+        key.renew(owner).await,
+        Renewal::NotOwner,
+        "broken promise: another owner has renewed"
+    );
     assert_eq!(key.release(owner).await, Released::WasGone);
     assert_eq!(self::value(&env).await, value);
     // A renewal would have made it half of that.

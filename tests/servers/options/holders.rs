@@ -15,7 +15,10 @@ async fn close(locks: &LockManager, id: u64, gate: &Gate) -> Result<(), LockErro
 pub(super) async fn key(world: World) {
     let gate = Gate::default();
     let checks = async {
-        assert!(!world.is_free("account:7").await);
+        assert!(
+            !world.is_free("account:7").await,
+            "broken promise: two hold the key"
+        );
         assert_busy(&close(&world.there, 7, &Gate::opened()).await);
         close(&world.there, 8, &Gate::opened()).await.unwrap();
     };
@@ -122,7 +125,10 @@ pub(super) async fn on_cancel(world: World) {
         outcome = detached(world.here.clone(), entered, opened, ended) => panic!("{outcome:?}"),
         entered = soon(has_entered) => entered.unwrap(),
     }
-    assert!(!world.is_free("detached").await);
+    assert!(
+        !world.is_free("detached").await,
+        "broken promise: two hold the key"
+    );
     open.send(()).expect("the body waits without its caller");
     soon(has_ended).await.unwrap();
     let guard = soon(world.there.lock("detached").acquire()).await.unwrap();
@@ -140,7 +146,10 @@ pub(super) async fn several_keys(world: World) {
     let checks = async {
         order(&world.there, 2, 7, &Gate::opened()).await.unwrap();
         assert_busy(&order(&world.there, 1, 8, &Gate::opened()).await);
-        assert!(!world.is_free("tenant:7").await);
+        assert!(
+            !world.is_free("tenant:7").await,
+            "broken promise: two hold the key"
+        );
         assert!(world.is_free("tenant:8").await);
     };
     gate.during(order(&world.here, 1, 7, &gate), checks)

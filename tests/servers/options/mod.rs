@@ -102,7 +102,7 @@ impl Gate {
 fn assert_busy<T>(outcome: &Result<T, LockError>) {
     assert!(
         outcome.as_ref().is_err_and(LockError::is_busy),
-        "it is held"
+        "broken promise: two hold the key"
     );
 }
 

@@ -20,7 +20,10 @@ pub(super) async fn ttl_and_lease(world: World) {
         // Of the manager's TTL, 30 s, more is left.
         let expected = Duration::from_secs(10)..Duration::from_secs(20);
         assert!(expected.contains(&remaining), "{remaining:?}");
-        assert!(last < Some(token), "{last:?} {token:?}");
+        assert!(
+            last < Some(token),
+            "broken promise: the token did not grow: {last:?} {token:?}"
+        );
         last = Some(token);
     }
 }

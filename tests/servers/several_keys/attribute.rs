@@ -111,7 +111,10 @@ async fn go_on_with_all_of_them_without_their_caller() {
     let brief = Duration::from_millis(100);
     for key in ["account:1", "account:2"] {
         let free = manager.lock(key).wait(brief).acquire().await;
-        assert!(free.unwrap_err().is_busy(), "`{key}` is held");
+        assert!(
+            free.unwrap_err().is_busy(),
+            "broken promise: two hold `{key}`"
+        );
     }
     end.send(()).unwrap();
     soon(assert_idle(&[&manager])).await;

@@ -48,10 +48,10 @@ pub(crate) async fn calls_in_both_directions_never_wait_for_each_other<E: Env>()
                             for key in &held {
                                 let account = &accounts[*key];
                                 let is_first = !account.inside.swap(true, Ordering::Relaxed);
-                                assert!(is_first, "two hold {}", KEYS[*key]);
+                                assert!(is_first, "broken promise: two hold {}", KEYS[*key]);
                                 let token = lease.fencing_token_for(KEYS[*key]);
                                 let last = account.last.lock().unwrap().replace(token.unwrap());
-                                assert!(last < token, "{last:?} before {token:?}");
+                                assert!(last < token, "broken promise: the token did not grow: {last:?} before {token:?}");
                             }
                             yield_now().await;
                             for key in held {
@@ -82,7 +82,10 @@ pub(crate) async fn one_that_is_busy_leaves_the_others_free<E: Env>() {
         let error = soon(call.clone().acquire()).await.unwrap_err();
         assert!(error.is_busy(), "{error}");
         assert_eq!(error.key(), busy);
-        assert!(soon(call.try_acquire()).await.unwrap().is_none());
+        assert!(
+            soon(call.try_acquire()).await.unwrap().is_none(),
+            "broken promise: two hold a key"
+        );
         assert_eq!(one.manager.active_keys(), 0, "all is given back by then");
         for key in keys.into_iter().filter(|key| *key != busy) {
             other.assert_free(key).await;
@@ -108,13 +111,19 @@ pub(crate) async fn who_waits_holds_what_comes_before_and_nothing_behind<E: Env>
         other.is_free("c").await
     })
     .await;
-    assert!(!other.is_free("a").await, "what comes before is kept");
+    assert!(
+        !other.is_free("a").await,
+        "broken promise: two hold the key: what comes before is kept"
+    );
 
     soon(holder.release()).await.unwrap();
     let guard = soon(call).await.unwrap().unwrap();
     assert_eq!(guard.key().as_str(), "c");
     for key in ["a", "b", "c"] {
-        assert!(!other.is_free(key).await, "`{key}` is held");
+        assert!(
+            !other.is_free(key).await,
+            "broken promise: two hold `{key}`"
+        );
     }
     soon(guard.release()).await.unwrap();
     assert_clean(&env, 3, &[&one, &other]).await;

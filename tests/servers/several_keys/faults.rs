@@ -138,7 +138,10 @@ async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
     holder.release().await.unwrap();
     let guard = soon(call).await.unwrap().unwrap();
     let token = guard.fencing_token_for("a").unwrap();
-    assert!(Some(token.fence()) > first.fence, "it is a new lease");
+    assert!(
+        Some(token.fence()) > first.fence,
+        "broken promise: the token did not grow: it is a new lease"
+    );
     assert_eq!(guard.ensure_held(), Ok(()));
     guard.release().await.unwrap();
     faulty.assert_clean().await;
@@ -284,7 +287,10 @@ async fn a_min_hold_is_for_bodies_that_have_run() {
     let least = Duration::from_secs(60);
     let holder = faulty.other.lock("a").acquire().await.unwrap();
     let call = faulty.manager.lock_all(["a", "b"]).min_hold(least);
-    assert!(call.clone().try_acquire().await.unwrap().is_none());
+    assert!(
+        call.clone().try_acquire().await.unwrap().is_none(),
+        "broken promise: two hold a key"
+    );
     assert_idle(&[&faulty.manager]).await;
     let free = faulty.other.lock("b").try_acquire().await.unwrap();
     free.expect("nobody has run").release().await.unwrap();
@@ -313,7 +319,7 @@ async fn what_was_got_is_free_again_before_a_refusal_is_told() {
         let call = faulty.manager.lock_all(["a", "b"]).wait(wait);
         let call = tokio::spawn(call.acquire());
         sleep(Duration::from_secs(2)).await;
-        assert!(!call.is_finished(), "`a` is still held");
+        assert!(!call.is_finished(), "broken promise: two hold `a`");
         gate.send_replace(true);
         let error = soon(call).await.unwrap().unwrap_err();
         assert!(error.is_busy() && error.key() == "b", "{error}");
@@ -395,7 +401,10 @@ async fn each_of_several_keys_is_kept_for_its_min_hold() {
         }
         tokio::time::sleep_until(before + least - Duration::from_millis(1)).await;
         for key in ["a", "b", "c"] {
-            assert!(is_busy(&faulty.other, key).await, "{key} is kept");
+            assert!(
+                is_busy(&faulty.other, key).await,
+                "broken promise: two hold `{key}`"
+            );
         }
         sleep(Duration::from_secs(1)).await;
         for key in ["a", "b", "c"] {
@@ -429,7 +438,10 @@ async fn a_first_lease_that_has_expired_when_the_last_one_comes_is_taken_again()
     let guard = soon(call).await.unwrap();
     assert_eq!(guard.ensure_held(), Ok(()), "of none that has ended");
     let token = guard.fencing_token_for("a").unwrap();
-    assert!(token.fence() > first, "it was asked for again");
+    assert!(
+        token.fence() > first,
+        "broken promise: the token did not grow: it was asked for again"
+    );
     guard.release().await.unwrap();
     assert_idle(&[&manager, &other]).await;
     assert!(store.is_empty());

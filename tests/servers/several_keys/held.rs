@@ -58,7 +58,10 @@ pub(crate) async fn each_key_has_a_token_that_grows<E: Env>() {
         }));
         let now = now.await.unwrap();
         for ((key, token), (_, last)) in now.iter().zip(&last) {
-            assert!(token > last, "{key}: {token} after {last}");
+            assert!(
+                token > last,
+                "broken promise: the token did not grow: {key}: {token} after {last}"
+            );
         }
         last = now;
     }

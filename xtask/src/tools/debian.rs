@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use super::files;
 use super::host::{self, Host};
@@ -29,17 +28,13 @@ pub(super) fn fetch(tool: &Tool, host: &Host, folder: &Path) -> Result<(), Strin
     let mut packages = files::files_in(&archives);
     packages.retain(|it| it.extension().is_some_and(|it| it == "deb"));
     for package in packages {
-        let mut unpack = Command::new("dpkg-deb");
-        unpack
-            .arg("-x")
-            .args([&package, folder])
-            .stdin(Stdio::null());
-        if !unpack.status().is_ok_and(|it| it.success()) {
-            return Err(format!("`{}` could not be unpacked", package.display()));
+        let [package, folder] = [&*package, folder].map(|it| it.display().to_string());
+        if !run(&["dpkg-deb", "-x", &package, &folder]) {
+            return Err(format!("`{package}` could not be unpacked"));
         }
     }
     files::remove(&archives);
-    Ok(())
+    (tool.arrange)(folder).map_err(|error| format!("`{}`: {error}", folder.display()))
 }
 
 /// The settings of apt for the release that has the package. If that is not this machine's, its lists of packages lie in the folder

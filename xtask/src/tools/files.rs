@@ -7,17 +7,7 @@ use std::{env, fs, io};
 use crate::machine::find;
 
 /// The settings of fontconfig, whose packages are only complete when they are installed. Every machine shows the same letters.
-const FONTS: &str = r#"<?xml version="1.0"?>
-<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig>
-  <dir prefix="relative">usr/share/fonts</dir>
-  <dir>/usr/share/fonts</dir>
-  <cachedir prefix="xdg">fontconfig</cachedir>
-  <alias binding="same"><family>sans</family><prefer><family>DejaVu Sans</family></prefer></alias>
-  <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
-  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
-</fontconfig>
-"#;
+const FONTS: &str = include_str!("fonts.conf");
 
 pub(super) fn write_fonts(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("fonts.conf"), FONTS)
@@ -37,7 +27,9 @@ pub(super) fn link_to_postgres(folder: &Path) -> io::Result<()> {
     let in_path = || Some(find("postgres")?.parent()?.to_path_buf());
     let programs = newest(Path::new("/usr/lib/postgresql")).or_else(in_path);
     let (Some(programs), Some(pooler)) = (programs, find("pgbouncer")) else {
-        return Err(io::Error::other("it is not installed with PgBouncer"));
+        return Err(io::Error::other(
+            "PostgreSQL and PgBouncer are not installed either",
+        ));
     };
     link(&pooler, &folder.join("usr/sbin/pgbouncer"))?;
     link(&programs, &folder.join("bin"))

@@ -27,9 +27,11 @@ impl Facts {
         Self {
             is_forbidden: nothing_may_be_installed(),
             is_debian: Path::new("/etc/debian_version").exists() && find("apt-get").is_some(),
-            sudo: is_root()
-                .then_some(false)
-                .or_else(|| is_allowed().then_some(true)),
+            sudo: if is_root() {
+                Some(false)
+            } else {
+                is_allowed().then_some(true)
+            },
         }
     }
 
@@ -101,8 +103,11 @@ impl Host {
             if !update() {
                 eprintln!("warning: the package lists are not up to date");
             }
-            let words = ["install", "-y", "--no-install-recommends"];
-            apt_get(self.facts, &[&words, &*self.missing].concat())
+            let packages = self.missing.join(" ");
+            apt_get(
+                self.facts,
+                &format!("install -y --no-install-recommends {packages}"),
+            )
         });
     }
 
@@ -112,14 +117,10 @@ impl Host {
             fs::create_dir_all(&self.cache).ok();
             let format = "$(LABEL)\t$(REPO_URI)\t$(CODENAME)";
             let words = ["indextargets", "--format", format, "Created-By: Packages"];
-            let gather = || {
-                let said = output("apt-get", &words).unwrap_or_default();
-                // Without the lists, apt-get repeats the name of a field.
-                let known = said.lines().filter(|it| !it.starts_with("$("));
-                known.collect::<Vec<_>>().join("\n")
-            };
+            let gather = || output("apt-get", &words).unwrap_or_default();
             let sources = gather();
-            if !sources.is_empty() {
+            // Without the lists, apt-get repeats the name of a field.
+            if sources.lines().any(|it| !it.starts_with("$(")) {
                 return sources;
             }
             update();
@@ -131,23 +132,18 @@ impl Host {
 /// Gets the lists of packages anew, once and where that is allowed.
 pub(super) fn update() -> bool {
     static IS_NEW: OnceLock<bool> = OnceLock::new();
-    *IS_NEW.get_or_init(|| apt_get(Facts::gather(), &["update"]))
+    *IS_NEW.get_or_init(|| apt_get(Facts::gather(), "update"))
 }
 
-fn apt_get(facts: Facts, arguments: &[&str]) -> bool {
+fn apt_get(facts: Facts, words: &str) -> bool {
     let Some(sudo) = facts.sudo.filter(|_| !facts.is_forbidden) else {
         return false;
     };
     // Through `env`, because sudo drops variables that are set before it. The options wait
     // for another apt-get and for a network with gaps.
-    let fixed = "env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3";
-    let words = if sudo {
-        format!("sudo -n {fixed}")
-    } else {
-        fixed.to_owned()
-    };
-    run(&words
-        .split(' ')
-        .chain(arguments.iter().copied())
-        .collect::<Vec<_>>())
+    let words = format!(
+        "{}env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 {words}",
+        if sudo { "sudo -n " } else { "" }
+    );
+    run(&words.split(' ').collect::<Vec<_>>())
 }

@@ -63,14 +63,14 @@ fn words<'a>(tool: &Tool, python: &'a str, package: &'a str, folder: &'a str) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::REDIS_PY;
+    use super::super::table::{MDBOOK, REDIS_PY};
     use super::*;
 
     #[test]
     fn of_a_package_for_a_program_nothing_else_is_got() {
         let program = Tool {
             built_for: "--platform any",
-            ..super::super::MDBOOK
+            ..MDBOOK
         };
         let words = words(&program, "python3", "x==1", "/t");
         assert!(words.ends_with(&["--target", "/t", "x==1", "--no-deps", "--platform", "any"]));

@@ -7,7 +7,7 @@ use std::{fs, io, thread};
 use super::host::Host;
 use super::tool::{Otherwise, Source, Tool};
 use super::{debian, files, pip};
-use crate::machine::{find, succeeds, variable};
+use crate::machine::{find, variable};
 
 /// Another number has all that was unpacked before unpacked again.
 const LAYOUT: &str = "3";
@@ -30,19 +30,12 @@ pub(crate) fn program(tool: &'static Tool) -> Result<PathBuf, String> {
 /// The place of each, and what it says about its version.
 fn found(tools: &[&'static Tool]) -> Result<Vec<(PathBuf, String)>, String> {
     let mut host = Host::gather();
-    let plan = |tool: &&Tool| host.plan(tool);
     // If one is refused, nothing is got for the others.
-    let plans = all(tools.iter().map(plan))?;
+    let plans = all(tools.iter().map(|tool| host.plan(tool)))?;
     let missing = tools.iter().zip(&plans).filter(|(_, it)| **it == Plan::Get);
-    for (tool, _) in missing {
-        match tool.source {
-            Source::System => host.missing.push(tool.packages),
-            Source::Pip | Source::Module if !host.had_pip() => {
-                host.missing.extend(["python3", "python3-pip"]);
-            }
-            _ => {}
-        }
-    }
+    host.missing = missing
+        .filter_map(|(tool, _)| host.to_install(tool))
+        .collect();
     let host = &host;
     let got: Vec<_> = thread::scope(|scope| {
         let tools = tools.iter().copied().zip(plans);
@@ -79,32 +72,33 @@ pub(super) enum Plan {
     Replace(&'static str),
 }
 
-/// Decides by the file that the variable names, if it exists; by what is there already; and by the obstacle to getting it.
+/// Decides by the file that the variable names, or what is wrong with it; by what is there; and by the obstacle to getting it.
 pub(super) fn decide(
-    tool: &Tool,
-    named: Option<Result<PathBuf, PathBuf>>,
+    named: Option<Result<PathBuf, String>>,
     there: impl FnOnce() -> Option<PathBuf>,
     obstacle: impl FnOnce() -> Option<&'static str>,
 ) -> Result<Plan, String> {
     // Not replaced by another: the tests would run against the wrong one.
-    let named = named.transpose().map_err(|file| {
-        let (variable, file) = (tool.variable, file.display());
-        format!("{variable} names `{file}`, which is not there")
-    })?;
-    let get = || obstacle().map_or(Plan::Get, Plan::Replace);
-    Ok(named.or_else(there).map_or_else(get, Plan::Use))
+    let found = named.transpose()?.or_else(there);
+    Ok(found.map_or_else(|| obstacle().map_or(Plan::Get, Plan::Replace), Plan::Use))
 }
 
 impl Host {
     fn plan(&self, tool: &Tool) -> Result<Plan, String> {
         let there = || self.ours(tool).or_else(|| good_in_path(tool));
         let obstacle = || self.facts.obstacle(tool.source, || self.had_pip());
-        match decide(tool, named(tool), there, obstacle)? {
-            Plan::Replace(reason) if !tool.has_link() => {
-                let found = replaced(tool).ok_or_else(|| tool.missing(reason));
-                found.map(Plan::Use)
-            }
+        match decide(named(tool), there, obstacle)? {
+            Plan::Replace(reason) if !tool.has_link() => replaced(tool, reason).map(Plan::Use),
             plan => Ok(plan),
+        }
+    }
+
+    /// The packages of this system that have to be installed for a tool.
+    fn to_install(&self, tool: &Tool) -> Option<&'static str> {
+        match tool.source {
+            Source::System => Some(tool.packages),
+            Source::Debian => None,
+            Source::Pip | Source::Module => (!self.had_pip()).then_some("python3 python3-pip"),
         }
     }
 
@@ -119,10 +113,13 @@ impl Host {
                 debian::fetch(tool, self, staging)
             });
         }
-        if tool.source == Source::System || !self.had_pip() {
+        if self.to_install(tool).is_some() {
             self.install();
         }
         if tool.source != Source::System {
+            if !self.had_pip() && !pip::has_pip() {
+                return Err(format!("`{} -m pip` is not there", pip::python()));
+            }
             return self.fill(tool, &tool.note(), |staging| pip::fetch(tool, staging));
         }
         let missing = || format!("{} could not be installed into the PATH", tool.packages);
@@ -169,7 +166,6 @@ impl Host {
         let fill = || {
             fs::create_dir_all(&staging).map_err(failed)?;
             fetch(&staging)?;
-            (tool.arrange)(&staging).map_err(failed)?;
             let file = match tool.file {
                 "" => staging.join("bin").join(tool.name),
                 file => staging.join(file),
@@ -195,10 +191,14 @@ impl Host {
                 files::link(&other, &staging.join(tool.file)).map_err(failed)
             }
             Otherwise::Links(link) => link(staging).map_err(failed),
-            _ => Err("there is no other".to_owned()),
+            _ => Ok(()),
         };
-        let found = replaced(tool).map_or_else(|| self.fill(tool, "another one", link), Ok);
-        let found = found.map_err(|other| format!("{}\n{other}", tool.missing(reason)))?;
+        let found = if tool.has_link() {
+            let found = self.fill(tool, "another one", link);
+            found.map_err(|other| format!("{}\n{other}", tool.missing(reason)))?
+        } else {
+            replaced(tool, reason)?
+        };
         eprintln!("warning: {reason}: taking {}", found.display());
         Ok(found)
     }
@@ -210,10 +210,13 @@ impl Host {
             return Ok(String::new());
         }
         let (libraries, note) = (files::libraries(&folder), folder.join("libraries"));
-        if fs::read_to_string(&note).ok().as_ref() != Some(&libraries) {
-            let written = fs::write(&note, &libraries);
-            written.map_err(|error| format!("`{}`: {error}", note.display()))?;
-        }
+        let is_noted = fs::read_to_string(&note).is_ok_and(|it| it == libraries);
+        let written = if is_noted {
+            Ok(())
+        } else {
+            fs::write(&note, &libraries)
+        };
+        written.map_err(|error| format!("`{}`: {error}", note.display()))?;
         Ok(libraries)
     }
 }
@@ -224,7 +227,7 @@ impl Tool {
     }
 
     pub(super) fn missing(&self, reason: &str) -> String {
-        format!("no {} found, and {reason}; {}", self.name, self.by_hand())
+        format!("no {} found, and {reason}; {}", self.name, self.by_hand)
     }
 
     /// The first of its names in the `PATH`.
@@ -257,32 +260,33 @@ fn good_in_path(tool: &Tool) -> Option<PathBuf> {
 }
 
 /// One that this machine has, though the tests have another version.
-fn replaced(tool: &Tool) -> Option<PathBuf> {
-    match tool.otherwise {
+fn replaced(tool: &Tool, reason: &str) -> Result<PathBuf, String> {
+    let found = match tool.otherwise {
         Otherwise::InPath(name) => find(name),
         Otherwise::Python => pip::imports(tool.file, None).then(|| pip::python().into()),
         _ => None,
-    }
+    };
+    found.ok_or_else(|| tool.missing(reason))
 }
 
-/// The file that the variables of a tool name, or the one that does not exist.
-fn named(tool: &Tool) -> Option<Result<PathBuf, PathBuf>> {
+/// The file that the variables of a tool name, or the reason why it is none.
+fn named(tool: &Tool) -> Option<Result<PathBuf, String>> {
     let named = variable(tool.variable).map(PathBuf::from)?;
-    if tool.source == Source::Module {
-        let runs = succeeds(&named, &["--version"]);
-        // Without the module, it is the one that gets it.
-        let named = if runs { Ok(named) } else { Err(named) };
-        return (!runs || pip::imports(tool.file, None)).then_some(named);
-    }
-    let mut files = vec![named];
+    let mut files = vec![(tool.variable, named)];
     if tool.names_folder {
-        files[0].extend(Path::new(tool.file).file_name());
+        files[0].1.extend(Path::new(tool.file).file_name());
     }
     if !tool.beside.is_empty() {
-        files.push(variable(tool.beside)?.into());
+        files.push((tool.beside, variable(tool.beside)?.into()));
     }
-    let gone = files.iter().find(|it| !is_there(it)).cloned();
-    Some(gone.map_or_else(|| Ok(files.swap_remove(0)), Err))
+    let gone = files.iter().find(|(_, file)| !is_there(file));
+    let gone = gone.map(|(variable, file)| {
+        format!("{variable} names `{}`, which is not there", file.display())
+    });
+    // A Python without the module is the one that gets it.
+    let is_enough =
+        tool.source != Source::Module || gone.is_some() || pip::imports(tool.file, None);
+    is_enough.then(|| gone.map_or_else(|| Ok(files.swap_remove(0).1), Err))
 }
 
 /// `true` for a file, and for the name of a program in the `PATH`.

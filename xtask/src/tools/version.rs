@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::tool::{Source, Tool};
+use super::tool::Tool;
 
 impl Tool {
     /// The first line that a program says about its version, or the reason why it will not do.
@@ -19,7 +19,7 @@ impl Tool {
             (self.works)(program)?;
             Ok(said)
         });
-        refused.map_err(|why| format!("`{}` {why}; {}", program.display(), self.by_hand()))
+        refused.map_err(|why| format!("`{}` {why}; {}", program.display(), self.by_hand))
     }
 
     /// Whether the program that says this will do.
@@ -31,18 +31,6 @@ impl Tool {
             Some(version) if version < self.oldest => Err(format!("is too old: `{said}`")),
             _ => Ok(()),
         }
-    }
-
-    /// How to get it without this program.
-    pub(super) fn by_hand(&self) -> String {
-        let (by_hand, variable) = (self.by_hand, self.variable);
-        let file = self.file.rsplit('/').next().filter(|it| !it.is_empty());
-        let file = match self.source {
-            _ if self.names_folder => "the/directory",
-            Source::Module => "python3",
-            _ => file.unwrap_or(self.name),
-        };
-        format!("{by_hand}: {variable}=/path/to/{file}")
     }
 }
 

@@ -122,7 +122,8 @@ async fn a_lock_that_ends_with_a_transaction_is_refused_without_waiting_for_it()
             .try_acquire()
             .await
             .unwrap()
-            .is_none()
+            .is_none(),
+        "broken promise: two hold the key"
     );
     tx.commit().await.unwrap();
     let next = other.lock("account:7").try_acquire().await.unwrap();
@@ -215,7 +216,7 @@ async fn a_prepared_transaction_that_relies_on_a_lease_is_named() {
         let listed = database.call(&["inspect", "--json", key]).await.with(0);
         assert_ne!(json(&listed.stdout)["holder"], Value::Null, "{key}");
         let early = other.lock(key).try_acquire().await.unwrap();
-        assert!(early.is_none(), "`{key}` is still held");
+        assert!(early.is_none(), "broken promise: two hold `{key}`");
         let refused = database.call(&["unlock", "-y", key]).await.with(1);
         let said = &refused.stderr;
         for part in [
@@ -350,7 +351,10 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     joined.lost().await;
     second.lost().await;
     let next = waiting.await.unwrap().unwrap();
-    assert!(next.fencing_token() > joined.fencing_token());
+    assert!(
+        next.fencing_token() > joined.fencing_token(),
+        "broken promise: the token did not grow"
+    );
     tokio::time::timeout(Duration::from_secs(30), next.release())
         .await
         .unwrap()

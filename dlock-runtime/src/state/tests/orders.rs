@@ -94,10 +94,10 @@ proptest! {
             desk.check();
             if let Some(held) = desk.lease(1) {
                 let sent = confirmed.expect("a request was granted");
-                prop_assert!(!lost, "a lost lease came back");
-                prop_assert!(!held.deadline.is_reached(desk.now));
+                prop_assert!(!lost, "broken promise: a lost lease came back");
+                prop_assert!(!held.deadline.is_reached(desk.now), "broken promise: a lease is believed beyond its end");
                 let latest = sent.plus(TRUSTED);
-                prop_assert_eq!(held.deadline.later(latest), latest);
+                prop_assert_eq!(held.deadline.later(latest), latest, "broken promise: a lease is believed beyond what the store confirmed");
             }
             lost |= desk.state.loss(AttemptId::numbered(1)).is_some();
         }

@@ -23,7 +23,10 @@ fn a_lease_goes_from_task_to_task_in_the_order_of_arrival_with_greater_tokens() 
     for number in 2..=4 {
         tokens.push(takes_over(&mut desk, number - 1, number));
     }
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert!(
+        tokens.is_sorted_by(|one, next| one < next),
+        "broken promise: the token did not grow: {tokens:?}"
+    );
     assert!(tokens.iter().all(|token| token.fence() == 7));
     assert_eq!(desk.both(4, Event::Left), (desk.release(), None));
     assert_eq!(
@@ -76,7 +79,10 @@ fn a_lease_goes_round_no_more_often_than_there_are_tokens() {
             desk.of(next, Event::Woken),
             Effect::Enter { renew_at: None }
         );
-        assert!(desk.lease(next).unwrap().token > last);
+        assert!(
+            desk.lease(next).unwrap().token > last,
+            "broken promise: the token did not grow"
+        );
         holder = next;
     }
 }

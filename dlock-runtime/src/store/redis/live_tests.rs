@@ -93,14 +93,14 @@ async fn a_grant_is_told_to_the_waiter_alone() {
         ask(&store, &key, holder).await,
         AcquireOutcome::Granted { .. }
     ));
-    assert!(matches!(
-        ask(&elsewhere, &key, waiter).await,
-        AcquireOutcome::Busy(_)
-    ));
-    assert!(matches!(
-        ask(&store, &key, next).await,
-        AcquireOutcome::Busy(_)
-    ));
+    assert!(
+        matches!(ask(&elsewhere, &key, waiter).await, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key"
+    );
+    assert!(
+        matches!(ask(&store, &key, next).await, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key"
+    );
     store
         .release(ReleaseRequest::new(&key, holder))
         .await
@@ -122,7 +122,10 @@ async fn a_grant_is_told_to_the_waiter_alone() {
         !also_heard.hints().is_empty()
     })
     .await;
-    assert!(also_heard.hints()[0].2 > fence);
+    assert!(
+        also_heard.hints()[0].2 > fence,
+        "broken promise: the token did not grow"
+    );
     assert!(silent.hints().is_empty());
 }
 

@@ -30,7 +30,10 @@ async fn the_next_waiter_holds_the_key_and_the_old_holder_is_told_at_once() {
         };
         assert_eq!(*cause, LostCause::Revoked);
         let next = waiting.await.unwrap().unwrap();
-        assert!(next.fencing_token() > guard.fencing_token());
+        assert!(
+            next.fencing_token() > guard.fencing_token(),
+            "broken promise: the token did not grow"
+        );
         next.ensure_held().unwrap();
         let lock = seen(&inspector, "job").await;
         let unlocked = inspector.unlock(&lock, None).await.unwrap();

@@ -1,14 +1,12 @@
 //! A short chaos with etcd and with ZooKeeper. It has a crowd of two processes and the faults that only an ensemble has,
 //! of which the others take longer than a test may.
 
-use super::{Report, directory, run};
+use super::{Report, run};
 
 async fn of(topology: &str, words: &[&str]) -> Report {
     let common = ["--minutes", "0", "--processes", "2", "--topology", topology];
     let words = common.iter().chain(words).copied();
-    run(&directory(), &words.collect::<Vec<_>>())
-        .await
-        .remove(0)
+    run(&words.collect::<Vec<_>>()).await.remove(0)
 }
 
 /// No fault of an ensemble makes it forget a lease: nothing is excused, and the books balance.
@@ -16,7 +14,7 @@ async fn is_well(topology: &str, kinds: &[&str]) {
     let words: Vec<_> = kinds.iter().flat_map(|kind| ["--kind", kind]).collect();
     let report = of(topology, &words).await;
     assert_eq!(report.wrong, [""; 0]);
-    assert_eq!((report.overlaps, report.violations), (0, 0));
+    report.assert_no_violation();
     assert_eq!(report.exclusive, report.sections);
     assert_eq!(report.faults.len(), kinds.len());
     let is_felt = |tally: &super::Tally| tally.count >= 1 && tally.forgetful == 0;
@@ -30,7 +28,7 @@ async fn is_well(topology: &str, kinds: &[&str]) {
 async fn is_guilty(topology: &str) {
     let words = ["--kind", "holder-stopped", "--cheat", "no-fence"];
     let report = of(topology, &words).await;
-    assert_eq!(report.overlaps, 0);
+    report.assert_no_overlap();
     assert!(report.faults["HolderStopped"].count >= 1);
     let is_found = |it: &String| it.starts_with("two transactions at once");
     assert!(report.wrong.iter().any(is_found), "{:?}", report.wrong);

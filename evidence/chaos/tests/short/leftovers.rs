@@ -12,7 +12,10 @@ const SOON: Duration = Duration::from_secs(20);
 #[tokio::test]
 async fn a_run_that_is_killed_leaves_no_process_behind() {
     let directory = directory();
-    let worker = chaos(&directory, &["--topology", "single", "--minutes", "5"]);
+    let worker = chaos(
+        directory.path(),
+        &["--topology", "single", "--minutes", "5"],
+    );
     let child = || children(worker.id()).first().copied();
     let mut inner = None;
     eventually(SOON, "servers and workers run", async || {

@@ -11,7 +11,10 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write as _},
+    path::Path,
     process::Command,
+    sync::Arc,
+    thread,
     time::Duration,
 };
 
@@ -39,6 +42,32 @@ struct Report {
     stopped: u64,
     faults: BTreeMap<String, Tally>,
     wrong: Vec<String>,
+    /// What was noted goes with the last report, unless its test fails.
+    #[serde(skip)]
+    directory: Option<Arc<Directory>>,
+}
+
+/// A directory that is kept if the test that has it fails.
+struct Directory(Option<TempDir>);
+
+impl Directory {
+    fn path(&self) -> &Path {
+        self.0.as_ref().expect("it is kept at the end").path()
+    }
+
+    fn keep(&mut self) {
+        if let Some(directory) = self.0.take() {
+            println!("what was noted: {}", directory.keep().display());
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.keep();
+        }
+    }
 }
 
 #[derive(Clone, Deserialize)]
@@ -47,35 +76,40 @@ struct Tally {
     forgetful: u64,
 }
 
-fn chaos(directory: &TempDir, words: &[&str]) -> Worker {
-    let report = directory.path().join("report");
+fn chaos(directory: &Path, words: &[&str]) -> Worker {
+    let report = directory.join("report");
     Worker::spawn(
         Command::new(env!("CARGO_BIN_EXE_dlock-chaos"))
             .args(words)
             .arg("--report")
             .arg(report)
             // The directory that is kept after a failure goes with this.
-            .env("TMPDIR", directory.path()),
+            .env("TMPDIR", directory),
     )
 }
 
 /// The reports of a run.
-async fn run(directory: &TempDir, words: &[&str]) -> Vec<Report> {
-    let worker = chaos(directory, words);
+async fn run(words: &[&str]) -> Vec<Report> {
+    let directory = Arc::new(directory());
+    let worker = chaos(directory.path(), words);
     let status = worker.wait(LIMIT).await;
     // Not by `println!`: the table is shown although the test passes.
     let shown = format!("{}{}\n", worker.stdout(), worker.stderr());
     io::stdout().write_all(shown.as_bytes()).ok();
     let report = fs::read(directory.path().join("report")).expect("there is a report");
-    let reports: Vec<Report> = serde_json::from_slice(&report).expect("it is JSON");
+    let mut reports: Vec<Report> = serde_json::from_slice(&report).expect("it is JSON");
     let is_well = reports.iter().all(|report| report.wrong.is_empty());
     assert_eq!(status.success(), is_well);
+    for report in &mut reports {
+        report.directory = Some(directory.clone());
+    }
     reports
 }
 
-fn directory() -> TempDir {
+fn directory() -> Directory {
     // Short, as names of sockets have to be.
-    TempDir::with_prefix("chaos-").expect("a directory can be made")
+    let directory = TempDir::with_prefix("chaos-").expect("a directory can be made");
+    Directory(Some(directory))
 }
 
 async fn of(topology: &str) -> Report {
@@ -88,13 +122,18 @@ async fn of(topology: &str) -> Report {
 async fn all() -> &'static [Report] {
     static RUN: OnceCell<Vec<Report>> = OnceCell::const_new();
     let reports = RUN.get_or_init(async || {
-        let directory = directory();
         let mut words = vec!["--minutes", "0", "--crowds", "2", "--processes", "3"];
         words.extend(["--seed", "20260101"]);
         words.extend(TOPOLOGIES.iter().flat_map(|it| ["--topology", it]));
-        let reports = run(&directory, &words).await;
-        if reports.iter().any(|report| !report.wrong.is_empty()) {
-            println!("kept: {}", directory.keep().display());
+        let mut reports = run(&words).await;
+        let is_wrong = reports.iter().any(|report| !report.wrong.is_empty());
+        // These reports are never dropped.
+        let directories = reports.iter_mut().map(|report| report.directory.take());
+        let directory = directories.reduce(|_, last| last).flatten();
+        if let Some(mut directory) = directory.and_then(Arc::into_inner)
+            && is_wrong
+        {
+            directory.keep();
         }
         reports
     });
@@ -119,9 +158,19 @@ impl Report {
         self.assert_well(&kinds, &forgetful);
     }
 
+    /// The path of what was noted is among what is wrong.
+    fn assert_no_violation(&self) {
+        let counts = (self.overlaps, self.violations);
+        assert_eq!(counts, (0, 0), "broken promise: {:?}", self.wrong);
+    }
+
+    fn assert_no_overlap(&self) {
+        assert_eq!(self.overlaps, 0, "broken promise: {:?}", self.wrong);
+    }
+
     fn assert_well(&self, kinds: &[&str], forgetful: &[&str]) {
         assert_eq!(self.wrong, [""; 0]);
-        assert_eq!((self.overlaps, self.violations), (0, 0));
+        self.assert_no_violation();
         let mut expected: Vec<_> = PROCESSES.iter().chain(kinds).copied().collect();
         let mut had: Vec<_> = self.faults.keys().map(String::as_str).collect();
         expected.sort_unstable();
@@ -266,9 +315,9 @@ async fn a_synchronous_standby_takes_over_with_every_lease() {
         "--kind",
         "primary-replaced",
     ];
-    let report = run(&directory(), &words).await.remove(0);
+    let report = run(&words).await.remove(0);
     assert_eq!(report.wrong, [""; 0]);
-    assert_eq!((report.overlaps, report.violations), (0, 0));
+    report.assert_no_violation();
     let tally = &report.faults["PrimaryReplaced"];
     assert!(tally.count >= 1 && tally.forgetful == 0);
     assert_eq!(report.exclusive, report.sections);

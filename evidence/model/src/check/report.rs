@@ -32,6 +32,9 @@ pub struct Report {
 
 impl Report {
     /// The difference from the expected result.
+    ///
+    /// A search has no luck, so each difference is one of the model or of its rules. Its words are those by which the
+    /// runner of the tests knows that a second run forgives nothing.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         let fault = match (self.expected, &self.path) {
@@ -50,7 +53,10 @@ impl Report {
             }
             _ => return None,
         };
-        Some(format!("{}: {}: {fault}", self.protocol, self.claim))
+        Some(format!(
+            "broken promise: {}: {}: {fault}",
+            self.protocol, self.claim
+        ))
     }
 
     /// The words above the columns.

@@ -87,6 +87,9 @@ async fn every_order_is_charged_once() {
     let crowd = pay(&server, &[]).await;
     assert_eq!(crowd.orders.len(), ORDERS);
     assert_eq!(crowd.outcomes.len(), PAYMENTS);
+    let is_twice = |order: &&Value| order["charges"].as_i64() > Some(1);
+    let twice: Vec<_> = crowd.orders.iter().filter(is_twice).collect();
+    assert!(twice.is_empty(), "broken promise: charged twice: {twice:?}");
     assert_eq!(crowd.faults(), Vec::<String>::new());
     for (order, outcome) in &crowd.outcomes {
         let known = ["paid", "already-paid", "busy"].contains(&outcome.as_str());

@@ -133,7 +133,8 @@ async fn a_copy_without_a_server_says_how_to_run_several() {
         1,
         "{outcomes:?}"
     );
-    assert_eq!(shop.look(order).await["charges"], 1);
+    let charges = &shop.look(order).await["charges"];
+    assert_eq!(*charges, 1, "broken promise: it was not charged once");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ const SESSION: &str = "dlock-postgres/src/session.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
 const LINE: &str = "dlock-postgres/src/line.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
+const RELEASES: &str = "dlock-postgres/src/releases.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
 const PAGE: &str = "dlock-postgres/src/admin/page.rs";
@@ -54,6 +55,17 @@ const GROWS: &[Look] = &[Test(
     STORE,
     "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
 )];
+
+const LATE: &[Look] = &[
+    Test(
+        UNIT,
+        "releases::tests::a_release_is_repeated_if_any_request_was_on_another_connection",
+    ),
+    Test(
+        FAULTS,
+        "late::a_lease_that_begins_after_its_release_is_released_again",
+    ),
+];
 
 const OLD_NUMBER: &[Look] = &[Test(
     STORE,
@@ -381,6 +393,78 @@ pub(super) const ALL: &[Mutant] = &[
         "AND «NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)»",
         "true",
         &[Test(STORE, "contract::rows_that_nobody_uses_are_swept_after_an_hour")],
+    ),
+    Mutant::new(
+        "pg-sweeps-no-crashed-process",
+        "A sweep leaves the rest of ended leases and dead waiters, if few keys are old",
+        SCHEMA,
+        "RETURN «greatest(_most, _removed)»;",
+        "_removed",
+        &[Test(UNIT, "sweep::tests::a_sweep_removes_all_that_is_old")],
+    ),
+    Mutant::new(
+        "pg-late-request-stays",
+        "A request without an answer is not noted, and its owner is not released again",
+        RELEASES,
+        "«self.releases.note(self.owner, self.line);»",
+        "",
+        LATE,
+    ),
+    Mutant::new(
+        "pg-late-request-is-taken-for-an-early-one",
+        "A release on any connection is taken for one behind its request",
+        RELEASES,
+        "repeated.take_if(|it| «it.is_on(&line)»)",
+        "it.is_on(&line) || true",
+        LATE,
+    ),
+    Mutant::new(
+        "pg-forgets-the-first-connection",
+        "Of two requests on two connections, only the second may be late",
+        RELEASES,
+        "«unanswered .entry(owner.to_owned()) .or_insert_with(|| Unanswered { line: Arc::downgrade(line), since: Instant::now(), \
+         });»",
+        "unanswered.insert(owner.to_owned(), Unanswered { line: Arc::downgrade(line), since: Instant::now() });",
+        LATE,
+    ),
+    Mutant::new(
+        "pg-repeats-each-release",
+        "The release of each call that was cancelled is repeated",
+        RELEASES,
+        "repeated.take_if(|it| «it.is_on(&line)»)",
+        "!it.is_on(&line)",
+        &[Test(
+            UNIT,
+            "releases::tests::a_release_behind_its_request_is_not_repeated",
+        )],
+    ),
+    Mutant::new(
+        "pg-repeats-releases-after-answers",
+        "A request that was answered is taken for one that may be late",
+        RELEASES,
+        "«std::mem::forget(self);»",
+        "drop(self);",
+        &[Test(
+            UNIT,
+            "releases::tests::a_release_after_an_answer_is_not_repeated",
+        )],
+    ),
+    Mutant::new(
+        "pg-dropped-release-is-not-repeated",
+        "A release whose caller is gone is not repeated",
+        RELEASES,
+        "runtime.spawn(async move { «releases.repeat(&key, &owner).await» });",
+        "drop((&releases, &key, &owner))",
+        &[
+            Test(
+                UNIT,
+                "releases::tests::a_release_is_repeated_if_any_request_was_on_another_connection",
+            ),
+            Test(
+                FAULTS,
+                "late::a_lease_that_begins_after_its_release_is_released_again",
+            ),
+        ],
     ),
     Mutant::new(
         "pg-renewals-by-another-index",

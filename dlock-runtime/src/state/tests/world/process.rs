@@ -193,7 +193,10 @@ impl World {
         let alone = mode.is_exclusive();
         if let Some((last, was_alone)) = self.last_token {
             let is_same = last == token && !alone && !was_alone;
-            assert!(last < token || is_same, "{token} after {last}");
+            assert!(
+                last < token || is_same,
+                "broken promise: the token did not grow: {token} after {last}"
+            );
         }
         self.last_token = Some((token, alone));
     }

@@ -28,7 +28,10 @@ async fn two_sections_never_have_one_token_however_late_the_nodes_answer() {
     let released = LockStore::release(&second, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     if let Ok(AcquireOutcome::Granted { fence: later, .. }) = asking.await.unwrap() {
-        assert!(later > fence, "{later} after {fence}");
+        assert!(
+            later > fence,
+            "broken promise: the token did not grow: {later} after {fence}"
+        );
     }
 }
 

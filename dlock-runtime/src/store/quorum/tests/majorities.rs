@@ -166,10 +166,16 @@ async fn a_place_in_the_queue_of_a_node_that_is_away_now_is_given_up_with_the_re
     let (id, key) = (owner(), key());
     let question = AcquireRequest::new(&key, id, TTL).queue(Queue::ForLease);
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     seen[4].set(|way| way.down_after = Some(1));
     let answer = LockStore::acquire(&quorum, question).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     LockStore::release(&quorum, ReleaseRequest::new(&key, id))
         .await
         .unwrap();
@@ -202,7 +208,10 @@ async fn a_question_without_a_place_in_the_queue_is_forgotten_when_it_is_refused
     let quorum = Quorum::of(views(&stores)).unwrap();
     for _ in 0..10 {
         let answer = ask(&quorum, owner()).await.unwrap();
-        assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+        assert!(
+            matches!(answer, AcquireOutcome::Busy(_)),
+            "broken promise: two hold the key: {answer:?}"
+        );
     }
     assert_eq!(quorum.shared.claims.len(), 0);
 }
@@ -237,7 +246,10 @@ async fn what_nodes_have_told_of_their_fences_is_exceeded_by_the_next_proposal()
     let quorum = Quorum::of(seen).unwrap();
     // After a refusal.
     let answer = ask(&quorum, owner()).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     for store in &stores {
         store
             .release(ReleaseRequest::new(&key(), holder))
@@ -491,7 +503,10 @@ async fn a_lock_that_a_majority_names_a_holder_of_is_asked_for_once() {
     let quorum = Quorum::of(seen.clone()).unwrap();
     let before = Instant::now();
     let answer = ask(&quorum, owner()).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     assert_eq!(seen[0].asked.load(Ordering::Relaxed), 1);
     let took = before.elapsed();
     assert!(took <= ms(2), "no call waits for a hanging node: {took:?}");

@@ -349,7 +349,7 @@ proptest! {
         choices in prop::collection::vec(any::<u16>(), 0..300),
     ) {
         let (_, fault) = run(World::new(Rules::Right, nodes, clients, losses), choices);
-        prop_assert_eq!(fault, None);
+        prop_assert_eq!(fault, None, "broken promise: the model of a quorum is violated");
     }
 }
 
@@ -363,7 +363,10 @@ fn the_model_grants_and_raises() {
     });
     let grants: usize = worlds
         .map(|(world, fault)| {
-            assert_eq!(fault, None);
+            assert_eq!(
+                fault, None,
+                "broken promise: the model of a quorum is violated"
+            );
             world.grants.len()
         })
         .sum();
@@ -372,7 +375,8 @@ fn the_model_grants_and_raises() {
 
 #[test]
 fn the_model_finds_what_is_wrong_with_a_raise_that_is_counted_anywhere() {
-    let fault = fault_under(Rules::RaiseAnywhere).expect("two have the same");
+    let fault = fault_under(Rules::RaiseAnywhere)
+        .expect("broken promise: the model does not find what is wrong: two have the same");
     assert!(
         fault.contains("both have") || fault.contains("begun after"),
         "{fault}"
@@ -387,13 +391,17 @@ fn five_nodes_that_answer_late_never_give_one_fence_twice() {
             World::new(Rules::Right, 5, 2, true),
             numbers(seed).take(300),
         );
-        assert_eq!(fault, None, "{seed}");
+        assert_eq!(
+            fault, None,
+            "broken promise: the model of a quorum is violated by seed: {seed}"
+        );
     }
 }
 
 #[test]
 fn the_model_finds_what_is_wrong_with_a_raise_of_another_grant() {
-    let fault = fault_under(Rules::RaiseAnew).expect("it was got anew");
+    let fault = fault_under(Rules::RaiseAnew)
+        .expect("broken promise: the model does not find what is wrong: it was got anew");
     assert!(
         fault.contains("both have") || fault.contains("begun after"),
         "{fault}"
@@ -402,11 +410,15 @@ fn the_model_finds_what_is_wrong_with_a_raise_of_another_grant() {
 
 #[test]
 fn the_model_finds_what_is_wrong_without_a_raise() {
-    assert!(fault_under(Rules::NoRaise).is_some());
+    assert!(
+        fault_under(Rules::NoRaise).is_some(),
+        "broken promise: the model does not find what is wrong"
+    );
 }
 
 #[test]
 fn the_model_finds_what_is_wrong_with_an_id_that_was_released() {
-    let fault = fault_under(Rules::SameId).expect("a late release takes it");
+    let fault = fault_under(Rules::SameId)
+        .expect("broken promise: the model does not find what is wrong: a late release takes it");
     assert!(!fault.is_empty());
 }

@@ -36,7 +36,10 @@ async fn an_old_question_releases_nothing_of_what_a_later_one_was_granted() {
     sleep(ms(100)).await;
     let other = Quorum::of(views(&stores)).unwrap();
     let answer = ask(&other, owner()).await.unwrap();
-    assert!(matches!(answer, AcquireOutcome::Busy(_)), "{answer:?}");
+    assert!(
+        matches!(answer, AcquireOutcome::Busy(_)),
+        "broken promise: two hold the key: {answer:?}"
+    );
     let released = LockStore::release(&quorum, ReleaseRequest::new(&key(), id)).await;
     assert_eq!(released, Ok(Released::WasHeld));
     assert!(stores.iter().all(MemoryStore::is_empty));

@@ -12,17 +12,24 @@ impl World {
         let all = owners.len();
         owners.sort();
         owners.dedup();
-        assert_eq!(all, owners.len(), "two claims have one owner");
+        assert_eq!(
+            all,
+            owners.len(),
+            "broken promise: two claims have one owner"
+        );
         let kept = self.store.held.iter();
         let kept = kept.filter(|kept| kept.owner.client() == self.client);
         for (lease, _) in &held {
             assert!(
                 kept.clone().any(|it| it.fence == lease.token.fence()),
-                "it believes in what another has, or nobody"
+                "broken promise: it believes in what another has, or nobody"
             );
         }
         let permits = held.iter().filter(|(_, mode)| *mode != LockMode::Shared);
-        assert!(permits.count() <= kept.count(), "two bodies with one lease");
+        assert!(
+            permits.count() <= kept.count(),
+            "broken promise: two bodies with one lease"
+        );
         let gone = self.tasks.iter().all(|task| task.at == At::Gone);
         assert_eq!(
             self.state.is_idle(),
@@ -104,11 +111,14 @@ pub(in crate::state::tests::world) fn check_together(held: &[(HeldLease, LockMod
         return;
     };
     let alone = held.iter().filter(|(_, mode)| mode.is_exclusive()).count();
-    assert!(alone == 0 || held.len() == 1, "two sections trust a lease");
+    assert!(
+        alone == 0 || held.len() == 1,
+        "broken promise: two sections trust a lease"
+    );
     assert!(
         held.iter().all(|(lease, _)| lease.token == first.token),
-        "two tokens together"
+        "broken promise: two tokens together"
     );
     let permits = held.iter().filter(|(_, mode)| *mode == PERMITS).count();
-    assert!(permits <= 2, "one permit too many");
+    assert!(permits <= 2, "broken promise: one permit too many");
 }
