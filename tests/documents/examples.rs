@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use dlock_testkit::{RedisServer, Worker, eventually, example_path};
 
+use crate::{document, root};
+
 /// Much longer than any example takes, also on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -80,6 +82,31 @@ fn check_quickstart(output: &str) {
         "{output}"
     );
     assert!(output.lines().all(|line| line.chars().count() <= 100));
+}
+
+/// The archives of the packages compile it as the README has it: `cargo xtask package`.
+#[tokio::test]
+async fn the_first_program_of_the_readme_locks() {
+    let block = document::at("README.md").blocks_in("rust").remove(0);
+    let program = block.text.replace(
+        "\"redis://127.0.0.1:6379\"",
+        "&std::env::var(\"DLOCK_URL\")?",
+    );
+    let example = std::fs::read_to_string(root().join("examples/readme.rs")).unwrap();
+    let (_, example) = example.split_once("\n\n").unwrap();
+    // rustfmt breaks lines where the README does not.
+    let words = |text: &str| {
+        text.split_whitespace()
+            .collect::<String>()
+            .replace(",)", ")")
+    };
+    assert_eq!(words(example), words(&program));
+    let server = RedisServer::start().await;
+    let (code, output, errors) = run("readme", &[], Some(&server.url())).await;
+    assert_eq!(code, 0, "{output}{errors}");
+    let begin = "order 42 is locked, fencing token ";
+    assert!(output.starts_with(begin), "{output}");
+    only_fences_are_left(&server).await;
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use serde::Deserialize;
 
 use crate::cargo::{self, Call};
 use crate::steps::Step;
+use crate::{files, package};
 
 pub(crate) use rustdoc::stand_in;
 
@@ -28,52 +29,29 @@ const FORMAT: u32 = 57;
 const DOCUMENT: Call = Step::documentation().with(Some(("RUSTDOCFLAGS", "--cfg=dlock_api")));
 
 /// A published crate with an interface.
-#[derive(Clone, Copy)]
-struct Library {
-    package: &'static str,
-    name: &'static str,
+struct Library(&'static str);
+
+fn libraries() -> impl Iterator<Item = Library> {
+    let packages = package::published().into_iter();
+    packages.filter(|it| *it != "dlock-cli").map(Library)
 }
 
-const LIBRARIES: [Library; 7] = [
-    Library {
-        package: "dlock-rs",
-        name: "dlock",
-    },
-    Library {
-        package: "dlock-runtime",
-        name: "dlock_runtime",
-    },
-    Library {
-        package: "dlock-macros",
-        name: "dlock_macros",
-    },
-    Library {
-        package: "dlock-conformance",
-        name: "dlock_conformance",
-    },
-    Library {
-        package: "dlock-etcd",
-        name: "dlock_etcd",
-    },
-    Library {
-        package: "dlock-postgres",
-        name: "dlock_postgres",
-    },
-    Library {
-        package: "dlock-zookeeper",
-        name: "dlock_zookeeper",
-    },
-];
-
 impl Library {
+    fn name(&self) -> String {
+        match self.0 {
+            "dlock-rs" => "dlock".to_owned(),
+            package => package.replace('-', "_"),
+        }
+    }
+
     /// What rustdoc writes.
-    fn json(self) -> PathBuf {
-        folder().join(format!("doc/{}.json", self.name))
+    fn json(&self) -> PathBuf {
+        folder().join(format!("doc/{}.json", self.name()))
     }
 
     /// What is reviewed.
-    fn text(self) -> PathBuf {
-        cargo::root().join(format!("docs/api/{}.txt", self.package))
+    fn text(&self) -> PathBuf {
+        cargo::root().join(format!("docs/api/{}.txt", self.0))
     }
 }
 
@@ -127,10 +105,10 @@ fn described(
     run: impl FnOnce(&Call, &Variables) -> bool,
 ) -> Result<Result<Described, String>, String> {
     let this = env::current_exe().map_err(|error| format!("this program: {error}"))?;
-    let packages = LIBRARIES.map(|library| library.package).join(" ");
+    let packages: Vec<_> = libraries().map(|it| it.0).collect();
     let variables = [
         ("RUSTDOC".to_owned(), this.into_os_string()),
-        (rustdoc::PACKAGES.to_owned(), packages.into()),
+        (rustdoc::PACKAGES.to_owned(), packages.join(" ").into()),
         // What was compiled for others is used, and the pages that others have written stay.
         ("CARGO_TARGET_DIR".to_owned(), folder().into_os_string()),
         (
@@ -142,10 +120,10 @@ fn described(
         return Err("rustdoc failed: `cargo xtask test doc` shows the same mistakes".to_owned());
     }
     let mut described = Vec::new();
-    for library in LIBRARIES {
+    for library in libraries() {
         let path = library.json();
-        let json = fs::read_to_string(&path)
-            .map_err(|error| format!("{}, which rustdoc was to write: {error}", path.display()))?;
+        let json =
+            files::read(&path).map_err(|error| format!("{error}, and rustdoc was to write it"))?;
         if let Some(reason) = foreign_format(&json) {
             return Ok(Err(reason));
         }
@@ -260,11 +238,11 @@ mod tests {
 
     #[test]
     fn every_library_has_its_file() {
-        for library in LIBRARIES {
+        for library in libraries() {
             let file = library.text();
             let text =
                 fs::read_to_string(&file).expect("it is written by `cargo xtask api --write`");
-            assert!(text.contains(library.name), "{}", file.display());
+            assert!(text.contains(&library.name()), "{}", file.display());
         }
     }
 }

@@ -103,10 +103,15 @@ impl Call {
 
 /// Runs a program about the workspace, such as a subcommand of cargo, where it can be seen.
 pub(crate) fn run_tool(program: &Path, words: &[&str]) -> Result<(), String> {
+    run_in(&root(), program, words)
+}
+
+/// The same about what lies in another folder.
+pub(crate) fn run_in(folder: &Path, program: &Path, words: &[&str]) -> Result<(), String> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let line = [&[&*name], words].concat().join(" ");
     println!("$ {line}");
-    let mut command = prepared(Command::new(program), &root());
+    let mut command = prepared(Command::new(program), folder);
     if ends_well(command.args(words)) {
         Ok(())
     } else {
@@ -206,7 +211,8 @@ fn background(folder: &Path) -> Command {
     prepared(command, folder)
 }
 
-fn program() -> OsString {
+/// The cargo that runs this program.
+pub(crate) fn program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into())
 }
 

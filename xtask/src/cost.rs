@@ -4,7 +4,6 @@
 //! built in turn, so that a busy minute meets all of them, and the median counts.
 
 mod program;
-mod shapes;
 mod table;
 
 use std::fs::{self, File};
@@ -14,8 +13,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::cargo;
-use program::Program;
-use shapes::FUNCTIONS;
+use program::{FUNCTIONS, Program};
 use table::Row;
 
 /// A way to build: what it is called, and what cargo is told.
@@ -37,8 +35,7 @@ struct Sample {
 /// Measures every build `runs` times and prints a table.
 pub(crate) fn run(runs: usize) -> Result<(), String> {
     let folder = cargo::root().join("target/cost");
-    program::write(&folder, &cargo::root())
-        .map_err(|error| format!("the programs cannot be written: {error}"))?;
+    program::write(&folder, &cargo::root())?;
 
     let mut rows = Vec::new();
     for build in [CHECK, DEBUG, RELEASE] {

@@ -15,9 +15,9 @@ mod session;
 
 use session::Session;
 
-const SOURCE: &str = include_str!("editor/shop.rs");
+const SOURCE: &str = include_str!("../editor/shop.rs");
 
-const MISSPELT: &str = include_str!("editor/misspelt.rs");
+const MISSPELT: &str = include_str!("../editor/misspelt.rs");
 
 /// The parameter of every function in the source.
 const NAME: &str = "wanted";
@@ -139,27 +139,20 @@ fn is_in_signature(source: &str, place: Place) -> bool {
 fn write_crate() -> std::io::Result<PathBuf> {
     let workspace = cargo::root();
     let root = cargo::target().join("editor");
-    fs::create_dir_all(root.join("src"))?;
     let manifest = format!(
         "[package]\nname = \"shop\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
          [dependencies]\ndlock-rs = {{ path = \"{}\", default-features = false }}\n\n\
          [workspace]\n",
         workspace.display()
     );
-    write_if_new(&root.join("Cargo.toml"), &manifest)?;
-    write_if_new(&root.join("src/lib.rs"), SOURCE)?;
-    fs::create_dir_all(root.join("examples"))?;
-    write_if_new(&root.join("examples/misspelt.rs"), MISSPELT)?;
+    for folder in ["src", "examples"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    fs::write(root.join("Cargo.toml"), manifest)?;
+    fs::write(root.join("src/lib.rs"), SOURCE)?;
+    fs::write(root.join("examples/misspelt.rs"), MISSPELT)?;
     fs::copy(workspace.join("Cargo.lock"), root.join("Cargo.lock"))?;
     Ok(root)
-}
-
-/// A file that stays as it is need not be compiled again.
-fn write_if_new(path: &Path, text: &str) -> std::io::Result<()> {
-    if fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
-    fs::write(path, text)
 }
 
 #[cfg(test)]

