@@ -25,9 +25,8 @@ mod doc;
 mod duration;
 mod elsewhere;
 mod expand;
+mod fault;
 mod future;
-#[cfg(test)]
-mod fuzzing;
 mod idents;
 mod key;
 mod key_part;

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use unicode_ident::{is_xid_continue, is_xid_start};
 
-use crate::message::Fault;
+use crate::fault::Fault;
 
 /// Fixed text longer than this leaves too little of a key for the values.
 const LONGEST_TEXT: usize = 256;

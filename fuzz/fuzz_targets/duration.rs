@@ -6,10 +6,10 @@
 
 #[path = "../../dlock-macros/src/duration.rs"]
 mod duration;
-#[path = "../../dlock-macros/src/fuzzing.rs"]
+#[path = "../../dlock-macros/src/fault.rs"]
+mod fault;
+#[path = "../../tests/fuzzing.rs"]
 mod fuzzing;
-#[path = "../../dlock-macros/src/message.rs"]
-mod message;
 #[rustfmt::skip]
 #[path = "../../dlock-macros/src/template.rs"]
 mod template;

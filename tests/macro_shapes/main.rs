@@ -50,6 +50,7 @@ mod modes;
 mod options;
 mod outcomes;
 mod skips;
+mod texts;
 
 use std::{future::Future, num::ParseIntError};
 

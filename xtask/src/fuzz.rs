@@ -89,7 +89,7 @@ mod tests {
         };
         let manifest = read("fuzz/Cargo.toml");
         let replays = [
-            "dlock-macros/src/fuzzing.rs",
+            "tests/macro_shapes/texts.rs",
             "dlock-runtime/src/fuzzing/tests.rs",
         ]
         .map(read)

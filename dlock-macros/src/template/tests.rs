@@ -138,36 +138,6 @@ fn all_mistakes_are_found() {
     assert_eq!(template.faults.len(), 5, "{:?}", template.faults);
 }
 
-/// A template that the macro accepts and the runtime refuses would fail in every call. A delimiter that can
-/// occur in values would let different calls share a lock.
-#[test]
-fn the_runtime_draws_the_same_line() {
-    use dlock_runtime::{InvalidKeyReason, LockError, LockKey};
-
-    for char in ('\0'..='\x7f').chain(['\u{80}', 'é', '日']) {
-        let written = match char {
-            '<' | '>' => char.to_string().repeat(2),
-            _ => char.to_string(),
-        };
-        let faults = parse(&format!("<a>{written}<b>")).faults;
-        let key = LockKey::builder().part(&1).text(&char.to_string()).part(&2);
-        let key = key.build();
-        assert_eq!(faults.is_empty(), key.is_ok(), "{char:?}: {key:?}");
-
-        let undelimited = matches!(
-            key,
-            Err(LockError::InvalidKey {
-                reason: InvalidKeyReason::Undelimited,
-                ..
-            })
-        );
-        let run_together = faults
-            .iter()
-            .any(|(_, fault)| fault.to_string().contains("run together"));
-        assert_eq!(run_together, undelimited, "{char:?}: {key:?}");
-    }
-}
-
 #[test]
 fn reserved_characters_part_values() {
     for char in (' '..='~').filter(|c| !c.is_ascii_alphanumeric()) {

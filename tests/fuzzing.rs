@@ -1,5 +1,4 @@
-//! Properties of every template and duration, for the tests here and for the targets in `fuzz/`, which
-//! compile this file as well.
+//! Properties of every template and duration, for tests and for the targets in `fuzz/`, which compile this file as well.
 //!
 //! Each function accepts any bytes and panics if a rule is violated.
 
@@ -14,7 +13,10 @@ use crate::template::{self, Piece};
 const VALUES: [&str; 7] = ["7", "a:b", "%3A", "{}<>", "\u{0}\r\n", "e\u{301}/é", "-_.~"];
 
 /// Checks that an accepted template makes an accepted key, from which the values can be read back.
-pub(crate) fn template(data: &[u8]) {
+///
+/// # Panics
+/// If that is not so.
+pub fn template(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let template = template::parse(&text);
     for (range, fault) in &template.faults {
@@ -118,7 +120,10 @@ fn decoded(value: &str) -> String {
 }
 
 /// Checks that an accepted duration is exactly the one written and within the limits of its role.
-pub(crate) fn duration(data: &[u8]) {
+///
+/// # Panics
+/// If that is not so.
+pub fn duration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let day = Duration::from_secs(86_400);
     for role in [Role::Ttl, Role::Wait, Role::MaxHold, Role::MinHold] {
@@ -184,45 +189,4 @@ fn unit_in_nanoseconds(unit: &str) -> Option<u128> {
         "weeks" | "week" | "wk" | "wks" | "w" => 604_800_000_000_000,
         _ => return None,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fs, path::Path, thread};
-
-    use super::*;
-
-    /// Reports the file whose content violates a rule.
-    struct Tried(String);
-
-    impl Drop for Tried {
-        fn drop(&mut self) {
-            if thread::panicking() {
-                eprintln!("it was {}", self.0);
-            }
-        }
-    }
-
-    fn replay(target: &str, run: fn(&[u8])) {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
-        let mut tried = 0;
-        for entry in fs::read_dir(corpus.join(target)).expect("there is a corpus") {
-            let path = entry.expect("it can be listed").path();
-            let data = fs::read(&path).expect("it can be read");
-            let _tried = Tried(path.display().to_string());
-            run(&data);
-            tried += 1;
-        }
-        assert!(tried > 10, "{tried} inputs for {target}");
-    }
-
-    #[test]
-    fn the_corpus_of_templates_breaks_no_rule() {
-        replay("template", template);
-    }
-
-    #[test]
-    fn the_corpus_of_durations_breaks_no_rule() {
-        replay("duration", duration);
-    }
 }
