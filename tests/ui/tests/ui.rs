@@ -4,14 +4,25 @@
 //! So they are compared on one release only; that each file reports its mistakes and nothing else
 //! is a property of the expected messages and checked everywhere.
 
-use std::{fs, io::Write, path::Path, process::Command};
+use std::{
+    env, fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 /// The release that wrote the `.stderr` files.
 const WRITTEN_BY: &str = "rustc 1.95";
 
+/// The variable that has precedence over all other flags of rustc.
+const VARIABLE: &str = "CARGO_ENCODED_RUSTFLAGS";
+/// The flags with which trybuild compiles the cases. It first compiles what they depend on without the last one, and
+/// other flags are another build: all of that would be compiled a second time.
+const FLAGS: &str = "--cfg\x1ftrybuild\x1f--verbose\x1f-A\x1fdead_code\x1f--diagnostic-width=140";
+
 #[test]
 fn messages() {
-    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let version = Command::new(rustc)
         .arg("--version")
         .output()
@@ -27,7 +38,22 @@ fn messages() {
         .expect("somebody listens");
         return;
     }
-    trybuild::TestCases::new().compile_fail("*.rs");
+    if env::var(VARIABLE).is_ok_and(|flags| flags == FLAGS) {
+        trybuild::TestCases::new().compile_fail("*.rs");
+        return;
+    }
+    // A process of its own: no variable can be set without `unsafe` in one that has threads.
+    let own = env::current_exe().expect("it is a file");
+    let status = Command::new(own)
+        .args(["messages", "--exact", "--nocapture"])
+        // The way to choose a case: `cargo test -p dlock-ui -- trybuild=wait_zero`.
+        .args(env::args().filter(|it| it.starts_with("trybuild=")))
+        .env(VARIABLE, FLAGS)
+        // What trybuild finds is in the other output, and two harnesses in one confuse whoever reads it.
+        .stdout(Stdio::null())
+        .status()
+        .expect("it can be started again");
+    assert!(status.success(), "the cases have failed: {status}");
 }
 
 /// A file says `// mistakes: 3` in its first line if it makes more than one.
