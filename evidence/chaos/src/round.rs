@@ -101,8 +101,9 @@ impl Round {
         report.wrong.extend(unbalanced.into_iter().take(SHOWN));
         // A crowd that cheats is meant to break promises.
         if self.cheat.is_none() {
-            let judged = report.wrong.iter_mut();
-            judged.for_each(|it| it.insert_str(0, "broken promise: "));
+            for judged in &mut report.wrong {
+                judged.insert_str(0, "broken promise: ");
+            }
         }
         report.wrong.splice(0..0, wrong);
         (report.killed, report.stopped) = (crowd.killed.len(), crowd.stops.len());

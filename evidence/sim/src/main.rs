@@ -47,7 +47,9 @@ fn main() -> ExitCode {
         let (counts, reports) = run_many(from..to, options.flaw, MOST);
         all += counts;
         failed += reports.len();
-        reports.iter().for_each(|it| tell(it, options.flaw));
+        for report in &reports {
+            tell(report, options.flaw);
+        }
         println!("{} runs, of which {failed} have found something", all.runs);
         from = to;
     }
