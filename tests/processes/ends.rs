@@ -188,9 +188,9 @@ async fn a_write_that_comes_after_the_next_holders_is_refused() {
     world.open_gate().await;
     worker.resume();
     let late = worker.line("written: ", LIMIT).await;
-    assert_eq!(
-        late, "written: false",
-        "broken promise: a late write was accepted"
+    assert!(
+        late.ends_with("false"),
+        "broken promise: a late write was accepted: {late}"
     );
     worker.line("outcome: false", LIMIT).await;
     assert!(worker.wait(LIMIT).await.success());
