@@ -272,6 +272,7 @@ pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{cargo, files};
 
     #[test]
     fn names_are_those_of_the_command_line() {
@@ -279,6 +280,47 @@ mod tests {
             assert_eq!(Step::from_str(step.name(), false), Ok(step));
         }
         assert_eq!(Step::value_variants(), Step::ALL);
+    }
+
+    /// A make that is in neither part would not be tested.
+    #[test]
+    fn each_module_of_the_contract_is_in_one_of_two_parts() {
+        let source = files::read(&cargo::root().join("tests/conformance/main.rs")).unwrap();
+        let modules = source.lines().filter_map(|line| line.strip_prefix("mod "));
+        let modules: Vec<_> = modules.filter_map(|it| it.strip_suffix(" {")).collect();
+        let is_of_many = |it: &str| CONTRACT_OF_MANY.contains(&&*format!("{it}::"));
+        let (many, usual): (Vec<_>, Vec<_>) = modules.into_iter().partition(|it| is_of_many(it));
+        assert_eq!(many.len(), CONTRACT_OF_MANY.len(), "{many:?}");
+        assert_eq!(usual, ["memory", "redis", "quorum", "quorum_with_faults"]);
+        let contract = Executable::of_package("dlock-tests", CONTRACT);
+        let part = |step: Step| step.part_of(contract.clone()).unwrap().repeated_by;
+        assert!(
+            part(Step::Test).ends_with(" --skip valkey::"),
+            "{}",
+            part(Step::Test)
+        );
+        assert!(part(Step::Evidence).ends_with(" sentinel:: valkey::"));
+    }
+
+    #[test]
+    fn each_executable_is_run_by_one_of_two_steps() {
+        let [usual] = Step::Test.tests().try_into().unwrap();
+        let usual: Vec<_> = usual.words().collect();
+        for package in EVIDENCE {
+            assert!(
+                usual.windows(2).any(|it| it == ["--exclude", package]),
+                "{package}"
+            );
+            let executable = Executable::of_package(package, "tests");
+            assert!(Step::Evidence.part_of(executable).is_some());
+        }
+        assert_eq!(
+            usual.iter().filter(|it| **it == "--exclude").count(),
+            EVIDENCE.len()
+        );
+        let other = Executable::of_package("dlock-tests", "servers");
+        assert!(Step::Evidence.part_of(other.clone()).is_none());
+        assert!(Step::Test.part_of(other).is_some());
     }
 
     #[test]
