@@ -79,6 +79,7 @@ macro_rules! links {
          [postgresql#check-the-lease-in-a-transaction]: crate::book::postgresql#check-the-lease-in-a-transaction\n\
          [postgresql#poolers]: crate::book::postgresql#poolers\n\
          [postgresql#roles]: crate::book::postgresql#roles\n\
+         [postgresql#size-and-sweeping]: crate::book::postgresql#size-and-sweeping\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\
