@@ -343,4 +343,6 @@ fn bad_slot(inside: &str) -> Fault {
 }
 
 #[cfg(test)]
+// Named, as others compile this file from another place.
+#[path = "template/tests.rs"]
 mod tests;

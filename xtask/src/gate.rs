@@ -118,15 +118,8 @@ fn with_servers(steps: &[Step]) -> Vec<Step> {
 fn side_by_side(steps: &[Step], times: &Times, keep_going: bool) -> Vec<Report> {
     // Where everything is to be seen, no lint may keep the tests from it.
     let lints = OnceCell::new();
-    let lints = || {
-        lints.get_or_init(|| {
-            if keep_going {
-                Lints::unchecked()
-            } else {
-                Lints::checked()
-            }
-        })
-    };
+    let lints =
+        || lints.get_or_init(|| Lints::of_whole_run(steps.contains(&Step::Lint) && !keep_going));
     thread::scope(|scope| {
         let mut servers = Servers::install(scope);
         let mut reports = Vec::new();

@@ -22,20 +22,20 @@ const LANES: usize = 4;
 
 /// The executables that take longest, for a machine on which none has run yet.
 const KNOWN: [(&str, u64); 14] = [
-    ("conformance", 175),
-    ("cancellation", 125),
-    ("cli", 125),
-    ("failover", 125),
-    ("servers", 165),
-    ("ui", 75),
-    ("short", 65),
-    ("faults", 75),
+    ("servers", 200),
+    ("cancellation", 145),
+    ("cli", 140),
+    ("failover", 140),
+    ("faults", 100),
+    ("ui", 95),
     ("protocols", 80),
-    ("documents", 40),
-    ("dlock_runtime", 33),
-    ("store", 30),
-    ("dlock_sim", 27),
-    ("processes", 26),
+    ("documents", 65),
+    ("short", 65),
+    ("dlock_runtime", 55),
+    ("store", 50),
+    ("dlock_sim", 45),
+    ("browser", 35),
+    ("redis_store", 35),
 ];
 
 /// Builds the tests of all calls with `lints`, says so by `built`, and runs those that are chosen; returns the failures.

@@ -44,23 +44,28 @@ impl Lints {
         Self::unchecked()
     }
 
+    /// Builds everything once. What the compiler would note for the next change takes a seventh of its time.
+    pub(crate) fn of_whole_run(are_checked: bool) -> Self {
+        let mut lints = if are_checked {
+            Self::checked()
+        } else {
+            Self::unchecked()
+        };
+        let once = ("CARGO_INCREMENTAL".to_owned(), "0".into());
+        lints.variables.push(once);
+        lints
+    }
+
     fn by_clippy() -> Self {
-        // These builds are apart from those of `cargo test`. What the compiler would note for the next change takes a seventh of
-        // its time, and who changes something builds a part of it without lints.
-        let variables = [
-            (VARIABLES[0], CLIPPY),
-            (VARIABLES[1], ERRORS),
-            ("CARGO_INCREMENTAL", "0"),
-        ];
+        let variables = VARIABLES.into_iter().zip([CLIPPY, ERRORS]);
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.into()));
         Self {
-            variables: variables
-                .map(|(name, value)| (name.to_owned(), value.into()))
-                .into(),
+            variables: variables.collect(),
         }
     }
 
     pub(crate) fn are_checked(&self) -> bool {
-        !self.variables.is_empty()
+        self.variables.iter().any(|(name, _)| name == VARIABLES[0])
     }
 
     /// The variables of a build.

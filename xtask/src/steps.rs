@@ -96,7 +96,12 @@ impl Step {
         let is_unusual = |it: &Self| {
             matches!(
                 it,
-                Self::Doc | Self::Api | Self::Package | Self::Features | Self::Evidence
+                Self::Lint
+                    | Self::Doc
+                    | Self::Api
+                    | Self::Package
+                    | Self::Features
+                    | Self::Evidence
             )
         };
         Self::ALL.into_iter().filter(|it| !is_unusual(it)).collect()
@@ -225,7 +230,10 @@ impl Step {
             // A program of its own, so that its output can go to a file.
             Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
             Self::DocTest => {
-                vec![Call::new("test --workspace --doc --all-features --locked")]
+                vec![Call::new(
+                    "test --workspace --exclude dlock-chaos --exclude dlock-many-keys --exclude dlock-model \
+                 --exclude dlock-sim --doc --all-features --locked",
+                )]
             }
             Self::Doc => vec![Self::documentation().with(Some(("RUSTDOCFLAGS", "-Dwarnings")))],
         }
@@ -266,7 +274,7 @@ impl Step {
 pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
     const VARIABLE: &str = "RUST_TEST_THREADS";
     let is_small = thread::available_parallelism().is_ok_and(|processors| processors.get() < 6);
-    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "4"))
+    (is_small && env::var_os(VARIABLE).is_none()).then_some((VARIABLE, "6"))
 }
 
 #[cfg(test)]
