@@ -22,7 +22,7 @@ const TESTS: Call = Call::new(
 /// Runs it up to the first failure.
 pub(crate) fn run() -> Result<(), String> {
     let parts = [
-        ("fmt", Step::Fmt.component(), Step::Fmt.calls()),
+        ("fmt", Step::Fmt.component(), Step::Fmt.calls(false)),
         ("words", None, Vec::new()),
         ("lint", Step::Lint.component(), vec![Step::clippy()]),
         ("test", None, vec![TESTS.with(test_threads())]),
@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<(), String> {
             words::check()?;
         }
         if name == "test" {
-            let failed = lanes::run(&calls, &times, &Lints::unchecked(), Some, || ())?;
+            let failed = lanes::run(&calls, &times, &Lints::unchecked(), || ())?;
             let verdict = verdict::of(&failed);
             verdict.outcome(false)?;
             print!("{}", verdict.block());

@@ -133,20 +133,6 @@ impl Executable {
         other
     }
 
-    /// The executable of a package that cargo would build.
-    #[cfg(test)]
-    pub(crate) fn of_package(package: &str, name: &str) -> Self {
-        Self {
-            record: Record {
-                program: format!("/t/{name}-28c99331f51c7225").into(),
-                arguments: Vec::new(),
-                folder: "/".into(),
-                variables: vec![("CARGO_PKG_NAME".into(), package.into())],
-            },
-            repeated_by: format!("cargo test --package {package} --test {name}"),
-        }
-    }
-
     /// A shell with a script; `$1` is the first argument of the harness.
     #[cfg(test)]
     pub(crate) fn of_shell(script: &str, repeated_by: &str) -> Self {

@@ -7,7 +7,6 @@
 
 mod servers;
 
-use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::mpsc;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::cargo::Call;
 use crate::component::Component;
 use crate::linted::Lints;
-use crate::steps::Step;
+use crate::steps::{SELDOM, Step};
 use crate::timed::{Times, seconds};
 use crate::verdict::{self, Failure};
 use crate::{api, book, cargo, editor, lanes, links, supply, tools, words};
@@ -47,6 +46,8 @@ use servers::Servers;
 /// How a run deals with failures.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Manner {
+    /// It includes what takes long and seldom finds more.
+    pub(crate) all: bool,
     /// It goes on after a failure, and reports all of them at the end.
     pub(crate) keep_going: bool,
     /// A test that passes only when it is run again, alone, has failed.
@@ -68,17 +69,41 @@ struct Report {
     outcome: Result<Done, String>,
 }
 
-/// Runs `steps`, each as early as it can, and returns whether all succeeded.
-pub(crate) fn run_early(steps: &[Step], manner: Manner) -> bool {
+/// What all steps of a run share.
+struct Run {
+    manner: Manner,
+    /// Those of the tests' builds.
+    lints: Lints,
+    times: Times,
+}
+
+/// Runs the usual steps or all of them, each as early as it can, and returns whether all succeeded.
+pub(crate) fn run_early(manner: Manner) -> bool {
     verdict::begin();
-    let times = Times::default();
-    let reports = side_by_side(steps, &times, manner.keep_going);
-    let is_well = report(steps, reports, &times, manner.strict);
-    let left_out = Step::ALL.iter().filter(|it| !steps.contains(it));
-    let left_out: Vec<_> = left_out.map(|it| it.name()).collect();
-    if !left_out.is_empty() {
-        let left_out = left_out.join(", ");
-        println!("\nnot among these: {left_out}; `cargo xtask test --all` runs them as well");
+    let steps = if manner.all {
+        Step::ALL.to_vec()
+    } else {
+        Step::usual()
+    };
+    if steps.contains(&Step::Lint) {
+        // The step itself reports what is missing.
+        drop(Step::Lint.component().map(Component::provide));
+    }
+    let run = Run {
+        manner,
+        // Where everything is to be seen, no lint may keep the tests from it.
+        lints: Lints::of_whole_run(steps.contains(&Step::Lint) && !manner.keep_going),
+        times: Times::default(),
+    };
+    let is_well = report(&steps, run.side_by_side(&steps), &run);
+    if !manner.all {
+        let left_out = Step::ALL.into_iter().filter(|it| !steps.contains(it));
+        let left_out: Vec<_> = left_out.map(Step::name).collect();
+        println!(
+            "\nnot among these: the steps {}, and the tests of {}; `cargo xtask test --all` runs them as well",
+            left_out.join(", "),
+            SELDOM.join(", ")
+        );
     }
     is_well
 }
@@ -89,17 +114,19 @@ pub(crate) fn run(steps: &[Step], manner: Manner) -> bool {
     if steps.iter().any(|it| it.runs_tests()) {
         verdict::begin();
     }
-    let times = Times::default();
+    let run = Run {
+        manner,
+        lints: Lints::unchecked(),
+        times: Times::default(),
+    };
     let mut reports = Vec::new();
     for &step in &steps {
-        reports.push(shown(step, || {
-            checked(step, &times, &Lints::unchecked(), || ())
-        }));
+        reports.push(shown(step, || run.checked(step, || ())));
         if has_failed(&reports) && !manner.keep_going {
             break;
         }
     }
-    report(&steps, reports, &times, manner.strict)
+    report(&steps, reports, &run)
 }
 
 /// Puts the servers before everything else where they are needed: that one is missing should not
@@ -114,44 +141,160 @@ fn with_servers(steps: &[Step]) -> Vec<Step> {
     missing.chain(steps).copied().collect()
 }
 
-/// Runs steps: those for servers beside the first ones, and some beside the tests.
-fn side_by_side(steps: &[Step], times: &Times, keep_going: bool) -> Vec<Report> {
-    // Where everything is to be seen, no lint may keep the tests from it.
-    let lints = OnceCell::new();
-    let lints =
-        || lints.get_or_init(|| Lints::of_whole_run(steps.contains(&Step::Lint) && !keep_going));
-    thread::scope(|scope| {
-        let mut servers = Servers::install(scope);
-        let mut reports = Vec::new();
-        let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
-        for step in steps.iter().copied().filter(is_here) {
-            if servers.are_finished() {
-                reports.extend(servers.shown());
+impl Run {
+    /// Runs steps: those for servers beside the first ones, and some beside the tests.
+    fn side_by_side(&self, steps: &[Step]) -> Vec<Report> {
+        thread::scope(|scope| {
+            let mut servers = Servers::install(scope);
+            let mut reports = Vec::new();
+            let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
+            for step in steps.iter().copied().filter(is_here) {
+                if servers.are_finished() {
+                    reports.extend(servers.shown());
+                }
+                if has_failed(&reports) && !self.manner.keep_going {
+                    break;
+                }
+                if step == Step::Test {
+                    let beside = BESIDE.into_iter().filter(|it| steps.contains(it));
+                    reports.extend(self.with_tests(&beside.collect::<Vec<_>>(), &mut servers));
+                } else {
+                    reports.push(shown(step, || self.checked(step, || ())));
+                }
             }
-            if has_failed(&reports) && !keep_going {
+            reports.extend(servers.shown());
+            reports
+        })
+    }
+
+    /// Runs the tests, and beside them what may be. They begin when their servers are there, and a missing one comes out
+    /// before the long build.
+    fn with_tests(&self, beside: &[Step], servers: &mut Servers<'_>) -> Vec<Report> {
+        println!("\n==> {}", Step::Test.name());
+        let start = Instant::now();
+        let programs = self.called(Step::Test);
+        let mut reports = servers.shown();
+        if has_failed(&reports) && !self.manner.keep_going {
+            return reports;
+        }
+        // Something comes when nothing is compiled any more, and it ends with the tests.
+        let (built, may_begin) = mpsc::sync_channel(1);
+        thread::scope(|scope| {
+            let others = scope.spawn(move || {
+                let _ = may_begin.recv();
+                self.quietly(beside)
+            });
+            let is_built = || {
+                let _ = built.send(());
+            };
+            let outcome = programs.and_then(|()| self.tested(Step::Test, is_built));
+            let tests = Report {
+                step: Step::Test,
+                took: start.elapsed(),
+                outcome,
+            };
+            tell(&tests);
+            drop(built);
+            let others = others.join().expect("a failure of a step is reported");
+            reports.extend(show_beside(others, "beside the tests"));
+            reports.push(tests);
+            reports
+        })
+    }
+
+    /// Builds and runs the tests of a step, and says by `built` that they begin.
+    fn tested(&self, step: Step, built: impl FnOnce()) -> Result<Done, String> {
+        let calls = step.tests(self.manner.all);
+        let failures = lanes::run(&calls, &self.times, &self.lints, built)?;
+        Ok(if failures.is_empty() {
+            Done::Checked
+        } else {
+            Done::Tested(failures)
+        })
+    }
+
+    /// Runs the steps beside the tests, and returns what they have said.
+    fn quietly(&self, steps: &[Step]) -> Vec<(Report, String)> {
+        let mut reports: Vec<(Report, String)> = Vec::new();
+        for &step in steps {
+            let has_failed = reports.iter().any(|(it, _)| it.outcome.is_err());
+            if has_failed && !self.manner.keep_going {
                 break;
             }
-            if step == Step::Test {
-                let beside: Vec<_> = BESIDE.into_iter().filter(|it| steps.contains(it)).collect();
-                reports.extend(with_tests(
-                    &beside,
-                    times,
-                    lints(),
-                    keep_going,
-                    &mut servers,
-                ));
-            } else if step.runs_tests() {
-                // What was built for the other tests is not built again.
-                reports.push(shown(step, || checked(step, times, lints(), || ())));
-            } else {
-                reports.push(shown(step, || {
-                    checked(step, times, &Lints::unchecked(), || ())
-                }));
+            reports.push(recorded(step, |output| self.in_background(step, output)));
+        }
+        reports
+    }
+
+    /// Runs the calls of a step with low priority; their output goes to a file.
+    fn in_background(&self, step: Step, output: &Path) -> Result<Done, String> {
+        step.component().map_or(Ok(()), Component::provide)?;
+        let failed = |error| format!("{}: {error}", output.display());
+        let output = File::create(output).map_err(failed)?;
+        if step == Step::Api {
+            return compared(api::check(|call, variables| {
+                call.run_in_background(&output, variables)
+            }));
+        }
+        let calls = match step {
+            // The builds of the tests have checked them.
+            Step::Lint if self.lints.are_checked() => Vec::new(),
+            _ => step.calls(self.manner.all),
+        };
+        let variables = match step {
+            // It needs the libraries of the tests.
+            Step::DocTest => self.lints.variables(),
+            _ => &[],
+        };
+        for call in calls {
+            if !call.run_in_background(&output, variables) {
+                return Err(format!("this failed: {}", call.line()));
             }
         }
-        reports.extend(servers.shown());
-        reports
-    })
+        links_of(step)?;
+        Ok(Done::Checked)
+    }
+
+    /// Runs a step where it can be seen; `built` says that its tests begin.
+    fn checked(&self, step: Step, built: impl FnOnce()) -> Result<Done, String> {
+        match step.component().map_or(Ok(()), Component::provide) {
+            // No part of what is checked depends on it, and not every toolchain comes with one.
+            Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
+            provided => provided?,
+        }
+        match step {
+            Step::Server => tools::provide(tools::SERVERS)?,
+            Step::ZooKeeper => tools::provide(tools::ZOOKEEPER)?,
+            Step::Words => words::check()?,
+            Step::Supply => return compared(supply::check()),
+            Step::Book => return compared(book::check()),
+            Step::Api => return compared(api::check(Call::run_under)),
+            Step::Editor => editor::check()?,
+            _ => {}
+        }
+        self.called(step)?;
+        if step.runs_tests() {
+            return self.tested(step, built);
+        }
+        links_of(step)?;
+        Ok(Done::Checked)
+    }
+
+    /// Runs the calls of a step.
+    fn called(&self, step: Step) -> Result<(), String> {
+        // Only what the tests need is built as they are.
+        let unchecked = Lints::unchecked();
+        let lints = if step.runs_tests() {
+            &self.lints
+        } else {
+            &unchecked
+        };
+        let calls = step.calls(self.manner.all);
+        let failed = calls.iter().find(|it| !it.run_under(lints.variables()));
+        failed.map_or(Ok(()), |call| {
+            Err(lints.explain(format!("this failed: {}", call.line())))
+        })
+    }
 }
 
 /// The report of a step that runs beside others, and what it has written to its file.
@@ -171,102 +314,6 @@ fn show_beside(ended: Vec<(Report, String)>, beside: &str) -> Vec<Report> {
     ended.into_iter().map(|(report, _)| report).collect()
 }
 
-/// Runs the tests, and beside them what may be. They begin when their servers are there, and a missing one comes out
-/// before the long build.
-fn with_tests(
-    beside: &[Step],
-    times: &Times,
-    lints: &Lints,
-    keep_going: bool,
-    servers: &mut Servers<'_>,
-) -> Vec<Report> {
-    for component in beside.iter().filter_map(|it| it.component()) {
-        // Not hidden behind the tests; the step itself reports what is missing.
-        drop(component.provide());
-    }
-    println!("\n==> {}", Step::Test.name());
-    let start = Instant::now();
-    let programs = called(Step::Test, lints);
-    let mut reports = servers.shown();
-    if has_failed(&reports) && !keep_going {
-        return reports;
-    }
-    // Something comes when nothing is compiled any more, and it ends with the tests.
-    let (built, may_begin) = mpsc::sync_channel(1);
-    thread::scope(|scope| {
-        let others = scope.spawn(move || {
-            let _ = may_begin.recv();
-            quietly(beside, lints, keep_going)
-        });
-        let is_built = || {
-            let _ = built.send(());
-        };
-        let outcome = programs.and_then(|()| tested(Step::Test, times, lints, is_built));
-        let tests = Report {
-            step: Step::Test,
-            took: start.elapsed(),
-            outcome,
-        };
-        tell(&tests);
-        drop(built);
-        let others = others.join().expect("a failure of a step is reported");
-        reports.extend(show_beside(others, "beside the tests"));
-        reports.push(tests);
-        reports
-    })
-}
-
-/// Builds and runs the tests of a step.
-fn tested(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Result<Done, String> {
-    let failures = lanes::run(&step.tests(), times, lints, |it| step.part_of(it), built)?;
-    Ok(if failures.is_empty() {
-        Done::Checked
-    } else {
-        Done::Tested(failures)
-    })
-}
-
-/// Runs the steps beside the tests, and returns what they have said.
-fn quietly(steps: &[Step], lints: &Lints, keep_going: bool) -> Vec<(Report, String)> {
-    let mut reports: Vec<(Report, String)> = Vec::new();
-    for &step in steps {
-        if reports.iter().any(|(it, _)| it.outcome.is_err()) && !keep_going {
-            break;
-        }
-        reports.push(recorded(step, |output| in_background(step, lints, output)));
-    }
-    reports
-}
-
-/// Runs the calls of a step with low priority; their output goes to a file.
-fn in_background(step: Step, lints: &Lints, output: &Path) -> Result<Done, String> {
-    step.component().map_or(Ok(()), Component::provide)?;
-    let failed = |error| format!("{}: {error}", output.display());
-    let output = File::create(output).map_err(failed)?;
-    if step == Step::Api {
-        return compared(api::check(|call, variables| {
-            call.run_in_background(&output, variables)
-        }));
-    }
-    let calls = match step {
-        // The builds of the tests have checked them.
-        Step::Lint if lints.are_checked() => Vec::new(),
-        _ => step.calls(),
-    };
-    let variables = match step {
-        // It needs the libraries of the tests.
-        Step::DocTest => lints.variables(),
-        _ => &[],
-    };
-    for call in calls {
-        if !call.run_in_background(&output, variables) {
-            return Err(format!("this failed: {}", call.line()));
-        }
-    }
-    links_of(step)?;
-    Ok(Done::Checked)
-}
-
 /// Checks the links of the documentation that a step has built.
 fn links_of(step: Step) -> Result<(), String> {
     if step == Step::Doc {
@@ -278,40 +325,6 @@ fn links_of(step: Step) -> Result<(), String> {
 /// The end of a step that is left out where its tool cannot be had.
 fn compared(outcome: Result<Option<String>, String>) -> Result<Done, String> {
     Ok(outcome?.map_or(Done::Checked, Done::LeftOut))
-}
-
-/// Runs a step where it can be seen; the tests are built with `lints`, and `built` says that they begin.
-fn checked(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Result<Done, String> {
-    match step.component().map_or(Ok(()), Component::provide) {
-        // No part of what is checked depends on it, and not every toolchain comes with one.
-        Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
-        provided => provided?,
-    }
-    match step {
-        Step::Server => tools::provide(tools::SERVERS)?,
-        Step::ZooKeeper => tools::provide(tools::ZOOKEEPER)?,
-        Step::Words => words::check()?,
-        Step::Supply => return compared(supply::check()),
-        Step::Book => return compared(book::check()),
-        Step::Api => return compared(api::check(Call::run_under)),
-        Step::Editor => editor::check()?,
-        _ => {}
-    }
-    called(step, lints)?;
-    if step.runs_tests() {
-        return tested(step, times, lints, built);
-    }
-    links_of(step)?;
-    Ok(Done::Checked)
-}
-
-/// Runs the calls of a step.
-fn called(step: Step, lints: &Lints) -> Result<(), String> {
-    let calls = step.calls();
-    let failed = calls.iter().find(|it| !it.run_under(lints.variables()));
-    failed.map_or(Ok(()), |call| {
-        Err(lints.explain(format!("this failed: {}", call.line())))
-    })
 }
 
 fn reported(step: Step, run: impl FnOnce() -> Result<Done, String>) -> Report {
@@ -350,26 +363,29 @@ fn has_failed(reports: &[Report]) -> bool {
 }
 
 /// Runs failed tests again, prints the end of the whole run, and returns whether it succeeded.
-fn report(steps: &[Step], mut reports: Vec<Report>, times: &Times, strict: bool) -> bool {
+fn report(steps: &[Step], mut reports: Vec<Report>, run: &Run) -> bool {
     let mut blocks = String::new();
     for report in &mut reports {
         if let Ok(Done::Tested(failures)) = &report.outcome {
             let begun = Instant::now();
             let verdict = verdict::of(failures);
             report.took += begun.elapsed();
-            report.outcome = verdict.outcome(strict).map(|()| Done::Checked);
+            report.outcome = verdict.outcome(run.manner.strict).map(|()| Done::Checked);
             blocks += &verdict.block();
         }
     }
     print!("\n{}", table(steps, &reports));
-    let slowest = times.slowest();
+    let slowest = run.times.slowest();
     if !slowest.is_empty() {
         print!("\nthe slowest tests:\n{slowest}");
     }
     for report in &reports {
         if let Err(reason) = &report.outcome {
-            let name = report.step.name();
-            eprintln!("\n{name} failed:\n{reason}\nto repeat it: cargo xtask test {name}");
+            let (name, all) = (
+                report.step.name(),
+                if run.manner.all { "--all " } else { "" },
+            );
+            eprintln!("\n{name} failed:\n{reason}\nto repeat it: cargo xtask test {all}{name}");
         }
     }
     print!("{blocks}");

@@ -38,18 +38,17 @@ const KNOWN: [(&str, u64); 14] = [
     ("redis_store", 35),
 ];
 
-/// Builds the tests of all calls with `lints`, says so by `built`, and runs those that are chosen; returns the failures.
+/// Builds the tests of all calls with `lints`, says so by `built`, and runs them; returns the failures.
 pub(crate) fn run(
     calls: &[Call],
     times: &Times,
     lints: &Lints,
-    chosen: impl Fn(Executable) -> Option<Executable>,
     built: impl FnOnce(),
 ) -> Result<Vec<Failure>, String> {
     let mut all = Vec::new();
     for call in calls {
         match executables::built(call, lints)? {
-            Some(executables) => all.extend(executables.into_iter().filter_map(&chosen)),
+            Some(executables) => all.extend(executables),
             None if call.run_under(lints.variables()) => {}
             None => return Err(format!("this failed: {}", call.line())),
         }

@@ -80,8 +80,8 @@ Examples:
   cargo xtask test lint test     two steps, in this order
   cargo xtask test --keep-going  the usual steps, and all failures at the end")]
     Test {
-        /// Run the steps as well that take long and seldom find what the others do not
-        #[arg(long, conflicts_with = "steps")]
+        /// Run the steps and tests as well that take long and seldom find what the others do not
+        #[arg(long)]
         all: bool,
 
         /// Fail as well if a test passes only when it is run again, alone
@@ -206,11 +206,15 @@ fn main() -> ExitCode {
             keep_going,
             steps,
         } => {
-            let manner = Manner { keep_going, strict };
-            match (all, steps.as_slice()) {
-                (true, _) => gate::run_early(&Step::ALL, manner),
-                (false, []) => gate::run_early(&Step::usual(), manner),
-                (false, steps) => gate::run(steps, manner),
+            let manner = Manner {
+                all,
+                keep_going,
+                strict,
+            };
+            if steps.is_empty() {
+                gate::run_early(manner)
+            } else {
+                gate::run(&steps, manner)
             }
         }
         Command::Cost { runs } => told(cost::run(runs)),

@@ -52,12 +52,14 @@ impl Soak {
         }
         let lints = Lints::checked();
         // Tests start examples as programs.
-        for call in Step::Test.calls() {
+        for call in Step::Test.calls(true) {
             if !call.run_under(lints.variables()) {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        let mut executables = lanes::built(&Step::all_tests(), &lints)?;
+        let calls = [Step::Test, Step::Features].into_iter();
+        let calls: Vec<_> = calls.flat_map(|it| it.tests(true)).collect();
+        let mut executables = lanes::built(&calls, &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");

@@ -6,7 +6,6 @@ use clap::ValueEnum;
 
 use crate::cargo::Call;
 use crate::component::Component;
-use crate::executables::Executable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Step {
@@ -39,41 +38,57 @@ pub(crate) enum Step {
     Editor,
     /// Lints of parts of the features, and tests without Redis
     Features,
-    /// Model, simulation and chaos, a million keys, and the contract of stores with every make and layout of servers
-    Evidence,
 }
 
 /// That it compiles without Redis does not show that it works.
 const WITHOUT_REDIS: Call = Call::new(
     "test --package dlock-in-process --no-default-features --test in_process --locked --no-fail-fast",
 );
-/// All but the model, whose library asks for features of others: with it, most packages would be compiled once more. The
-/// libraries and programs that have tests are among the targets of `--tests`.
-const WHOLE: Call = Call::new(
-    "test --workspace --exclude dlock-model --tests --all-features --locked --no-fail-fast",
-);
-const MODEL: Call = Call::new("test --package dlock-model --tests --locked --no-fail-fast");
 
-/// The packages whose tests are the step `evidence`.
-const EVIDENCE: [&str; 4] = ["dlock-chaos", "dlock-many-keys", "dlock-model", "dlock-sim"];
-
-/// The executable of which every step has a part, and the modules that are among the evidence.
-const CONTRACT: &str = "conformance";
-const CONTRACT_OF_MANY: [&str; 10] = [
-    "min_replicas::",
-    "old_redis::",
-    "quorum_of_redis::",
-    "raw_keys::",
-    "redis_by_resp2::",
-    "redis_cluster::",
-    "redis_over_tls::",
-    "redis_under_acl::",
-    "sentinel::",
-    "valkey::",
+/// The packages whose tests a usual run leaves out: model, simulation and chaos, the contract of stores with every make and
+/// layout of servers, a million keys, the benchmarks, and the larger examples.
+pub(crate) const SELDOM: [&str; 13] = [
+    "custom-store",
+    "dlock-bench",
+    "dlock-chaos",
+    "dlock-makes",
+    "dlock-many-keys",
+    "dlock-model",
+    "dlock-sim",
+    "fencing",
+    "ledger",
+    "prometheus",
+    "shop",
+    "stock",
+    "tutorial",
 ];
 
+/// A call for all other packages. They are built by one choice of packages, or features of dependencies would differ.
+macro_rules! usual {
+    ($verb:literal, $targets:literal) => {
+        Call::new(concat!(
+            $verb,
+            " --workspace --exclude custom-store --exclude dlock-bench --exclude dlock-chaos --exclude dlock-makes \
+             --exclude dlock-many-keys --exclude dlock-model --exclude dlock-sim --exclude fencing --exclude ledger \
+             --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
+            $targets
+        ))
+    };
+}
+
+/// A call for all packages but the model, whose library asks for features of others: with it, most would be compiled once more.
+macro_rules! whole {
+    ($verb:literal, $targets:literal) => {
+        Call::new(concat!(
+            $verb,
+            " --workspace --exclude dlock-model --all-features --locked ",
+            $targets
+        ))
+    };
+}
+
 impl Step {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Server,
         Self::ZooKeeper,
         Self::Fmt,
@@ -88,28 +103,22 @@ impl Step {
         Self::Package,
         Self::Editor,
         Self::Features,
-        Self::Evidence,
     ];
 
     /// The steps of a run that somebody waits for. The others take long, and seldom find what these do not.
     pub(crate) fn usual() -> Vec<Self> {
-        let is_unusual = |it: &Self| {
-            matches!(
+        let is_usual = |it: &Self| {
+            !matches!(
                 it,
-                Self::Lint
-                    | Self::Doc
-                    | Self::Api
-                    | Self::Package
-                    | Self::Features
-                    | Self::Evidence
+                Self::Lint | Self::Doc | Self::Api | Self::Package | Self::Editor | Self::Features
             )
         };
-        Self::ALL.into_iter().filter(|it| !is_unusual(it)).collect()
+        Self::ALL.into_iter().filter(is_usual).collect()
     }
 
     /// Whether it has test executables, which need servers.
     pub(crate) fn runs_tests(self) -> bool {
-        matches!(self, Self::Test | Self::Features | Self::Evidence)
+        matches!(self, Self::Test | Self::Features)
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -128,7 +137,6 @@ impl Step {
             Self::Package => "package",
             Self::Editor => "editor",
             Self::Features => "features",
-            Self::Evidence => "evidence",
         }
     }
 
@@ -146,16 +154,14 @@ impl Step {
         )
     }
 
-    /// The calls whose test executables run side by side, once all of them are built.
-    pub(crate) fn tests(self) -> Vec<Call> {
-        const USUAL: Call = Call::new(
-            "test --workspace --exclude dlock-chaos --exclude dlock-many-keys --exclude dlock-model --exclude dlock-sim \
-             --tests --all-features --locked --no-fail-fast",
-        );
+    /// The calls whose test executables run side by side, once all of them are built. The libraries and programs that have
+    /// tests are among the targets of `--tests`.
+    pub(crate) fn tests(self, all: bool) -> Vec<Call> {
+        const MODEL: Call = Call::new("test --package dlock-model --tests --locked --no-fail-fast");
         let calls = match self {
-            Self::Test => vec![USUAL],
+            Self::Test if all => vec![whole!("test", "--tests --no-fail-fast"), MODEL],
+            Self::Test => vec![usual!("test", "--tests --no-fail-fast")],
             Self::Features => vec![WITHOUT_REDIS],
-            Self::Evidence => vec![WHOLE, MODEL],
             _ => Vec::new(),
         };
         calls
@@ -164,29 +170,8 @@ impl Step {
             .collect()
     }
 
-    /// The calls for all tests there are.
-    pub(crate) fn all_tests() -> Vec<Call> {
-        let calls = [WITHOUT_REDIS, WHOLE, MODEL];
-        calls.map(|it| it.with(test_threads())).into()
-    }
-
-    /// The part of an executable that this step runs, if there is one.
-    pub(crate) fn part_of(self, executable: Executable) -> Option<Executable> {
-        let is_contract = executable.name() == CONTRACT;
-        let is_evidence = EVIDENCE.contains(&&*executable.package());
-        match self {
-            Self::Evidence if is_contract => Some(executable.with(&CONTRACT_OF_MANY)),
-            Self::Evidence => Some(executable).filter(|_| is_evidence),
-            _ if is_contract => {
-                let skipped = CONTRACT_OF_MANY.iter().flat_map(|it| ["--skip", it]);
-                Some(executable.with(&skipped.collect::<Vec<_>>()))
-            }
-            _ => Some(executable),
-        }
-    }
-
     /// The other calls of cargo, one after the other.
-    pub(crate) fn calls(self) -> Vec<Call> {
+    pub(crate) fn calls(self, all: bool) -> Vec<Call> {
         match self {
             Self::Server
             | Self::ZooKeeper
@@ -194,8 +179,7 @@ impl Step {
             | Self::Words
             | Self::Book
             | Self::Api
-            | Self::Editor
-            | Self::Evidence => Vec::new(),
+            | Self::Editor => Vec::new(),
             Self::Fmt => vec![
                 Call::new("fmt --all --check"),
                 // Workspaces of their own, which are built by `cargo xtask fuzz` and `bench` alone.
@@ -203,13 +187,9 @@ impl Step {
                 Call::new("fmt --manifest-path benches/peers/lease/Cargo.toml --check"),
             ],
             Self::Lint => vec![Self::clippy()],
-            Self::Test => vec![
-                // Tests start examples as programs. Once targets are chosen, as below, cargo
-                // does not build them by itself any more.
-                Call::new(
-                    "build --workspace --exclude dlock-model --examples --all-features --locked",
-                ),
-            ],
+            // Tests start examples as programs. Once targets are chosen, cargo does not build them by itself any more.
+            Self::Test if all => vec![whole!("build", "--examples")],
+            Self::Test => vec![usual!("build", "--examples")],
             // What no build of all features shows.
             Self::Features => vec![
                 Call::new(
@@ -229,12 +209,8 @@ impl Step {
             ],
             // A program of its own, so that its output can go to a file.
             Self::Package => vec![Call::new("run --quiet --package xtask --locked -- package")],
-            Self::DocTest => {
-                vec![Call::new(
-                    "test --workspace --exclude dlock-chaos --exclude dlock-many-keys --exclude dlock-model \
-                 --exclude dlock-sim --doc --all-features --locked",
-                )]
-            }
+            Self::DocTest if all => vec![whole!("test", "--doc")],
+            Self::DocTest => vec![usual!("test", "--doc")],
             Self::Doc => vec![Self::documentation().with(Some(("RUSTDOCFLAGS", "-Dwarnings")))],
         }
     }
@@ -263,8 +239,7 @@ impl Step {
             | Self::Doc
             | Self::Book
             | Self::Api
-            | Self::Package
-            | Self::Evidence => None,
+            | Self::Package => None,
         }
     }
 }
@@ -280,7 +255,6 @@ pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cargo, files};
 
     #[test]
     fn names_are_those_of_the_command_line() {
@@ -290,50 +264,23 @@ mod tests {
         assert_eq!(Step::value_variants(), Step::ALL);
     }
 
-    /// A make that is in neither part would not be tested.
     #[test]
-    fn each_module_of_the_contract_is_in_one_of_two_parts() {
-        let source = files::read(&cargo::root().join("tests/conformance/main.rs")).unwrap();
-        let modules = source.lines().filter_map(|line| line.strip_prefix("mod "));
-        let modules: Vec<_> = modules.filter_map(|it| it.strip_suffix(" {")).collect();
-        let is_of_many = |it: &str| CONTRACT_OF_MANY.contains(&&*format!("{it}::"));
-        let (many, usual): (Vec<_>, Vec<_>) = modules.into_iter().partition(|it| is_of_many(it));
-        assert_eq!(many.len(), CONTRACT_OF_MANY.len(), "{many:?}");
-        assert_eq!(usual, ["memory", "redis", "quorum", "quorum_with_faults"]);
-        let contract = Executable::of_package("dlock-tests", CONTRACT);
-        let part = |step: Step| step.part_of(contract.clone()).unwrap().repeated_by;
-        assert!(
-            part(Step::Test).ends_with(" --skip valkey::"),
-            "{}",
-            part(Step::Test)
-        );
-        assert!(part(Step::Evidence).ends_with(" sentinel:: valkey::"));
-    }
-
-    #[test]
-    fn each_executable_is_run_by_one_of_two_steps() {
-        let [usual] = Step::Test.tests().try_into().unwrap();
-        let usual: Vec<_> = usual.words().collect();
-        for package in EVIDENCE {
-            assert!(
-                usual.windows(2).any(|it| it == ["--exclude", package]),
-                "{package}"
-            );
-            let executable = Executable::of_package(package, "tests");
-            assert!(Step::Evidence.part_of(executable).is_some());
+    fn a_usual_run_leaves_out_what_it_says() {
+        for call in [
+            &Step::Test.tests(false)[0],
+            &Step::Test.calls(false)[0],
+            &Step::DocTest.calls(false)[0],
+        ] {
+            let words: Vec<_> = call.words().collect();
+            let pairs = words.windows(2).filter(|it| it[0] == "--exclude");
+            let left_out: Vec<_> = pairs.map(|it| it[1]).collect();
+            assert_eq!(left_out, SELDOM);
         }
-        assert_eq!(
-            usual.iter().filter(|it| **it == "--exclude").count(),
-            EVIDENCE.len()
-        );
-        let other = Executable::of_package("dlock-tests", "servers");
-        assert!(Step::Evidence.part_of(other.clone()).is_none());
-        assert!(Step::Test.part_of(other).is_some());
     }
 
     #[test]
     fn a_line_can_be_pasted_into_a_shell() {
-        let line = Step::Doc.calls()[0].line();
+        let line = Step::Doc.calls(false)[0].line();
         assert!(
             line.starts_with("RUSTDOCFLAGS='-Dwarnings' cargo doc --package "),
             "{line}"
