@@ -38,7 +38,7 @@ pub(crate) fn run() -> Result<(), String> {
             words::check()?;
         }
         if name == "test" {
-            let failed = lanes::run(&calls, &times, &Lints::unchecked(), Some, || ())?;
+            let failed = lanes::run(&calls, &times, &Lints::unchecked(), |_| true, || ())?;
             let verdict = verdict::of(&failed);
             verdict.outcome(false)?;
             print!("{}", verdict.block());

@@ -225,7 +225,7 @@ fn with_tests(
 
 /// Builds and runs the tests of a step.
 fn tested(step: Step, times: &Times, lints: &Lints, built: impl FnOnce()) -> Result<Done, String> {
-    let failures = lanes::run(&step.tests(), times, lints, |it| step.part_of(it), built)?;
+    let failures = lanes::run(&step.tests(), times, lints, |it| step.chooses(it), built)?;
     Ok(if failures.is_empty() {
         Done::Checked
     } else {

@@ -55,21 +55,12 @@ const WHOLE: Call = Call::new(
 const MODEL: Call = Call::new("test --package dlock-model --tests --locked --no-fail-fast");
 
 /// The packages whose tests are the step `evidence`.
-const EVIDENCE: [&str; 4] = ["dlock-chaos", "dlock-many-keys", "dlock-model", "dlock-sim"];
-
-/// The executable of which every step has a part, and the modules that are among the evidence.
-const CONTRACT: &str = "conformance";
-const CONTRACT_OF_MANY: [&str; 10] = [
-    "min_replicas::",
-    "old_redis::",
-    "quorum_of_redis::",
-    "raw_keys::",
-    "redis_by_resp2::",
-    "redis_cluster::",
-    "redis_over_tls::",
-    "redis_under_acl::",
-    "sentinel::",
-    "valkey::",
+const EVIDENCE: [&str; 5] = [
+    "dlock-chaos",
+    "dlock-makes",
+    "dlock-many-keys",
+    "dlock-model",
+    "dlock-sim",
 ];
 
 impl Step {
@@ -144,8 +135,8 @@ impl Step {
     /// The calls whose test executables run side by side, once all of them are built.
     pub(crate) fn tests(self) -> Vec<Call> {
         const USUAL: Call = Call::new(
-            "test --workspace --exclude dlock-chaos --exclude dlock-many-keys --exclude dlock-model --exclude dlock-sim \
-             --tests --all-features --locked --no-fail-fast",
+            "test --workspace --exclude dlock-chaos --exclude dlock-makes --exclude dlock-many-keys --exclude dlock-model \
+             --exclude dlock-sim --tests --all-features --locked --no-fail-fast",
         );
         let calls = match self {
             Self::Test => vec![USUAL],
@@ -165,19 +156,9 @@ impl Step {
         calls.map(|it| it.with(test_threads())).into()
     }
 
-    /// The part of an executable that this step runs, if there is one.
-    pub(crate) fn part_of(self, executable: Executable) -> Option<Executable> {
-        let is_contract = executable.name() == CONTRACT;
-        let is_evidence = EVIDENCE.contains(&&*executable.package());
-        match self {
-            Self::Evidence if is_contract => Some(executable.with(&CONTRACT_OF_MANY)),
-            Self::Evidence => Some(executable).filter(|_| is_evidence),
-            _ if is_contract => {
-                let skipped = CONTRACT_OF_MANY.iter().flat_map(|it| ["--skip", it]);
-                Some(executable.with(&skipped.collect::<Vec<_>>()))
-            }
-            _ => Some(executable),
-        }
+    /// Whether this step runs the executable: the packages of the evidence, or all others.
+    pub(crate) fn chooses(self, executable: &Executable) -> bool {
+        self != Self::Evidence || EVIDENCE.contains(&&*executable.package())
     }
 
     /// The other calls of cargo, one after the other.
@@ -272,7 +253,6 @@ pub(crate) fn test_threads() -> Option<(&'static str, &'static str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cargo, files};
 
     #[test]
     fn names_are_those_of_the_command_line() {
@@ -280,26 +260,6 @@ mod tests {
             assert_eq!(Step::from_str(step.name(), false), Ok(step));
         }
         assert_eq!(Step::value_variants(), Step::ALL);
-    }
-
-    /// A make that is in neither part would not be tested.
-    #[test]
-    fn each_module_of_the_contract_is_in_one_of_two_parts() {
-        let source = files::read(&cargo::root().join("tests/conformance/main.rs")).unwrap();
-        let modules = source.lines().filter_map(|line| line.strip_prefix("mod "));
-        let modules: Vec<_> = modules.filter_map(|it| it.strip_suffix(" {")).collect();
-        let is_of_many = |it: &str| CONTRACT_OF_MANY.contains(&&*format!("{it}::"));
-        let (many, usual): (Vec<_>, Vec<_>) = modules.into_iter().partition(|it| is_of_many(it));
-        assert_eq!(many.len(), CONTRACT_OF_MANY.len(), "{many:?}");
-        assert_eq!(usual, ["memory", "redis", "quorum", "quorum_with_faults"]);
-        let contract = Executable::of_package("dlock-tests", CONTRACT);
-        let part = |step: Step| step.part_of(contract.clone()).unwrap().repeated_by;
-        assert!(
-            part(Step::Test).ends_with(" --skip valkey::"),
-            "{}",
-            part(Step::Test)
-        );
-        assert!(part(Step::Evidence).ends_with(" sentinel:: valkey::"));
     }
 
     #[test]
@@ -312,15 +272,15 @@ mod tests {
                 "{package}"
             );
             let executable = Executable::of_package(package, "tests");
-            assert!(Step::Evidence.part_of(executable).is_some());
+            assert!(Step::Evidence.chooses(&executable));
         }
         assert_eq!(
             usual.iter().filter(|it| **it == "--exclude").count(),
             EVIDENCE.len()
         );
         let other = Executable::of_package("dlock-tests", "servers");
-        assert!(Step::Evidence.part_of(other.clone()).is_none());
-        assert!(Step::Test.part_of(other).is_some());
+        assert!(!Step::Evidence.chooses(&other));
+        assert!(Step::Test.chooses(&other));
     }
 
     #[test]
