@@ -8,7 +8,7 @@ use tokio::time::Instant;
 #[cfg(feature = "redis")]
 use crate::common::{HasServer, RawKeys, Redis, soon};
 use crate::{
-    TTL,
+    cases::TTL,
     common::{Env, Kind, Memory, OneKey, Wire},
 };
 

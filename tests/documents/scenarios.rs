@@ -306,7 +306,7 @@ fn what_is_no_test_is_found_out() {
     for shown_by in [
         "none: there is nothing left to be shown",
         "`tests/documents/scenarios.rs::what_is_no_test_is_found_out`",
-        "`tests/ui/not_async.rs` `tests/conformance/leases.rs::a_lost_lease_does_not_harm_its_successor`",
+        "`tests/ui/not_async.rs` `tests/conformance/cases/leases.rs::a_lost_lease_does_not_harm_its_successor`",
     ] {
         assert_eq!(fault_of(shown_by), None, "{shown_by}");
     }

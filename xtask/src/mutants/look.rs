@@ -61,6 +61,12 @@ pub(super) const IN_PROCESS: Target = Target {
     test: Some("in_process"),
 };
 
+/// The contract of stores with the makes and layouts of servers that are not the usual ones.
+pub(super) const MAKES: Target = Target {
+    package: "dlock-makes",
+    test: Some("makes"),
+};
+
 /// Another executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {

@@ -1,7 +1,7 @@
 //! Mistakes in what concerns shared locks and permits.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{IN_PROCESS, RUNTIME, Target, facade};
+use super::super::look::{IN_PROCESS, MAKES, RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
 const SHARING: &str = "dlock-runtime/src/store/redis/protocol/sharing.lua";
@@ -16,7 +16,7 @@ const STORE: Target = Target {
 
 const SERVER: &[Look] = &[
     Tests(facade("conformance"), &["redis::"]),
-    Tests(facade("conformance"), &["quorum_of_redis::"]),
+    Tests(MAKES, &["redis::"]),
 ];
 
 const STATE: &[Look] = &[

@@ -1,7 +1,7 @@
 //! Mistakes in the scripts that run in the server.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{RUNTIME, Target, facade};
+use super::super::look::{MAKES, RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
 const ACQUIRE: &str = "dlock-runtime/src/store/redis/protocol/acquire.lua";
@@ -29,6 +29,7 @@ const SERVER: &[Look] = &[
         &["contention::dead_parties", "contention::fairness"],
     ),
     Tests(facade("failover"), &["quorum::"]),
+    Tests(MAKES, &["redis::"]),
 ];
 
 const UNPUBLISHED: &[Look] = &[Tests(STORE, &["told", "publish"])];

@@ -19,10 +19,8 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{
-    TTL,
-    common::{Env, assert_idle, soon},
-};
+use super::TTL;
+use crate::common::{Env, assert_idle, soon};
 
 const MANAGERS: usize = 3;
 const TASKS: usize = 4;

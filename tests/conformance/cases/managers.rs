@@ -15,11 +15,8 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::{
-    TTL,
-    common::{Env, OneKey, assert_idle, soon},
-    one_key,
-};
+use super::{TTL, one_key};
+use crate::common::{Env, OneKey, assert_idle, soon};
 
 pub(crate) async fn locks_of_different_keys_are_independent<E: Env>() {
     let env = E::start().await;
