@@ -142,12 +142,12 @@ fn with_servers(steps: &[Step]) -> Vec<Step> {
 }
 
 impl Run {
-    /// Runs steps: those for servers beside the first ones, and some beside the tests.
+    /// Runs steps: some beside the first build, and some beside the tests.
     fn side_by_side(&self, steps: &[Step]) -> Vec<Report> {
         thread::scope(|scope| {
-            let mut servers = Servers::install(scope);
+            let mut servers = Servers::install(scope, self.manner.keep_going);
             let mut reports = Vec::new();
-            let is_here = |it: &Step| !servers::STEPS.contains(it) && !BESIDE.contains(it);
+            let is_here = |it: &Step| !servers::EARLY.contains(it) && !BESIDE.contains(it);
             for step in steps.iter().copied().filter(is_here) {
                 if servers.are_finished() {
                     reports.extend(servers.shown());

@@ -99,7 +99,7 @@ Examples:
 
     /// Checks the format, lints, and runs the tests that need no server: the loop while writing code
     ///
-    /// A part of `cargo xtask test`, up to the first failure.
+    /// With the lints, which `cargo xtask test` leaves to this and to `--all`. Up to the first failure.
     Check,
 
     /// Measures what the attribute adds to compile times and programs
@@ -132,17 +132,17 @@ Examples:
     /// Checks models of the protocols, state by state
     ///
     /// Those of dlock hold; those that others use, and those of dlock without one of its rules, are
-    /// each to fail. A smaller part is among the tests.
+    /// each to fail. A smaller part is among the tests of `--all`.
     Model(evidence::Model),
 
     /// Runs dlock in a simulated world of faults, once for each seed
     ///
-    /// A run that fails prints its seed. 1,200 seeds are among the tests.
+    /// A run that fails prints its seed. 1,200 seeds are among the tests of `--all`.
     Sim(evidence::Sim),
 
     /// Breaks real servers, connections and processes while others lock
     ///
-    /// Ends with a table: what was broken, and what came of it. A short part is among the tests.
+    /// Ends with a table: what was broken, and what came of it. A short part is among the tests of `--all`.
     Chaos(evidence::Chaos),
 
     /// Puts mistakes into a copy of the library and the command, and sees each of them noticed by a test
@@ -160,7 +160,7 @@ Examples:
 
     /// Compares the public API of the published crates with the files in docs/api
     ///
-    /// Those are part of `cargo xtask test`, so that a change of the API is seen in a review.
+    /// Those are part of `cargo xtask test --all`, so that a change of the API is seen in a review.
     Api {
         /// Write the files again
         #[arg(long)]

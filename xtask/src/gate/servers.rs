@@ -1,4 +1,5 @@
-//! The steps that install what tests need, beside the first build: most of their time they wait for other machines.
+//! The steps beside the first build: those that install what tests need wait for other machines most of their time, and the
+//! others are short.
 
 use std::env;
 use std::fs::{self, File};
@@ -9,14 +10,23 @@ use std::thread::{Scope, ScopedJoinHandle};
 use super::{Done, Report, recorded, show_beside};
 use crate::steps::Step;
 
+/// What tests need.
 pub(super) const STEPS: [Step; 2] = [Step::Server, Step::ZooKeeper];
+
+pub(super) const EARLY: [Step; 5] = [
+    Step::Server,
+    Step::ZooKeeper,
+    Step::Fmt,
+    Step::Supply,
+    Step::Words,
+];
 
 /// The steps while they run.
 pub(super) struct Servers<'scope>(Option<ScopedJoinHandle<'scope, Vec<(Report, String)>>>);
 
 impl<'scope> Servers<'scope> {
-    pub(super) fn install(scope: &'scope Scope<'scope, '_>) -> Self {
-        Self(Some(scope.spawn(installed)))
+    pub(super) fn install(scope: &'scope Scope<'scope, '_>, keep_going: bool) -> Self {
+        Self(Some(scope.spawn(move || installed(keep_going))))
     }
 
     pub(super) fn are_finished(&self) -> bool {
@@ -31,12 +41,12 @@ impl<'scope> Servers<'scope> {
     }
 }
 
-/// Runs the steps up to a failure, and returns what was said. Each is a program of its own, so that its output can go to a
+/// Runs the steps, up to a failure unless all are to go on, and returns what was said. Each is a program of its own, so that its output can go to a
 /// file.
-fn installed() -> Vec<(Report, String)> {
+fn installed(keep_going: bool) -> Vec<(Report, String)> {
     let mut reports: Vec<(Report, String)> = Vec::new();
-    for step in STEPS {
-        if reports.iter().any(|(it, _)| it.outcome.is_err()) {
+    for step in EARLY {
+        if reports.iter().any(|(it, _)| it.outcome.is_err()) && !keep_going {
             break;
         }
         reports.push(recorded(step, |output| run(step, output)));
@@ -51,11 +61,19 @@ fn run(step: Step, output: &Path) -> Result<Done, String> {
     let mut program = Command::new(env::current_exe().map_err(failed)?);
     program.args(["test", step.name()]).stdin(Stdio::null());
     let status = program.stdout(stdout).stderr(stderr).status();
-    if status.map_err(failed)?.success() {
-        return Ok(Done::Checked);
-    }
+    let is_well = status.map_err(failed)?.success();
     let said = fs::read_to_string(output).map_err(failed)?;
+    if is_well {
+        return Ok(done(&said, step));
+    }
     Err(reason_in(&said, step))
+}
+
+/// The end of a step that has not failed, by what this program says then.
+fn done(said: &str, step: Step) -> Done {
+    let begin = format!("<== {} LEFT OUT: ", step.name());
+    let reason = said.lines().find_map(|line| line.strip_prefix(&begin));
+    reason.map_or(Done::Checked, |it| Done::LeftOut(it.to_owned()))
 }
 
 /// The reason of a failure, by the end of what this program says then.
@@ -76,5 +94,15 @@ mod tests {
                     to repeat it: cargo xtask test zookeeper\n";
         assert_eq!(reason_in(said, Step::ZooKeeper), "no Java found\nname it");
         assert_eq!(reason_in("killed\n", Step::Server), "killed");
+    }
+
+    #[test]
+    fn a_step_that_was_left_out_is_not_taken_for_a_check() {
+        let said = "\n<== supply LEFT OUT: no pip\n\nsupply    left out\n";
+        assert!(matches!(done(said, Step::Supply), Done::LeftOut(it) if it == "no pip"));
+        assert!(matches!(
+            done("<== supply ok, 1.0 s\n", Step::Supply),
+            Done::Checked
+        ));
     }
 }
