@@ -8,7 +8,7 @@
 mod servers;
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,7 +95,10 @@ pub(crate) fn run_early(manner: Manner) -> bool {
         lints: Lints::of_whole_run(steps.contains(&Step::Lint) && !manner.keep_going),
         times: Times::default(),
     };
-    let is_well = report(&steps, run.side_by_side(&steps), &run);
+    let mut reports = run.side_by_side(&steps);
+    let examples = run.examples_again(&mut reports);
+    let is_well = report(&steps, reports, &run);
+    print!("{examples}");
     if !manner.all {
         let left_out = Step::ALL.into_iter().filter(|it| !steps.contains(it));
         let left_out: Vec<_> = left_out.map(Step::name).collect();
@@ -280,11 +283,36 @@ impl Run {
         Ok(Done::Checked)
     }
 
+    /// Examples of the documentation that have failed beside the tests are run again, as tests are; returns the block about it.
+    fn examples_again(&self, reports: &mut [Report]) -> String {
+        let mut failed = reports
+            .iter_mut()
+            .filter(|it| it.step == Step::DocTest && it.outcome.is_err());
+        let Some(report) = failed.next() else {
+            return String::new();
+        };
+        let first = output_of(Step::DocTest);
+        let said = fs::read_to_string(&first).unwrap_or_default();
+        if self.manner.strict || verdict::never_forgiven(&said).is_some() {
+            return String::new();
+        }
+        println!("\n==> again, alone: {}", Step::DocTest.name());
+        report.outcome = self.called(Step::DocTest).map(|()| Done::Checked);
+        if report.outcome.is_err() {
+            return String::new();
+        }
+        format!(
+            "\nexamples of the documentation passed only when run again, alone, which is a defect of its own; the output of \
+             their first run: {}\n",
+            first.display()
+        )
+    }
+
     /// Runs the calls of a step.
     fn called(&self, step: Step) -> Result<(), String> {
         // Only what the tests need is built as they are.
         let unchecked = Lints::unchecked();
-        let lints = if step.runs_tests() {
+        let lints = if step.runs_tests() || step == Step::DocTest {
             &self.lints
         } else {
             &unchecked
@@ -299,9 +327,14 @@ impl Run {
 
 /// The report of a step that runs beside others, and what it has written to its file.
 fn recorded(step: Step, run: impl FnOnce(&Path) -> Result<Done, String>) -> (Report, String) {
-    let output = cargo::target().join(format!("output-of-{}", step.name()));
+    let output = output_of(step);
     let report = reported(step, || run(&output));
     (report, fs::read_to_string(&output).unwrap_or_default())
+}
+
+/// The file of what a step beside others says.
+fn output_of(step: Step) -> PathBuf {
+    cargo::target().join(format!("output-of-{}", step.name()))
 }
 
 /// Shows what steps beside others have said.

@@ -74,8 +74,7 @@ impl Failure {
     /// The words by which no second run may excuse it.
     fn never_forgiven(&self) -> Option<&'static str> {
         let run = self.run.as_ref().ok()?;
-        let said = run.failures();
-        NEVER_FORGIVEN.into_iter().find(|it| said.contains(it))
+        never_forgiven(&run.failures())
     }
 
     /// Runs each failed test again, and adds what comes of it to `verdict`.
@@ -131,6 +130,11 @@ impl Failure {
         fs::write(&place, output)?;
         Ok(place)
     }
+}
+
+/// The words in what a test has said by which no second run may excuse it.
+pub(crate) fn never_forgiven(said: &str) -> Option<&'static str> {
+    NEVER_FORGIVEN.into_iter().find(|it| said.contains(it))
 }
 
 /// Removes what an earlier run has kept.

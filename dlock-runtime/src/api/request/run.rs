@@ -98,7 +98,7 @@ impl LockRequest {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), dlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() -> Result<(), dlock::LockError> {
     /// use std::time::Duration;
     /// use tokio::{sync::oneshot, time::timeout};
     ///
