@@ -58,6 +58,8 @@ enum Done {
     Checked,
     /// These are to be run again when everything else is done.
     Tested(Vec<Failure>),
+    /// Why examples of the documentation have failed, which are to be run again as well.
+    Examples(String),
     /// Why nothing was checked.
     LeftOut(String),
 }
@@ -95,10 +97,7 @@ pub(crate) fn run_early(manner: Manner) -> bool {
         lints: Lints::of_whole_run(steps.contains(&Step::Lint) && !manner.keep_going),
         times: Times::default(),
     };
-    let mut reports = run.side_by_side(&steps);
-    let examples = run.examples_again(&mut reports);
-    let is_well = report(&steps, reports, &run);
-    print!("{examples}");
+    let is_well = report(&steps, run.side_by_side(&steps), &run);
     if !manner.all {
         let left_out = Step::ALL.into_iter().filter(|it| !steps.contains(it));
         let left_out: Vec<_> = left_out.map(Step::name).collect();
@@ -124,7 +123,7 @@ pub(crate) fn run(steps: &[Step], manner: Manner) -> bool {
     };
     let mut reports = Vec::new();
     for &step in &steps {
-        reports.push(shown(step, || run.checked(step, || ())));
+        reports.push(shown(step, || run.checked(step)));
         if has_failed(&reports) && !manner.keep_going {
             break;
         }
@@ -162,7 +161,7 @@ impl Run {
                     let beside = BESIDE.into_iter().filter(|it| steps.contains(it));
                     reports.extend(self.with_tests(&beside.collect::<Vec<_>>(), &mut servers));
                 } else {
-                    reports.push(shown(step, || self.checked(step, || ())));
+                    reports.push(shown(step, || self.checked(step)));
                 }
             }
             reports.extend(servers.shown());
@@ -251,15 +250,19 @@ impl Run {
         };
         for call in calls {
             if !call.run_in_background(&output, variables) {
-                return Err(format!("this failed: {}", call.line()));
+                let reason = format!("this failed: {}", call.line());
+                return match step {
+                    Step::DocTest => Ok(Done::Examples(reason)),
+                    _ => Err(reason),
+                };
             }
         }
         links_of(step)?;
         Ok(Done::Checked)
     }
 
-    /// Runs a step where it can be seen; `built` says that its tests begin.
-    fn checked(&self, step: Step, built: impl FnOnce()) -> Result<Done, String> {
+    /// Runs a step where it can be seen.
+    fn checked(&self, step: Step) -> Result<Done, String> {
         match step.component().map_or(Ok(()), Component::provide) {
             // No part of what is checked depends on it, and not every toolchain comes with one.
             Err(reason) if step == Step::Editor => return Ok(Done::LeftOut(reason)),
@@ -277,35 +280,26 @@ impl Run {
         }
         self.called(step)?;
         if step.runs_tests() {
-            return self.tested(step, built);
+            return self.tested(step, || ());
         }
         links_of(step)?;
         Ok(Done::Checked)
     }
 
-    /// Examples of the documentation that have failed beside the tests are run again, as tests are; returns the block about it.
-    fn examples_again(&self, reports: &mut [Report]) -> String {
-        let mut failed = reports
-            .iter_mut()
-            .filter(|it| it.step == Step::DocTest && it.outcome.is_err());
-        let Some(report) = failed.next() else {
-            return String::new();
-        };
+    /// Runs examples of the documentation again that have failed beside the tests; returns the block about those that pass.
+    fn examples_again(&self, reason: &str) -> Result<String, String> {
         let first = output_of(Step::DocTest);
         let said = fs::read_to_string(&first).unwrap_or_default();
         if self.manner.strict || verdict::never_forgiven(&said).is_some() {
-            return String::new();
+            return Err(reason.to_owned());
         }
         println!("\n==> again, alone: {}", Step::DocTest.name());
-        report.outcome = self.called(Step::DocTest).map(|()| Done::Checked);
-        if report.outcome.is_err() {
-            return String::new();
-        }
-        format!(
+        self.called(Step::DocTest)?;
+        Ok(format!(
             "\nexamples of the documentation passed only when run again, alone, which is a defect of its own; the output of \
              their first run: {}\n",
             first.display()
-        )
+        ))
     }
 
     /// Runs the calls of a step.
@@ -385,6 +379,7 @@ fn tell(report: &Report) {
             let number = failures.len();
             eprintln!("<== {name}: tests of {number} executables have failed, {took}");
         }
+        Ok(Done::Examples(_)) => eprintln!("<== {name}: examples have failed, {took}"),
         Ok(Done::LeftOut(reason)) => eprintln!("<== {name} LEFT OUT: {reason}"),
         // The reason stands at the end of the whole run, where it is looked for.
         Err(_) => eprintln!("<== {name} FAILED, {took}"),
@@ -405,6 +400,13 @@ fn report(steps: &[Step], mut reports: Vec<Report>, run: &Run) -> bool {
             report.took += begun.elapsed();
             report.outcome = verdict.outcome(run.manner.strict).map(|()| Done::Checked);
             blocks += &verdict.block();
+        }
+        if let Ok(Done::Examples(reason)) = &report.outcome {
+            let block = run.examples_again(reason);
+            report.outcome = block.map(|block| {
+                blocks += &block;
+                Done::Checked
+            });
         }
     }
     print!("\n{}", table(steps, &reports));
@@ -430,7 +432,7 @@ fn table(steps: &[Step], reports: &[Report]) -> String {
         let report = reports.iter().find(|report| report.step == *step);
         let took = report.map_or_else(String::new, |it| seconds(it.took));
         let (state, took) = match report.map(|it| &it.outcome) {
-            Some(Ok(Done::Checked | Done::Tested(_))) => ("ok", took),
+            Some(Ok(Done::Checked | Done::Tested(_) | Done::Examples(_))) => ("ok", took),
             Some(Ok(Done::LeftOut(_))) => ("left out", String::new()),
             Some(Err(_)) => ("FAILED", took),
             None => ("not run", took),
