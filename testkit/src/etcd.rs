@@ -20,6 +20,7 @@ pub use api::etcd_call;
 pub use ensemble::EtcdEnsemble;
 
 use crate::child::OwnedChild;
+use crate::data;
 use crate::program::{self, EtcdMake};
 use crate::tls::{Authority, Identity};
 use crate::{port, reaper};
@@ -177,7 +178,7 @@ impl EtcdServer {
         (port, peer_port, known_port): (u16, u16, u16),
         members: &str,
     ) -> Self {
-        let directory = TempDir::with_prefix("dlock-etcd-").expect("a directory can be made");
+        let directory = data::directory("dlock-etcd-");
         reaper::removes(directory.path());
         let server = Self {
             name: name.to_owned(),
@@ -398,7 +399,7 @@ impl EtcdServer {
     #[must_use]
     pub fn save(&self) -> EtcdBackup {
         self.kill();
-        let copy = TempDir::with_prefix("dlock-etcd-backup-").expect("a directory can be made");
+        let copy = data::directory("dlock-etcd-backup-");
         reaper::removes(copy.path());
         copy_all(&self.data(), &copy.path().join("data"));
         EtcdBackup(copy)

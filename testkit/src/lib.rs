@@ -21,6 +21,7 @@ mod browser;
 mod child;
 mod clock;
 mod cluster;
+mod data;
 mod disk;
 mod etcd;
 mod machine_time;

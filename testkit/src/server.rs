@@ -17,6 +17,7 @@ use tokio::time::sleep;
 
 use crate::child::OwnedChild;
 use crate::clock::WallClock;
+use crate::data;
 use crate::program::Make;
 use crate::tls::{Authority, Identity};
 use crate::{port, reaper};
@@ -139,7 +140,7 @@ impl RedisServer {
 
     /// Starts a process, which does not answer yet.
     fn spawn(make: Make, own_clock: bool, arguments: (Vec<OsString>, Option<u16>)) -> Self {
-        let directory = TempDir::with_prefix("dlock-redis-").expect("a directory can be made");
+        let directory = data::directory("dlock-redis-");
         reaper::removes(directory.path());
         let clock = own_clock.then(WallClock::new);
         let port = port::free();

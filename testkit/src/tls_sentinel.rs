@@ -8,6 +8,7 @@ use redis::AsyncConnectionConfig;
 use tempfile::TempDir;
 
 use crate::child::OwnedChild;
+use crate::data;
 use crate::port;
 use crate::program::Make;
 use crate::server::RedisServer;
@@ -31,7 +32,7 @@ impl TlsSentinel {
     /// Starts it, and waits until it has reached the master, which must speak TLS.
     pub async fn watch(master: &RedisServer, identity: &Identity, authority: &Authority) -> Self {
         for _ in 0..PORTS_TO_TRY {
-            let directory = TempDir::with_prefix("dlock-tls-sentinel-").expect("it can be made");
+            let directory = data::directory("dlock-tls-sentinel-");
             let (plain, port) = (port::free(), port::free());
             let text = format!(
                 "port {plain}\ntls-port {port}\nbind 127.0.0.1\nprotected-mode no\n\

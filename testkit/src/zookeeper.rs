@@ -22,6 +22,7 @@ pub use counted::CountedRequests;
 pub use secure::SecureZooKeeper;
 
 use crate::child::OwnedChild;
+use crate::data;
 use crate::disk::Disk;
 use crate::pool::{Pool, Pooled};
 use crate::{port, program, reaper};
@@ -134,7 +135,7 @@ impl ZooKeepers {
     }
 
     fn launch(kind: Kind, disk: Option<&Disk>) -> Self {
-        let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
+        let directory = data::directory("dlock-zookeeper-");
         reaper::removes(directory.path());
         let ports: Vec<_> = (0..SERVERS)
             .map(|_| [(); 3].map(|()| port::free()))
@@ -297,8 +298,7 @@ impl ZooKeepers {
     /// Kills all servers and copies their data.
     #[must_use]
     pub fn save(&self) -> ZooKeeperBackup {
-        let copy =
-            TempDir::with_prefix("dlock-zookeeper-backup-").expect("a directory can be made");
+        let copy = data::directory("dlock-zookeeper-backup-");
         reaper::removes(copy.path());
         for (number, server) in self.servers.iter().enumerate() {
             server.process().kill();

@@ -13,7 +13,7 @@
 //! and delays requests and answers; `redis_behind_a_proxy`, `slow_servers` and `postgres` do it to real servers, the first and the last by the cases
 //! of `cut`.
 //!
-//! An executable of its own: it counts every panic of its process.
+//! An executable of its own: it counts every panic of its process. A package of its own, as it takes long.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that fails there has said what it has to say"

@@ -50,7 +50,7 @@ impl Soak {
         if !gate::run(&[Step::Server, Step::ZooKeeper], Manner::default()) {
             return Err("the servers of the tests are missing".to_owned());
         }
-        let lints = Lints::checked();
+        let lints = Lints::of_whole_run(false);
         // Tests start examples as programs.
         for call in Step::Test.calls(true) {
             if !call.run_under(lints.variables()) {

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::ADMIN;
 use super::group::OwnedGroup;
+use crate::data;
 use crate::{program, reaper};
 
 /// The id of `nobody`.
@@ -34,7 +35,7 @@ const SETTINGS: [&str; 10] = [
 
 /// A directory that belongs to the user of the server.
 pub(crate) fn directory() -> TempDir {
-    let directory = TempDir::with_prefix("dlock-postgres-").expect("a directory can be made");
+    let directory = data::directory("dlock-postgres-");
     reaper::removes(directory.path());
     give(directory.path());
     directory

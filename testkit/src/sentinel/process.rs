@@ -14,6 +14,7 @@ use tokio::time::sleep;
 
 use super::{PATIENT, START_DEADLINE, SentinelShape};
 use crate::child::OwnedChild;
+use crate::data;
 use crate::port;
 use crate::program::Make;
 use crate::reaper;
@@ -35,8 +36,7 @@ impl SentinelProcess {
     pub(super) async fn start(shape: &SentinelShape, service: &str, master: u16) -> Self {
         for _ in 0..PORTS_TO_TRY {
             let port = port::free();
-            let directory =
-                TempDir::with_prefix("dlock-sentinel-").expect("a directory can be made");
+            let directory = data::directory("dlock-sentinel-");
             reaper::removes(directory.path());
             let text = configuration(shape, service, master, port);
             fs::write(directory.path().join("conf"), text).expect("the directory is ours");

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::{ENSEMBLES_TO_TRY, PAUSE, START_DEADLINE, ZooKeepers, spawn};
 use crate::child::OwnedChild;
+use crate::data;
 use crate::tls::{Authority, Identity};
 use crate::{port, reaper};
 use dlock_waiting::within;
@@ -36,7 +37,7 @@ impl SecureZooKeeper {
     }
 
     fn launch(identity: &Identity, clients_of: &Authority) -> Self {
-        let directory = TempDir::with_prefix("dlock-zookeeper-").expect("a directory can be made");
+        let directory = data::directory("dlock-zookeeper-");
         reaper::removes(directory.path());
         let place = directory.path();
         let write = |name: &str, text: String| {

@@ -1,5 +1,7 @@
 //! Fences of a cluster: a counter for each slot, however many locks there were.
 
+use std::collections::HashSet;
+
 use dlock::Wait;
 use dlock_testkit::{Cluster, eventually};
 use futures_util::{StreamExt, stream};
@@ -7,12 +9,16 @@ use futures_util::{StreamExt, stream};
 use crate::cluster::{LIMIT, env, process};
 use crate::common::{assert_idle, soon};
 
+/// Keys of which some have a slot in common, unlike those of numbers in a row.
+fn order(number: usize) -> String {
+    format!("order:{}", 104_729 * number)
+}
+
 #[tokio::test]
-async fn twenty_thousand_locks_leave_a_counter_for_each_slot() {
-    // More than there are slots, each of which has room for several.
-    const LOCKS: usize = 20_000;
+async fn two_thousand_locks_leave_a_counter_for_each_slot_that_they_used() {
+    // So many share a hundred slots.
+    const LOCKS: usize = 2_000;
     const HELD: usize = 50;
-    const SLOTS: usize = 16_384;
     let env = env(Cluster::start(3, 0).await);
     let cluster = &env.cluster;
     let (manager, other) = (process(cluster).await, process(cluster).await);
@@ -25,7 +31,7 @@ async fn twenty_thousand_locks_leave_a_counter_for_each_slot() {
         waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
     }
     let sections = stream::iter(0..LOCKS).for_each_concurrent(128, async |number| {
-        let lock = manager.lock(format!("order:{number}")).wait(2 * LIMIT);
+        let lock = manager.lock(order(number)).wait(2 * LIMIT);
         let guard = lock.acquire().await.unwrap();
         guard.release().await.unwrap();
     });
@@ -35,17 +41,20 @@ async fn twenty_thousand_locks_leave_a_counter_for_each_slot() {
         cluster.keys("dlock:{order:*").await.is_empty()
     })
     .await;
+    let names = (0..LOCKS).map(order);
+    let names = names.chain((0..HELD).map(|it| format!("held:{it}")));
+    let slots = stream::iter(names).then(async |name| cluster.slot_of(&name).await);
+    let slots: HashSet<_> = slots.collect().await;
+    assert!(slots.len() < LOCKS, "none have a slot in common");
+    eventually(LIMIT, "all wait", async || {
+        cluster.keys("dlock:{held*}:*q").await.len() == HELD
+    })
+    .await;
     let keys = cluster.keys("*").await;
-    // A lock that is waited for has two queues besides.
-    assert!(keys.len() <= SLOTS + 3 * HELD, "{} keys", keys.len());
     let fences = keys.iter().filter(|key| key.starts_with("dlock:fence:"));
-    let fences = fences.count();
-    // Most slots were hit.
-    assert!(fences > SLOTS / 2 && fences <= SLOTS, "{fences} fences");
-    println!(
-        "{} keys after {LOCKS} locks, {fences} of them fences",
-        keys.len()
-    );
+    assert_eq!(fences.count(), slots.len());
+    // A lock, a queue and who lives in it for each key that is held and waited for.
+    assert_eq!(keys.len(), slots.len() + 3 * HELD);
     for guard in held {
         soon(guard.release()).await.unwrap();
     }

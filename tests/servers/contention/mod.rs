@@ -30,7 +30,7 @@ crate::common::for_every_store! {
     }
     many {
         ten_thousand_waiters_get_their_turn_in_order,
-        twenty_thousand_keys_leave_nothing_but_fences,
+        five_thousand_keys_leave_nothing_but_fences,
     }
     other_libraries {
         one_to_three_are_inside_with_three_permits,

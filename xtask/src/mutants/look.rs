@@ -67,6 +67,12 @@ pub(super) const MAKES: Target = Target {
     test: Some("makes"),
 };
 
+/// Everything that awaits, dropped at every await.
+pub(super) const CANCELLATION: Target = Target {
+    package: "dlock-cancellation",
+    test: Some("cancellation"),
+};
+
 /// Another executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {

@@ -1,7 +1,7 @@
 //! Mistakes in the guard, its lease and body, the section, and what outlives the caller.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{IN_PROCESS, RUNTIME, facade};
+use super::super::look::{CANCELLATION, IN_PROCESS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const GUARD: &str = "dlock-runtime/src/api/guard.rs";
@@ -22,9 +22,9 @@ const LIFE: &[Look] = &[
     Tests(facade("conformance"), &["memory::"]),
     Tests(RUNTIME, &[]),
     Tests(IN_PROCESS, &["lifecycle::"]),
-    Tests(facade("cancellation"), &["although_releases_are_swallowed"]),
+    Tests(CANCELLATION, &["although_releases_are_swallowed"]),
     Tests(
-        facade("cancellation"),
+        CANCELLATION,
         &[
             "faults::",
             "memory::",

@@ -11,28 +11,24 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// In this form, the numbers are the tags of the fence keys. All processes must agree on them, so the rule must never
 /// change.
 static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
-    let mut tags = vec![None; SLOTS];
+    const MISSING: u32 = u32::MAX;
+    let mut tags = vec![MISSING; SLOTS];
     let mut missing = SLOTS;
-    // That of a number follows from that of the number without its last digit: most programs pay for this at their start.
-    let mut sums = Vec::new();
-    for number in 0_u32.. {
-        let [last, rest] =
-            [number % 16, number / 16].map(|it| usize::try_from(it).expect("it is small"));
-        let before = if rest == 0 { 0 } else { sums[rest] };
-        let sum = with_byte(before, DIGITS[last]);
+    // The sum of a number follows from that of the number without its last digit. Most programs pay for this at their
+    // start, also where nothing is optimized: so it is a plain loop.
+    let mut sums: Vec<u16> = Vec::new();
+    while missing > 0 {
+        let number = sums.len();
+        let before = if number < 16 { 0 } else { sums[number >> 4] };
+        let sum = with_byte(before, DIGITS[number & 15]);
         sums.push(sum);
-        let tag = &mut tags[usize::from(sum % 16_384)];
-        if tag.is_none() {
-            *tag = Some(number);
+        let slot = usize::from(sum) % SLOTS;
+        if tags[slot] == MISSING {
+            tags[slot] = u32::try_from(number).expect("it is small");
             missing -= 1;
-            if missing == 0 {
-                break;
-            }
         }
     }
-    tags.into_iter()
-        .map(|tag| tag.expect("the search ends when no slot is missing"))
-        .collect()
+    tags
 });
 
 /// Builds the table now and not during the first request. It takes about a millisecond.
@@ -66,8 +62,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 }
 
 fn with_byte(crc: u16, byte: u8) -> u16 {
-    let [high, low] = crc.to_be_bytes();
-    u16::from_be_bytes([low, 0]) ^ CRC_OF_BYTE[usize::from(high ^ byte)]
+    (crc << 8) ^ CRC_OF_BYTE[usize::from((crc >> 8) ^ u16::from(byte))]
 }
 
 const CRC_OF_BYTE: [u16; 256] = {
