@@ -50,7 +50,7 @@ impl Drop for Tried {
 }
 
 fn replay(target: &str, run: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     let mut tried = 0;
     for entry in fs::read_dir(corpus.join(target)).unwrap() {
         let path = entry.unwrap().path();

@@ -40,6 +40,10 @@ pub(crate) struct Soak {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: Option<u64>,
 
+    /// Also the tests that `cargo xtask test` leaves out without this option
+    #[arg(long)]
+    all: bool,
+
     /// The names of executables [default: all that start servers or threads]
     #[arg(value_name = "EXECUTABLE")]
     names: Vec<String>,
@@ -52,14 +56,12 @@ impl Soak {
         }
         let lints = Lints::of_whole_run(false);
         // Tests start examples as programs.
-        for call in Step::Test.calls(true) {
+        for call in Step::Test.calls(self.all) {
             if !call.run_under(lints.variables()) {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        let calls = [Step::Test, Step::Features].into_iter();
-        let calls: Vec<_> = calls.flat_map(|it| it.tests(true)).collect();
-        let mut executables = lanes::built(&calls, &lints)?;
+        let mut executables = lanes::built(&Step::Test.tests(self.all), &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");
@@ -144,6 +146,7 @@ mod tests {
             rounds,
             busy: None,
             minutes: None,
+            all: false,
             names: Vec::new(),
         }
     }

@@ -45,17 +45,20 @@ const WITHOUT_REDIS: Call = Call::new(
     "test --package dlock-in-process --no-default-features --test in_process --locked --no-fail-fast",
 );
 
-/// The packages whose tests a usual run leaves out: model, simulation and chaos, everything dropped at every await, the
-/// contract of stores with every make and layout of servers, a million keys, the benchmarks, and the larger examples.
-pub(crate) const SELDOM: [&str; 14] = [
+/// The packages whose tests a usual run leaves out: model, simulation and chaos, the shapes and mistakes of functions,
+/// everything dropped at every await, the contract of stores with every make and layout of servers, a million keys, the
+/// benchmarks, and the larger examples.
+pub(crate) const SELDOM: [&str; 16] = [
     "custom-store",
     "dlock-bench",
     "dlock-cancellation",
     "dlock-chaos",
+    "dlock-macro-shapes",
     "dlock-makes",
     "dlock-many-keys",
     "dlock-model",
     "dlock-sim",
+    "dlock-ui",
     "fencing",
     "ledger",
     "prometheus",
@@ -70,8 +73,9 @@ macro_rules! usual {
         Call::new(concat!(
             $verb,
             " --workspace --exclude custom-store --exclude dlock-bench --exclude dlock-cancellation --exclude dlock-chaos \
-             --exclude dlock-makes --exclude dlock-many-keys --exclude dlock-model --exclude dlock-sim --exclude fencing \
-             --exclude ledger --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
+             --exclude dlock-macro-shapes --exclude dlock-makes --exclude dlock-many-keys --exclude dlock-model \
+             --exclude dlock-sim --exclude dlock-ui --exclude fencing --exclude ledger --exclude prometheus \
+             --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
             $targets
         ))
     };

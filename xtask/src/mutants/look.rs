@@ -73,6 +73,12 @@ pub(super) const CANCELLATION: Target = Target {
     test: Some("cancellation"),
 };
 
+/// The shapes of functions that the attribute must take.
+pub(super) const MACRO_SHAPES: Target = Target {
+    package: "dlock-macro-shapes",
+    test: Some("macro_shapes"),
+};
+
 /// Another executable of `tests/`.
 pub(super) const fn facade(test: &'static str) -> Target {
     Target {

@@ -1,7 +1,7 @@
 //! Mistakes in the attribute's options, and in what they make of a call.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{IN_PROCESS, MACROS, RUNTIME, facade};
+use super::super::look::{IN_PROCESS, MACRO_SHAPES, MACROS, RUNTIME, facade};
 use super::super::mutant::Mutant;
 
 const CHECK: &str = "dlock-macros/src/check.rs";
@@ -19,7 +19,7 @@ const SITE: &str = "dlock-runtime/src/site.rs";
 const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "elsewhere::"])];
 
 const SHAPES: &[Look] = &[
-    Tests(facade("macro_shapes"), &["enabled::"]),
+    Tests(MACRO_SHAPES, &["enabled::"]),
     Tests(IN_PROCESS, &["detach::"]),
 ];
 
@@ -125,7 +125,7 @@ pub(super) const ALL: &[Mutant] = &[
         "true",
         &[
             Tests(MACROS, &["attribute::"]),
-            Tests(facade("macro_shapes"), &["modes::"]),
+            Tests(MACRO_SHAPES, &["modes::"]),
         ],
     ),
     Mutant::new(
