@@ -27,6 +27,10 @@ const FAILED: i32 = 101;
 /// How long output is waited for that a process may still write which the tests have left behind.
 const REST: Duration = Duration::from_secs(1);
 
+/// The time after whose silence an executable is taken for hanging. The harness speaks at each end of a test; the longest
+/// test, beside busy loops, takes a third of it.
+const SILENCE: Duration = Duration::from_secs(600);
+
 /// The times of all tests that have ended.
 #[derive(Default)]
 pub(crate) struct Times(Mutex<Vec<(Duration, String)>>);
@@ -134,7 +138,7 @@ fn shortened(lines: &[&str]) -> String {
 pub(crate) fn run(executable: &Executable, times: &Times) -> Result<Run, String> {
     let mut schedule = Schedule::new(names(executable), threads(executable));
     let begun = Instant::now();
-    let (status, output) = watched(executable, |line, at| schedule.read(line, at))
+    let (status, output) = watched(executable, SILENCE, |line, at| schedule.read(line, at))
         .map_err(|error| error.to_string())?;
     times.add(&executable.name(), &schedule.ended);
     Ok(Run {
@@ -144,9 +148,11 @@ pub(crate) fn run(executable: &Executable, times: &Times) -> Result<Run, String>
     })
 }
 
-/// Runs an executable, with each line that it writes as soon as that is there; returns all of them.
+/// Runs an executable, with each line that it writes as soon as that is there; returns all of them. One that hangs is
+/// killed.
 fn watched(
     executable: &Executable,
+    silence: Duration,
     mut watch: impl FnMut(&str, Instant),
 ) -> io::Result<(ExitStatus, Vec<u8>)> {
     let (reader, writer) = io::pipe()?;
@@ -165,9 +171,11 @@ fn watched(
     });
     let mut output = Vec::new();
     let mut ended = None;
+    let mut last = Instant::now();
     loop {
         match lines.recv_timeout(REST) {
             Ok((line, at)) => {
+                last = at;
                 watch(&String::from_utf8_lossy(&line), at);
                 output.extend(line);
                 output.push(b'\n');
@@ -175,10 +183,17 @@ fn watched(
             Err(RecvTimeoutError::Disconnected) => return Ok((child.wait()?, output)),
             // A process that it has left behind may keep its output open. All that it has written itself comes
             // within a time that begins after its end.
-            Err(RecvTimeoutError::Timeout) => match ended {
-                Some(status) => return Ok((status, output)),
-                None => ended = child.try_wait()?,
-            },
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(status) = ended {
+                    return Ok((status, output));
+                }
+                ended = child.try_wait()?;
+                if ended.is_none() && last.elapsed() >= silence {
+                    let limit = silence.as_secs();
+                    output.extend(format!("killed: silent for {limit} s\n").bytes());
+                    child.kill()?;
+                }
+            }
         }
     }
 }
@@ -332,6 +347,17 @@ mod tests {
         // It has not ended yet.
         assert!(crate::machine::succeeds("kill", &[id]));
         assert!(run.succeeded());
+    }
+
+    #[test]
+    fn an_executable_that_hangs_is_killed() {
+        let hangs = Executable::of_shell("echo begun; exec sleep 600", "shell");
+        let (status, output) = watched(&hangs, Duration::ZERO, |_, _| ()).unwrap();
+        assert_eq!(status.code(), None);
+        assert_eq!(
+            String::from_utf8_lossy(&output),
+            "begun\nkilled: silent for 0 s\n"
+        );
     }
 
     #[test]
