@@ -110,6 +110,7 @@ mod tests {
 
     #[tokio::test]
     async fn checks_lose_no_signal() {
+        const LIMIT: Duration = Duration::from_secs(60);
         let mut signals = Signals::listen().expect("signals can be listened to");
         let mut at_once = 0;
         for _ in 0..100 {
@@ -121,7 +122,10 @@ mod tests {
                     at_once += 1;
                     seen
                 }
-                None => signals.next().await,
+                // A signal that was set to ignored when this process started never comes.
+                None => timeout(LIMIT, signals.next())
+                    .await
+                    .expect("it is received"),
             };
             assert_eq!(seen, Signal::USR2);
         }
