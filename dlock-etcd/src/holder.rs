@@ -74,12 +74,15 @@ pub(crate) fn describe(
     described.never_ends = last.lease == 0;
     described.others = u64::try_from(holders.len() - 1).unwrap_or(u64::MAX);
     described.position = own.and_then(|own| queue.position(own));
-    // A permit is free when the first lease has ended, everything else when the last one has.
-    described.ttl = match mode {
-        LockMode::Permits(_) => rests.iter().flatten().min().copied(),
-        _ if rests.iter().all(Option::is_some) => rests.iter().flatten().max().copied(),
-        _ => None,
-    };
+    // A permit is free when the first lease has ended, everything else when the last one has. That may be one whose rest
+    // is not known.
+    let ending = holders.iter().zip(rests).filter(|(it, _)| it.lease != 0);
+    let ends: Option<Vec<_>> = ending.map(|(_, rest)| rest).collect();
+    described.ttl = ends.and_then(|ends| match mode {
+        LockMode::Permits(_) => ends.into_iter().min(),
+        _ if holders.iter().any(|it| it.lease == 0) => None,
+        _ => ends.into_iter().max(),
+    });
     described
 }
 
@@ -125,6 +128,40 @@ mod tests {
             let rest = |lease| (lease == 7).then_some(Duration::from_secs(9));
             let holder = describe(&queue, rest, None, LockMode::Exclusive);
             assert_eq!(holder.ttl, Some(ttl), "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_told_if_no_other_lease_can_be_the_one() {
+        const TWO: LockMode = LockMode::Permits(2);
+        let seconds = |it: Option<u64>| it.map(Duration::from_secs);
+        for (first, second, of_permit, of_readers) in [
+            ((7, Some(9)), (8, Some(2)), Some(2), Some(9)),
+            ((7, Some(9)), (8, None), None, None),
+            // The second one never ends.
+            ((7, Some(9)), (0, None), Some(9), None),
+        ] {
+            let both = [(1, first.0), (2, second.0)].map(|(revision, lease)| KeyValue {
+                key: format!("n/k/{revision}").into_bytes(),
+                create_revision: revision,
+                value: Value {
+                    mode: TWO,
+                    ..Value::plain(2, Stage::holds_now())
+                }
+                .to_bytes(),
+                lease,
+                ..KeyValue::default()
+            });
+            let queue = Queue::read(&both);
+            assert_eq!(queue.holders().count(), 2);
+            let rest = |lease| {
+                let all = [first, second].into_iter();
+                let mut known = all.filter(|(it, _)| *it == lease);
+                seconds(known.next()?.1)
+            };
+            let ttl = |mode| describe(&queue, rest, None, mode).ttl;
+            assert_eq!(ttl(TWO), seconds(of_permit));
+            assert_eq!(ttl(LockMode::Shared), seconds(of_readers));
         }
     }
 }
