@@ -1,8 +1,9 @@
-//! The directories in which servers keep their data: in memory, where there is enough of it.
+//! The directories in which servers keep their data: in memory, where there is enough of it and `TMPDIR` names no other place.
 //!
 //! A new PostgreSQL has a thousand files, and etcd waits for its disk at each write. What a disk does to a server is
 //! the subject of [`Disk`](crate::Disk) alone.
 
+use std::env;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -17,7 +18,9 @@ const ENOUGH: u64 = 6 << 30;
 pub(crate) fn directory(prefix: &str) -> TempDir {
     static IN_MEMORY: LazyLock<bool> = LazyLock::new(|| {
         let free = rustix::fs::statvfs(MEMORY).map_or(0, |it| it.f_bavail * it.f_frsize);
-        free >= ENOUGH && TempDir::new_in(MEMORY).is_ok()
+        // Who names a place may remove it together with what is left there.
+        let is_free = env::var_os("TMPDIR").is_none();
+        is_free && free >= ENOUGH && TempDir::new_in(MEMORY).is_ok()
     });
     let made = if *IN_MEMORY {
         TempDir::with_prefix_in(prefix, Path::new(MEMORY))
