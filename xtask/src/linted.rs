@@ -35,7 +35,7 @@ impl Lints {
     }
 
     /// Builds with all lints, if clippy can be had for it.
-    pub(crate) fn checked() -> Self {
+    fn checked() -> Self {
         let checked = Self::by_clippy();
         let is_free = VARIABLES.iter().all(|it| env::var_os(it).is_none());
         if is_free && finds_a_mistake(&checked.variables).unwrap_or(false) {

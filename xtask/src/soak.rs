@@ -61,7 +61,13 @@ impl Soak {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        let mut executables = lanes::built(&Step::Test.tests(self.all), &lints)?;
+        let steps: &[_] = if self.all {
+            &[Step::Test, Step::Features]
+        } else {
+            &[Step::Test]
+        };
+        let calls: Vec<_> = steps.iter().flat_map(|it| it.tests(self.all)).collect();
+        let mut executables = lanes::built(&calls, &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");

@@ -27,8 +27,8 @@ const FAILED: i32 = 101;
 /// How long output is waited for that a process may still write which the tests have left behind.
 const REST: Duration = Duration::from_secs(1);
 
-/// The time after whose silence an executable is taken for hanging. The harness speaks at each end of a test; the longest
-/// test, beside busy loops, takes a third of it.
+/// An executable that is silent for so long is taken for hanging. The harness speaks at each end of a test, and the longest
+/// one that was seen took three minutes.
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// The times of all tests that have ended.
