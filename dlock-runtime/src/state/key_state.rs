@@ -38,7 +38,7 @@ impl<T: Clone> KeyState<T> {
     pub(crate) fn enter(&mut self, waiter: LocalWaiter<T>, context: Context<'_>) {
         // A waiter that shares the key may find a lease in the pool.
         let shares = !waiter.timing.mode.is_exclusive();
-        if shares || self.front.as_ref().is_some_and(Attempt::is_active) {
+        if shares || self.front_is_active() {
             self.behind.push_back(waiter);
         } else {
             let next = Attempt::new(waiter, context);
@@ -129,6 +129,10 @@ impl<T: Clone> KeyState<T> {
             .flat_map(Attempt::users)
             .map(|user| user.task.clone())
             .collect()
+    }
+
+    pub(super) fn front_is_active(&self) -> bool {
+        self.front.as_ref().is_some_and(Attempt::is_active)
     }
 
     pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {

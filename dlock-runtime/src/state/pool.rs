@@ -108,6 +108,11 @@ impl<T: Clone> KeyState<T> {
     ) -> Outcome<T> {
         let mut outcome = Outcome::of(effect);
         match &outcome.effect {
+            // The lease that was handed to it has to be confirmed, and the others wait for that.
+            Effect::Ask { queue: true, .. } if !self.front_is_active() => {
+                let asking = self.pool.swap_remove(place);
+                self.aside.extend(self.front.replace(asking));
+            }
             Effect::Enter { .. } if self.pool[place].is_shareable() => {
                 self.pool[place].invite(self.behind.back().map(|last| last.id));
                 outcome.invited = self.behind.iter().map(|next| next.task.clone()).collect();
@@ -127,7 +132,7 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns the first waiter, if no attempt is in front of it.
     pub(super) fn next_in_line(&self, context: Context<'_>) -> Option<T> {
-        if self.front.as_ref().is_some_and(Attempt::is_active) {
+        if self.front_is_active() {
             return None;
         }
         let mut behind = self.behind.iter();

@@ -220,6 +220,35 @@ fn the_next_permit_is_asked_for_as_soon_as_the_last_body_begins() {
 }
 
 #[test]
+fn who_asks_for_a_permit_that_was_handed_to_it_is_in_front() {
+    let not_renewed = Timing {
+        renew: false,
+        ..permit()
+    };
+    // Such a lease begins with a request; any other has one if its task comes late.
+    for (timing, late) in [(not_renewed, Duration::ZERO), (permit(), TTL)] {
+        let mut desk = Desk::new(permit());
+        assert!(asks(&desk.on(Event::Woken)));
+        for (number, timing) in [(2, timing), (3, permit())] {
+            desk.enter(number, timing);
+            assert!(matches!(desk.of(number, Event::Woken), Effect::Queue(_)));
+        }
+        let (sent, answer) = (desk.now, granted());
+        assert!(desk.on(Event::Answered { sent, answer }).enters());
+        assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+        desk.pass(late);
+        assert!(asks(&desk.of(2, Event::Woken)));
+
+        desk.enter(4, permit());
+        assert!(
+            matches!(desk.of(4, Event::Woken), Effect::Queue(_)),
+            "it came later"
+        );
+        assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+    }
+}
+
+#[test]
 fn a_caller_that_does_not_wait_asks_by_itself() {
     for timing in [shared(), permit()] {
         let mut desk = Desk::new(timing);

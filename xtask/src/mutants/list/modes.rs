@@ -194,6 +194,14 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
+        "handed-permit-asks-aside",
+        "Later waiters overtake one that asks for the permit that was handed to it",
+        "dlock-runtime/src/state/pool.rs",
+        "Effect::Ask { queue: true, .. } if «!self.front_is_active()» =>",
+        "false",
+        STATE,
+    ),
+    Mutant::new(
         "shared-token-grows",
         "A permit that is handed over has a greater token",
         "dlock-runtime/src/state/claim.rs",

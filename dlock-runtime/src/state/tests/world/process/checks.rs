@@ -48,7 +48,7 @@ impl World {
             let mut behind = self.state.behind.iter();
             if let Some(next) = behind.position(waits) {
                 let handed = self.state.pool.iter();
-                let handed = handed.filter(|it| it.is_holding() && it.lease().is_none());
+                let handed = handed.filter(|it| !it.is_asking() && it.lease().is_none());
                 let before = self.state.behind.iter().take(next + 1);
                 let mut woken = handed.map(|it| &it.waiter).chain(before);
                 let is_woken = woken.any(|waiter| self.tasks[waiter.task].woken);
