@@ -15,7 +15,7 @@ pub(super) const ALL: &[Mutant] = &[
         "overtakes",
         "Whoever comes goes to the front although somebody is there",
         KEY_STATE,
-        "if shares || «self.front.as_ref().is_some_and(Attempt::is_active)» {",
+        "if shares || «self.front_is_active()» {",
         "false",
         STATE,
     ),
