@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::pool::{Pool, Pooled};
 use crate::{Proxy, RedisServer};
-use dlock_waiting::after_a_while;
+use dlock_waiting::eventually;
 use node::Node;
 use view::View;
 
@@ -229,7 +229,7 @@ impl Cluster {
         self.rearrange();
         let id = &self.nodes[replica].id;
         let mut asked: Option<Instant> = None;
-        after_a_while(DEADLINE, "the replica is the master", async || {
+        eventually(DEADLINE, "the replica is the master", async || {
             // It gives up after five seconds: masters vote for one of a kind only so often.
             if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(6)) {
                 asked = Some(Instant::now());
@@ -250,7 +250,7 @@ impl Cluster {
     /// The node that is the master of a slot, once all nodes that are up say the same.
     pub async fn master_of_slot(&self, slot: u16) -> usize {
         let mut found = None;
-        after_a_while(DEADLINE, "the nodes agree on a master", async || {
+        eventually(DEADLINE, "the nodes agree on a master", async || {
             let views = self.views().await;
             let mut masters = views.iter().map(|view| view.master_of(slot));
             let first = masters.next().flatten();
@@ -278,7 +278,7 @@ impl Cluster {
     /// Waits until all nodes that are up agree: every slot has a master that is up, and replicas
     /// have their master's data.
     pub async fn until_ok(&self) {
-        after_a_while(DEADLINE, "the cluster is well", async || {
+        eventually(DEADLINE, "the cluster is well", async || {
             let up: HashSet<_> = self.up().into_iter().collect();
             let dead: Vec<_> = (0..self.nodes.len())
                 .filter(|node| !up.contains(node))
@@ -367,7 +367,7 @@ impl Cluster {
 
         let count = self.nodes.len();
         let mut asked = 0_u32;
-        after_a_while(DEADLINE, "the nodes know each other", async || {
+        eventually(DEADLINE, "the nodes know each other", async || {
             asked += 1;
             // A node forgets one that it was to meet and that was silent for its time-out.
             if asked.is_multiple_of(PATIENCE) {

@@ -10,7 +10,7 @@ use redis::{Client, RedisResult};
 
 use crate::pool::{Pool, Pooled};
 use crate::server::RedisServer;
-use dlock_waiting::after_a_while;
+use dlock_waiting::eventually;
 use dlock_waiting::within;
 use process::{SentinelProcess, brief};
 
@@ -142,7 +142,7 @@ impl Sentinels {
             servers.push(server(&shape, Some(servers[0].port())).await);
         }
         for replica in &servers[1..] {
-            after_a_while(START_DEADLINE, "a replica follows the master", async || {
+            eventually(START_DEADLINE, "a replica follows the master", async || {
                 is_in_sync(replica).await
             })
             .await;
@@ -159,7 +159,7 @@ impl Sentinels {
             servers,
             is_disturbed: AtomicBool::new(false),
         };
-        after_a_while(
+        eventually(
             START_DEADLINE,
             "all Sentinels know all servers",
             async || started.is_complete().await,
@@ -204,7 +204,7 @@ impl Sentinels {
     pub async fn master(&self) -> &RedisServer {
         let mut named = None;
         // On a machine under load none of them may answer in time for once.
-        after_a_while(START_DEADLINE, "a Sentinel answers", async || {
+        eventually(START_DEADLINE, "a Sentinel answers", async || {
             named = self.named().await;
             named.is_some()
         })
@@ -233,7 +233,7 @@ impl Sentinels {
     /// Waits until the Sentinels have made another server the master than `last`, and that one
     /// answers as a master. Returns it.
     pub async fn master_after(&self, last: &RedisServer) -> &RedisServer {
-        after_a_while(START_DEADLINE, "there is a new master", async || {
+        eventually(START_DEADLINE, "there is a new master", async || {
             let master = self.master().await;
             master.port() != last.port() && info(master, "role").await.as_deref() == Some("master")
         })
@@ -268,7 +268,7 @@ impl Sentinels {
         sentinel.process().kill();
         let process = sentinel.launch();
         *sentinel.process() = process;
-        after_a_while(START_DEADLINE, "the Sentinel is back", async || {
+        eventually(START_DEADLINE, "the Sentinel is back", async || {
             sentinel.master(&self.service).await.is_some()
         })
         .await;
@@ -277,7 +277,7 @@ impl Sentinels {
     /// A connection of the test's own to a Sentinel that runs.
     pub async fn sentinel_connection(&self, index: usize) -> MultiplexedConnection {
         let mut connection = None;
-        after_a_while(START_DEADLINE, "the Sentinel answers", async || {
+        eventually(START_DEADLINE, "the Sentinel answers", async || {
             connection = self.watching[index].connection().await;
             connection.is_some()
         })
@@ -306,7 +306,7 @@ impl Sentinels {
         }
         for replica in replicas {
             let since = Instant::now();
-            after_a_while(START_DEADLINE, "a replica follows the master", async || {
+            eventually(START_DEADLINE, "a replica follows the master", async || {
                 if is_in_sync(replica).await {
                     return true;
                 }
@@ -328,7 +328,7 @@ impl Sentinels {
     /// Waits until `count` replicas of `master` have all that it was told.
     pub async fn until_replicated(&self, master: &RedisServer, count: usize) {
         let mut connection = master.connection().await;
-        after_a_while(START_DEADLINE, "replicas have it all", async || {
+        eventually(START_DEADLINE, "replicas have it all", async || {
             // Only the writes of this connection count.
             let mut written = redis::pipe();
             written.cmd("SET").arg("testkit:mark").arg(1).ignore();

@@ -28,7 +28,7 @@ use crate::{
     stepwise::{Steps, Stepwise},
 };
 use dlock_testkit::{eventually, within};
-use dlock_waiting::after_a_while;
+use dlock_waiting::eventually;
 
 pub(crate) type Scene = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -309,7 +309,7 @@ impl Stage {
         let what = "no manager has a key left, and the store nothing";
         if self.scale().is_paused {
             // Each look costs processor time alone, and a release that is repeated takes seconds.
-            after_a_while(LIMIT, what, is_clean).await;
+            eventually(LIMIT, what, is_clean).await;
         } else {
             eventually(LIMIT, what, is_clean).await;
         }

@@ -1,7 +1,7 @@
 //! The list of locks: what it shows, in which order, and as its address says.
 
 use dlock::Wait;
-use dlock_testkit::{Browser, Page, after_a_while};
+use dlock_testkit::{Browser, Page, eventually};
 use serde_json::json;
 
 use super::site::Site;
@@ -177,7 +177,7 @@ async fn two_pages_share_one_reading_of_the_store() {
         let all = page.eval("window.taken").await;
         serde_json::from_value::<Vec<String>>(all).expect("they are texts")
     };
-    after_a_while(LIMIT, "three pictures are the same", async || {
+    eventually(LIMIT, "three pictures are the same", async || {
         let (first, second) = (taken(&one).await, taken(&other).await);
         first.iter().filter(|it| second.contains(it)).count() >= 3
     })

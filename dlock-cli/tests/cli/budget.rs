@@ -6,7 +6,7 @@ use std::{
 };
 
 use dlock::{LockManager, Wait};
-use dlock_testkit::{RedisServer, Worker, after_a_while, eventually, python};
+use dlock_testkit::{RedisServer, Worker, eventually, python};
 use rustix::process::Signal;
 
 use super::{LIMIT, call, clean, dlock, ended, reads::manager, run_signals::send, until_answered};
@@ -107,9 +107,14 @@ impl Crowded {
 
     /// Returns the steps of all scans so far.
     async fn steps(&self) -> Vec<Step> {
+        self.steps_among(1_000_000).await
+    }
+
+    /// Returns the steps of scans among the last requests.
+    async fn steps_among(&self, requests: u32) -> Vec<Step> {
         type Entry = (u64, u64, u64, Vec<String>, String, String);
         let mut log = redis::cmd("SLOWLOG");
-        let log: Vec<Entry> = self.server.read(log.arg("GET").arg(1_000_000)).await;
+        let log: Vec<Entry> = self.server.read(log.arg("GET").arg(requests)).await;
         let steps = log.into_iter().rev().filter_map(|entry| {
             let (_, _, micros, request, _, _) = entry;
             let [command, cursor, _, pattern, ..] = request.as_slice() else {
@@ -124,30 +129,27 @@ impl Crowded {
         steps.collect()
     }
 
-    /// Waits for the first part of a scan, and returns the number of scans that have begun. Known locks are read long
-    /// before its end then, also if this process goes on a second late.
-    async fn has_most_of_a_scan_before_it(&self) -> usize {
-        let mut begun = 0;
-        after_a_while(SLOWLY, "a scan has begun", async || {
-            let steps = self.steps().await;
-            begun = scans(&steps);
+    /// Waits for the first part of a scan. Known locks are read long before its end then, also if this process goes on a
+    /// second late.
+    async fn has_most_of_a_scan_before_it(&self) {
+        eventually(SLOWLY, "a scan has begun", async || {
+            let steps = self.steps_among(20).await;
             steps.last().is_some_and(|step| step.at() < 10)
         })
         .await;
-        begun
+        self.forget_steps().await;
     }
 
-    /// Asserts that so many scans have begun, and that the last one is not near its end.
-    async fn still_scans(&self, begun: usize) {
+    /// Asserts that the same scan goes on, and is not near its end.
+    async fn still_scans(&self) {
         let steps = self.steps().await;
-        let at = steps.last().map_or(100, Step::at);
-        assert_eq!(scans(&steps), begun, "another scan has begun");
+        assert!(
+            steps.iter().all(|step| step.cursor != 0),
+            "another scan has begun"
+        );
+        let at = steps.last().map_or(0, Step::at);
         assert!(at < 90, "after {at} % of the scan");
     }
-}
-
-fn scans(steps: &[Step]) -> usize {
-    steps.iter().filter(|step| step.cursor == 0).count()
 }
 
 /// Starts the program in a terminal, which waits for texts and presses keys.
@@ -229,16 +231,16 @@ async fn a_watch_reads_known_locks_and_grants_during_a_scan() {
     watch.line("held      known", SLOWLY).await;
     // Known locks are read each second: the scans from now on take several.
     crowded.grow(crowded.parts * 3).await;
-    let begun = crowded.has_most_of_a_scan_before_it().await;
+    crowded.has_most_of_a_scan_before_it().await;
     known.release().await.expect("it was held");
     watch.line("released  known", SLOWLY).await;
-    crowded.still_scans(begun).await;
+    crowded.still_scans().await;
 
     let mail = manager(&crowded.server, "mail").await;
-    let begun = crowded.has_most_of_a_scan_before_it().await;
+    crowded.has_most_of_a_scan_before_it().await;
     handed_on(&crowded.server, &billing, &mail).await;
     watch.line("heard  mail@", SLOWLY).await;
-    crowded.still_scans(begun).await;
+    crowded.still_scans().await;
     send(&watch, Signal::INT);
     let said = ended(&watch).await.with(0).stderr;
     assert!(said.contains("a scan of all keys takes"), "{said}");

@@ -23,7 +23,7 @@ mod zookeeper;
 
 use std::{process::Command, time::Duration};
 
-use dlock_testkit::{RedisServer, Worker, after_a_while, python};
+use dlock_testkit::{RedisServer, Worker, eventually, python};
 
 /// A generous limit, for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -166,5 +166,5 @@ async fn locks(server: &RedisServer) -> Vec<String> {
 
 async fn eventually_nothing_is_left(server: &RedisServer) {
     let nothing = async || locks(server).await.is_empty();
-    after_a_while(LIMIT, "no lock and no waiter is left", nothing).await;
+    eventually(LIMIT, "no lock and no waiter is left", nothing).await;
 }

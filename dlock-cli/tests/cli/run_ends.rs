@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use dlock_testkit::{RedisServer, Worker, after_a_while, eventually};
+use dlock_testkit::{RedisServer, Worker, eventually};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::{
@@ -49,7 +49,7 @@ async fn end_of_lease(server: &RedisServer) -> Duration {
 /// Waits until the lease was renewed. The watchdog knows the command by then.
 async fn renewed(server: &RedisServer) {
     let before = end_of_lease(server).await;
-    after_a_while(LIMIT, "the lease is renewed", async || {
+    eventually(LIMIT, "the lease is renewed", async || {
         end_of_lease(server).await > before + Duration::from_millis(100)
     })
     .await;
@@ -311,7 +311,7 @@ async fn a_stopped_dlock_loses_its_command_before_its_lease() {
     let end = end_of_lease(&server).await;
     let written = || std::fs::metadata(&asked).and_then(|it| it.modified());
     let is_asked = async || written().is_ok();
-    after_a_while(LIMIT, "the command is asked to end", is_asked).await;
+    eventually(LIMIT, "the command is asked to end", is_asked).await;
     let at = written().unwrap().duration_since(SystemTime::UNIX_EPOCH);
     let at = at.unwrap();
     let time_to_end = Duration::from_secs(1);

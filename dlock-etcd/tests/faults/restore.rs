@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock_testkit::{EtcdServer, after_a_while, eventually};
+use dlock_testkit::{EtcdServer, eventually};
 
 use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
 
@@ -78,7 +78,7 @@ async fn a_lease_of_before_a_restore_keeps_no_restored_key_alive() {
     assert_eq!(server.keys("dlock/order:42/").await.len(), 1);
     // Requests that name another lease find out that the connection is lost.
     works(&manager, "order:44").await;
-    after_a_while(DEADLINE, "the restored key has ended", async || {
+    eventually(DEADLINE, "the restored key has ended", async || {
         let g = manager.lock("order:43").ttl(BRIEF).acquire().await;
         if let Ok(g) = g {
             g.release().await.ok();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock::{LockManager, LockManagerBuilder};
 use dlock_etcd::Etcd;
-use dlock_testkit::{EtcdMake, EtcdServer, Proxy, after_a_while, eventually};
+use dlock_testkit::{EtcdMake, EtcdServer, Proxy, eventually};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -52,7 +52,7 @@ async fn a_lease_that_is_not_renewed_ends_by_itself() {
         .ttl(Duration::from_secs(2))
         .renew(false);
     let guard = lock.acquire().await.unwrap();
-    after_a_while(LONG, "the key has ended with its lease", async || {
+    eventually(LONG, "the key has ended with its lease", async || {
         server.keys("unrenewed/order:42/").await.is_empty()
     })
     .await;
@@ -67,7 +67,7 @@ async fn a_min_hold_outlasts_the_release_and_no_longer() {
     let lock = manager.lock("order:42").min_hold(Duration::from_secs(4));
     let begun = std::time::Instant::now();
     lock.run(async |_lease| ()).await.unwrap();
-    after_a_while(LONG, "the other acquires the key", async || {
+    eventually(LONG, "the other acquires the key", async || {
         let found = other.lock("order:42").try_acquire().await.unwrap();
         if let Some(guard) = &found {
             assert!(
@@ -141,7 +141,7 @@ async fn a_base_that_another_process_has_raised_is_used() {
     let first = server.get("base//fence").await.unwrap();
     // A base that is younger than a second is kept.
     let mut other = None;
-    after_a_while(LONG, "another process has raised the base", async || {
+    eventually(LONG, "another process has raised the base", async || {
         other = Some(builder("base").connect(&server.url()).await.unwrap());
         server.get("base//fence").await.unwrap() > first
     })

@@ -12,7 +12,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{EtcdServer, Proxy, after_a_while, eventually, within};
+use dlock_testkit::{EtcdServer, Proxy, eventually, within};
 use serde_json::json;
 use tokio::{
     task::JoinSet,
@@ -140,7 +140,7 @@ async fn a_hundred_waiters_send_no_requests_of_their_own() {
 
 /// Waits until all wait, and then for four beats. Returns the requests meanwhile.
 async fn four_beats(server: &EtcdServer) -> (u64, BTreeMap<String, u64>) {
-    after_a_while(LONG, "all wait", async || {
+    eventually(LONG, "all wait", async || {
         // The waiters of one key have one place, and it was asked of each lease how long it still lasts.
         let asked = server.messages().await.get("LeaseTimeToLive").copied();
         let places = server.keys("dlock/order:").await.len();
@@ -151,7 +151,7 @@ async fn four_beats(server: &EtcdServer) -> (u64, BTreeMap<String, u64>) {
     let beats = |messages: &BTreeMap<String, u64>| messages.get("LeaseKeepAlive").copied();
     let before = server.messages().await;
     let mut after = before.clone();
-    after_a_while(LONG, "four beats", async || {
+    eventually(LONG, "four beats", async || {
         after = server.messages().await;
         beats(&after) >= beats(&before).map_or(Some(4), |count| Some(count + 4))
     })
@@ -173,7 +173,7 @@ async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
         hold(&holder, key).await;
     }
     let (leaving, staying) = (owner(), owner());
-    after_a_while(LONG, "each key is watched", async || {
+    eventually(LONG, "each key is watched", async || {
         ask(&waiters, &one, leaving).await;
         ask(&waiters, &other, staying).await;
         server.watches().await == 2
@@ -184,7 +184,7 @@ async fn a_watch_ends_with_its_waiter_and_a_connection_with_its_successor() {
         waiters.release(release).await.is_ok()
     })
     .await;
-    after_a_while(LONG, "a watch has ended", async || {
+    eventually(LONG, "a watch has ended", async || {
         server.watches().await == 1
     })
     .await;
@@ -229,7 +229,7 @@ async fn loses_its_place(server: &EtcdServer) -> bool {
         "broken promise: two hold the key: {answer:?}"
     );
     let (mut last, mut is_silent) = (asked, false);
-    after_a_while(LONG, "its place is gone", async || {
+    eventually(LONG, "its place is gone", async || {
         ask(&waiters, &other, living).await;
         is_silent |= last.elapsed() > ALIVE / 2;
         last = Instant::now();
@@ -292,7 +292,7 @@ async fn is_kept(server: &EtcdServer) -> bool {
     proxy.refuse();
     proxy.cut();
     let since = Instant::now();
-    after_a_while(LONG, "some time has passed", async || {
+    eventually(LONG, "some time has passed", async || {
         goes_on().await;
         ask(&waiters, &one, living).await;
         since.elapsed() > AWAY
@@ -300,7 +300,7 @@ async fn is_kept(server: &EtcdServer) -> bool {
     .await;
     let asked = Instant::now();
     proxy.accept();
-    after_a_while(LONG, "the silent place is deleted", async || {
+    eventually(LONG, "the silent place is deleted", async || {
         goes_on().await;
         server.keys(&prefix).await.len() < 4
     })

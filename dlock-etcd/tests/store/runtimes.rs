@@ -8,7 +8,7 @@ use std::{
 
 use dlock::LockManager;
 use dlock_etcd::Etcd;
-use dlock_testkit::{EtcdServer, Proxy, after_a_while, eventually};
+use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::runtime::{Builder, Runtime};
 
 /// Longer than anything takes here, also on a busy machine.
@@ -72,7 +72,7 @@ fn leases_outlive_the_runtime_of_the_callers() {
     use_in(&second, &manager);
     second.block_on(async {
         let since = Instant::now();
-        after_a_while(LONG, "its TTL has passed", async || {
+        eventually(LONG, "its TTL has passed", async || {
             use_once(&manager, "order:1").await;
             held.ensure_held().unwrap();
             since.elapsed() > TTL
@@ -168,7 +168,7 @@ fn keeps_leases_while_blocked_in(mut builder: Builder) {
         user.block_on(async { tokio::spawn(run).await.unwrap() })
     });
     let since = has_begun.recv_timeout(LONG).unwrap();
-    around.block_on(after_a_while(LONG, "its TTL has passed", async || {
+    around.block_on(eventually(LONG, "its TTL has passed", async || {
         for key in ["order:42", "order:7"] {
             let busy = other.lock(key).try_acquire().await;
             assert!(busy.unwrap().is_none(), "broken promise: two hold `{key}`");

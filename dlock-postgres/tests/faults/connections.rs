@@ -11,7 +11,7 @@ use std::{
 
 use dlock_postgres::{Fence, FenceError};
 use dlock_runtime::{LockError, LostCause};
-use dlock_testkit::{Proxy, after_a_while, eventually};
+use dlock_testkit::{Proxy, eventually};
 use tokio::sync::Notify;
 
 use crate::world::{CONNECTIONS, DEADLINE, END, World, client, connect};
@@ -32,7 +32,7 @@ async fn a_silent_connection_is_replaced_and_the_lease_renewed_before_its_end() 
     })
     .await;
     proxy.thaw();
-    after_a_while(DEADLINE, "the lease is renewed", async || {
+    eventually(DEADLINE, "the lease is renewed", async || {
         world.number(END).await > end
     })
     .await;
@@ -143,7 +143,7 @@ async fn renewals_take_the_other_connection_while_theirs_cannot_be_made() {
     let lock = manager.lock("order:42").ttl(Duration::from_secs(8));
     let guard = lock.acquire().await.unwrap();
     let end = world.number(END).await;
-    after_a_while(DEADLINE, "the lease outlives its TTL", async || {
+    eventually(DEADLINE, "the lease outlives its TTL", async || {
         world.number(END).await > end + 8000
     })
     .await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_runtime::LockManager;
-use dlock_testkit::{PostgresServer, Proxy, after_a_while, eventually};
+use dlock_testkit::{PostgresServer, Proxy, eventually};
 
 use crate::world::{DEADLINE, REPEATED, World, builder};
 
@@ -107,7 +107,7 @@ async fn a_place_in_the_queue_that_is_taken_after_its_release_is_released_again(
     late.gives_up().await;
     late.is_released().await;
     late.arrives(PLACES).await;
-    after_a_while(REPEATED, "the owner is released again", async || {
+    eventually(REPEATED, "the owner is released again", async || {
         late.world.waiters().await == 0
     })
     .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_postgres::{Fence, FenceError};
 use dlock_runtime::LockError;
-use dlock_testkit::{Disk, PostgresOptions, WallClock, after_a_while};
+use dlock_testkit::{Disk, PostgresOptions, WallClock, eventually};
 
 use crate::world::{DEADLINE, END, World, builder};
 
@@ -40,7 +40,7 @@ async fn a_full_disk_refuses_new_locks_and_renews_those_that_are_held() {
     assert_eq!(world.number(&mine).await, 0, "it had no effect");
     let end = END.replace("dlock.holder", "dlock.holder WHERE key = 'order:42'");
     let first = world.number(&end).await;
-    after_a_while(DEADLINE, "the lease is renewed", async || {
+    eventually(DEADLINE, "the lease is renewed", async || {
         world.number(&end).await > first
     })
     .await;

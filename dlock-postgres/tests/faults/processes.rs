@@ -4,7 +4,7 @@ use std::{env, io::Read as _, net::TcpStream, process::Command, time::Duration};
 
 use dlock_postgres::Fence;
 use dlock_runtime::FencingToken;
-use dlock_testkit::{PostgresServer, Worker, after_a_while, eventually};
+use dlock_testkit::{PostgresServer, Worker, eventually};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
 use crate::world::{CONNECTIONS, DEADLINE, World, client, connect, is_held};
@@ -151,7 +151,7 @@ async fn a_process_that_is_paused_after_fence_keeps_the_key_until_its_commit() {
     child.worker.line("fenced", DEADLINE).await;
     child.worker.pause();
     let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
-    after_a_while(DEADLINE, "its lease ends", async || {
+    eventually(DEADLINE, "its lease ends", async || {
         world.number(over).await == 1
     })
     .await;

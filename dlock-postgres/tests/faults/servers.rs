@@ -3,7 +3,7 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use dlock_runtime::{LockError, StoreErrorKind};
-use dlock_testkit::{PostgresOptions, Proxy, after_a_while, eventually};
+use dlock_testkit::{PostgresOptions, Proxy, eventually};
 use tokio::{sync::Notify, task::JoinSet};
 
 use crate::world::{DEADLINE, World, connect};
@@ -95,7 +95,7 @@ async fn a_server_that_is_killed_with_requests_under_way_keeps_no_lease_without_
         let acquired = lock.wait(wait).acquire();
         calls.spawn(async move { (is_patient, acquired.await) });
     }
-    after_a_while(DEADLINE, "all leases are written", async || {
+    eventually(DEADLINE, "all leases are written", async || {
         world.holders().await == CALLS
     })
     .await;

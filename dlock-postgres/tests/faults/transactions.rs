@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_runtime::{LockError, LockManager};
-use dlock_testkit::{PostgresOptions, after_a_while, eventually};
+use dlock_testkit::{PostgresOptions, eventually};
 use tokio::{sync::Barrier, task::JoinSet};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
@@ -276,7 +276,7 @@ async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server()
     world.execute(end).await;
     let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
     let are_over = async || world.number(over).await == 2;
-    after_a_while(DEADLINE, "the leases end", are_over).await;
+    eventually(DEADLINE, "the leases end", are_over).await;
     for (key, end) in [
         ("account:1", "COMMIT PREPARED 'fenced'"),
         ("account:2", "ROLLBACK PREPARED 'adopted'"),

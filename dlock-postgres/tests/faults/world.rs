@@ -4,7 +4,7 @@ use std::{borrow::Borrow, time::Duration};
 
 use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::{LockManager, LockManagerBuilder};
-use dlock_testkit::{PostgresOptions, PostgresServer, after_a_while, eventually};
+use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
 use tokio_postgres::{Client, NoTls};
 
 /// Longer than anything takes here, also on a busy machine.
@@ -98,7 +98,7 @@ impl<S: Borrow<PostgresServer>> World<S> {
     /// Waits until no lease and no place in a queue is left. The managers are still there: a request that was not answered in
     /// time may arrive late, and its owner is released again.
     pub(crate) async fn nothing_is_left(&self) {
-        after_a_while(REPEATED, "no lease is left, and no waiter", async || {
+        eventually(REPEATED, "no lease is left, and no waiter", async || {
             self.holders().await + self.waiters().await == 0
         })
         .await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dlock_postgres::FenceError;
 use dlock_runtime::LockManager;
-use dlock_testkit::{after_a_while, eventually};
+use dlock_testkit::eventually;
 
 use super::{DEADLINE, Driver, Level, Transaction, begin, is_free};
 
@@ -22,7 +22,7 @@ pub(crate) async fn a_commit_ends_the_lock_at_once<D: Driver>() {
         // Longer than its lease: the transaction holds it.
         let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
         let is_over = async || database.number(over).await == 1;
-        after_a_while(DEADLINE, "the lease ends", is_over).await;
+        eventually(DEADLINE, "the lease ends", is_over).await;
         assert!(
             !is_free(&other, "account:7").await,
             "broken promise: the key is free while a transaction holds it: {level:?}"

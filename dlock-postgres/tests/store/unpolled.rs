@@ -17,7 +17,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{Proxy, after_a_while, eventually};
+use dlock_testkit::{Proxy, eventually};
 use futures_util::FutureExt as _;
 use tokio::{sync::mpsc, time::timeout};
 
@@ -207,7 +207,7 @@ fn a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled() {
     let other = one_thread();
     other.block_on(async {
         let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {old}");
-        after_a_while(DEADLINE, "the connection ends", async || {
+        eventually(DEADLINE, "the connection ends", async || {
             database.number(&is_there).await == 0
         })
         .await;

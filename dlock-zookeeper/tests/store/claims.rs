@@ -11,7 +11,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{Proxy, ZooKeepers, after_a_while, eventually};
+use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeperStore;
 use zookeeper_client::{Acls, CreateMode};
 
@@ -26,7 +26,7 @@ async fn two_stores_see_each_others_locks_and_wake_each_others_waiters() {
     let (one, other) = tokio::join!(manager(&url), manager(&url));
     let first = one.lock("two-stores").acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("two-stores").wait(LIMIT).acquire().await });
-    after_a_while(LIMIT, "the waiter has a child", async || {
+    eventually(LIMIT, "the waiter has a child", async || {
         children(servers, "dlock", "two-stores").await.len() == 2
     })
     .await;
@@ -68,13 +68,13 @@ async fn a_lease_that_is_renewed_for_a_shorter_time_ends_then() {
     // When the later child is deleted, as its waiter is silent, the timer has looked at the lease, too, and looks again at its
     // end.
     wait(&store, &key, later, LockMode::Exclusive).await;
-    after_a_while(LIMIT, "the timer has looked at both", async || {
+    eventually(LIMIT, "the timer has looked at both", async || {
         children(servers, "dlock", key.as_str()).await.len() == 1
     })
     .await;
     let renewal = RenewRequest::new(&key, owner, Duration::from_secs(2));
     assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
-    after_a_while(TTL / 2, "the child is deleted", async || {
+    eventually(TTL / 2, "the child is deleted", async || {
         children(servers, "dlock", key.as_str()).await.is_empty()
     })
     .await;
@@ -182,7 +182,7 @@ async fn a_creation_without_an_answer_is_found_again_and_released() {
         children(servers, "dlock", "nothing-after").await.len() == 1
     })
     .await;
-    after_a_while(LIMIT, "the child is deleted", async || {
+    eventually(LIMIT, "the child is deleted", async || {
         children(servers, "dlock", "nothing-after").await.is_empty()
     })
     .await;
@@ -285,7 +285,7 @@ async fn a_release_that_fails_leaves_no_child() {
         answer.is_err() && !proxy.is_trap_set()
     })
     .await;
-    after_a_while(LIMIT, "the child is deleted", async || {
+    eventually(LIMIT, "the child is deleted", async || {
         children(servers, "dlock", key.as_str()).await.is_empty()
     })
     .await;

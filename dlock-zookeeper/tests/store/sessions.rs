@@ -10,7 +10,7 @@ use dlock_runtime::{
     },
     testing::SystemRandom,
 };
-use dlock_testkit::{Proxy, ZooKeepers, after_a_while, eventually};
+use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
@@ -47,7 +47,7 @@ async fn a_lease_that_its_session_may_not_last_for_is_not_confirmed() {
     sleep(Duration::from_secs(9)).await;
     proxy.thaw();
     let (mut answers, mut of_fresh) = (Vec::new(), Vec::new());
-    after_a_while(LIMIT, "the lease is confirmed", async || {
+    eventually(LIMIT, "the lease is confirmed", async || {
         of_fresh.push(ask_fresh().await);
         answers.push(ask().await);
         matches!(answers.last(), Some(Ok(_)))

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE, copy_all};
 use crate::{EtcdMake, Proxy, port};
-use dlock_waiting::after_a_while;
+use dlock_waiting::eventually;
 
 const MEMBERS: usize = 3;
 
@@ -107,7 +107,7 @@ impl EtcdEnsemble {
     /// The index of the leader, as a majority sees it.
     pub async fn leader(&self) -> usize {
         let mut found = None;
-        after_a_while(START_DEADLINE, "a majority names one leader", async || {
+        eventually(START_DEADLINE, "a majority names one leader", async || {
             let mut seen = Vec::new();
             for server in &self.members {
                 seen.push(

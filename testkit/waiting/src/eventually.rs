@@ -3,13 +3,13 @@
 use std::panic::Location;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::within::within;
 
-const PAUSE: Duration = Duration::from_millis(5);
-/// Between two questions to several servers each.
-const LONG_PAUSE: Duration = Duration::from_millis(40);
+/// The pauses between two questions. One that takes long is asked less often: many tests share the processors.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(40);
 
 /// Asks `condition` again and again until it is true.
 ///
@@ -31,30 +31,17 @@ where
     C: AsyncFnMut() -> bool,
 {
     // Taken here, because an `async fn` does not know its caller.
-    wait(PAUSE, deadline, what, condition, Location::caller())
+    wait(deadline, what, condition, Location::caller())
 }
 
-/// The same for a condition that is expensive to ask about, and takes long.
-#[track_caller]
-pub fn after_a_while<C>(deadline: Duration, what: &str, condition: C) -> impl Future<Output = ()>
+async fn wait<C>(deadline: Duration, what: &str, mut condition: C, caller: &Location<'_>)
 where
     C: AsyncFnMut() -> bool,
 {
-    wait(LONG_PAUSE, deadline, what, condition, Location::caller())
-}
-
-async fn wait<C>(
-    pause: Duration,
-    deadline: Duration,
-    what: &str,
-    mut condition: C,
-    caller: &Location<'_>,
-) where
-    C: AsyncFnMut() -> bool,
-{
+    let begun = Instant::now();
     let held = within(deadline, async {
         while !condition().await {
-            sleep(pause).await;
+            sleep((begun.elapsed() / 8).clamp(SHORTEST, LONGEST)).await;
         }
     });
     assert!(

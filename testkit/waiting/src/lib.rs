@@ -6,6 +6,6 @@ mod eventually;
 mod poll;
 mod within;
 
-pub use eventually::{after_a_while, eventually};
+pub use eventually::eventually;
 pub use poll::{Polled, poll_times, poll_times_then_wake};
 pub use within::within;
