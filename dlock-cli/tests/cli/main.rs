@@ -40,9 +40,9 @@ fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {
 fn dlock_without_terminal(server: &RedisServer, arguments: &[&str]) -> Command {
     const LEAVE: &str = r"
 import os, signal, sys
-# A test that runs in the background, or under nohup, was started to ignore some.
-for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
-    signal.signal(each, signal.SIG_DFL)
+# A test that runs in the background, under nohup or under perf was started to ignore some.
+for each in 'HUP', 'INT', 'QUIT', 'TERM', 'USR1', 'USR2':
+    signal.signal(signal.Signals['SIG' + each], signal.SIG_DFL)
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])
 ";
