@@ -28,7 +28,6 @@ use crate::{
     stepwise::{Steps, Stepwise},
 };
 use dlock_testkit::{eventually, within};
-use dlock_waiting::eventually;
 
 pub(crate) type Scene = Pin<Box<dyn Future<Output = ()> + Send>>;
 
