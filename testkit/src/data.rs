@@ -18,9 +18,9 @@ const ENOUGH: u64 = 6 << 30;
 pub(crate) fn directory(prefix: &str) -> TempDir {
     static IN_MEMORY: LazyLock<bool> = LazyLock::new(|| {
         let free = rustix::fs::statvfs(MEMORY).map_or(0, |it| it.f_bavail * it.f_frsize);
-        // Who names a place may remove it together with what is left there.
-        let is_free = env::var_os("TMPDIR").is_none();
-        is_free && free >= ENOUGH && TempDir::new_in(MEMORY).is_ok()
+        // The user of such a directory may remove it, and with it the data of killed tests.
+        let is_unset = env::var_os("TMPDIR").is_none();
+        is_unset && free >= ENOUGH && TempDir::new_in(MEMORY).is_ok()
     });
     let made = if *IN_MEMORY {
         TempDir::with_prefix_in(prefix, Path::new(MEMORY))

@@ -41,8 +41,8 @@ fn dlock_without_terminal(server: &RedisServer, arguments: &[&str]) -> Command {
     const LEAVE: &str = r"
 import os, signal, sys
 # A test that runs in the background, under nohup or under perf was started to ignore some.
-for each in 'HUP', 'INT', 'QUIT', 'TERM', 'USR1', 'USR2':
-    signal.signal(signal.Signals['SIG' + each], signal.SIG_DFL)
+for each in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2:
+    signal.signal(each, signal.SIG_DFL)
 os.setsid()
 os.execv(sys.argv[1], sys.argv[1:])
 ";

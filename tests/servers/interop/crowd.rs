@@ -24,7 +24,7 @@ const TASKS: usize = 2;
 /// How often the lock is to change from one make to the other.
 const CHANGES: usize = 30;
 
-/// So many sections in a row one make may have.
+/// After so many sections of ours in a row, our tasks wait for a foreigner's.
 const IN_A_ROW: usize = 8;
 
 /// It takes a while on a loaded machine.
@@ -60,7 +60,7 @@ impl Notes {
         fs::write(self.stop_file(), "").unwrap();
     }
 
-    /// Returns `true` if no foreigner has had the lock for many sections.
+    /// Returns `true` if the last [`IN_A_ROW`] sections are ours.
     fn are_ours(&self) -> bool {
         let sections = self.sections();
         let last = sections.iter().rev().take(IN_A_ROW);
@@ -166,7 +166,7 @@ async fn take_part(manager: LockManager, wait: Wait, notes: Arc<Notes>) {
         };
         notes.ours.lock().unwrap().push(section);
         guard.release().await.expect("it is not taken away");
-        // Others get it only when nobody of ours waits, which on a loaded machine may be never.
+        // A foreigner acquires the lock only when no task of ours waits. On a loaded machine one always waits.
         loop {
             sleep(Duration::from_millis(10)).await;
             if notes.is_over.load(Ordering::Relaxed) || !notes.are_ours() {
