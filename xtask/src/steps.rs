@@ -46,13 +46,14 @@ const WITHOUT_REDIS: Call = Call::new(
 );
 
 /// The packages whose tests a usual run leaves out: model, simulation and chaos, the shapes and mistakes of functions,
-/// everything dropped at every await, the contract of stores with every make and layout of servers, the store over ZooKeeper
-/// but for its options and the command, a million keys, the benchmarks, and the larger examples.
-pub(crate) const SELDOM: [&str; 17] = [
+/// everything dropped at every await, the contract of stores with every make and layout of servers, the stores over etcd and
+/// ZooKeeper but for their options and the command, a million keys, the benchmarks, and the larger examples.
+pub(crate) const SELDOM: [&str; 18] = [
     "custom-store",
     "dlock-bench",
     "dlock-cancellation",
     "dlock-chaos",
+    "dlock-etcd",
     "dlock-macro-shapes",
     "dlock-makes",
     "dlock-many-keys",
@@ -74,9 +75,9 @@ macro_rules! usual {
         Call::new(concat!(
             $verb,
             " --workspace --exclude custom-store --exclude dlock-bench --exclude dlock-cancellation --exclude dlock-chaos \
-             --exclude dlock-macro-shapes --exclude dlock-makes --exclude dlock-many-keys --exclude dlock-model \
-             --exclude dlock-sim --exclude dlock-ui --exclude dlock-zookeeper --exclude fencing --exclude ledger \
-             --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
+             --exclude dlock-etcd --exclude dlock-macro-shapes --exclude dlock-makes --exclude dlock-many-keys \
+             --exclude dlock-model --exclude dlock-sim --exclude dlock-ui --exclude dlock-zookeeper --exclude fencing \
+             --exclude ledger --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
             $targets
         ))
     };
