@@ -33,7 +33,7 @@ pub(crate) struct LockView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct HolderView {
     /// `None` for a third-party client.
-    pub(crate) owner: Option<String>,
+    pub(crate) handle: Option<String>,
     pub(crate) label: Option<String>,
     pub(crate) function: Option<String>,
     pub(crate) process: Option<ProcessView>,
@@ -47,7 +47,7 @@ pub(crate) struct HolderView {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct WaiterView {
-    pub(crate) owner: String,
+    pub(crate) handle: String,
     pub(crate) label: Option<String>,
     /// `exclusive`, `shared` or `permits`.
     pub(crate) mode: String,
@@ -126,7 +126,7 @@ impl HolderView {
         });
         let token = FencingToken::from_fence(holder.fence);
         Self {
-            owner: holder.owner.map(|owner| owner.to_string()),
+            handle: holder.owner.map(|owner| owner.handle().to_string()),
             label: holder.label.clone(),
             function: holder.function.clone(),
             process: holder.process.as_ref().map(ProcessView::of),
@@ -140,7 +140,7 @@ impl HolderView {
 
     /// Returns `true` if a third-party client holds the lock.
     pub(crate) fn is_foreign(&self) -> bool {
-        self.owner.is_none()
+        self.handle.is_none()
     }
 
     /// Returns the name of the holder, in printable characters.
@@ -167,7 +167,7 @@ impl WaiterView {
     fn of(waiter: &WaiterInfo) -> Self {
         let (mode, permits) = mode_of(waiter.mode);
         Self {
-            owner: waiter.owner.to_string(),
+            handle: waiter.owner.handle().to_string(),
             label: waiter.label.clone(),
             mode: mode.to_owned(),
             permits,
@@ -179,7 +179,7 @@ impl WaiterView {
 
     /// Returns the name of the waiter, in printable characters.
     pub(crate) fn name(&self) -> String {
-        printable(self.label.as_ref().unwrap_or(&self.owner)).into_owned()
+        printable(self.label.as_ref().unwrap_or(&self.handle)).into_owned()
     }
 
     /// Describes what it wants, unless it is an exclusive lock.
@@ -195,7 +195,7 @@ impl WaiterView {
 impl ProcessView {
     fn of(process: &ProcessInfo) -> Self {
         Self {
-            client: process.client.to_string(),
+            client: process.client.handle().to_string(),
             label: process.label.clone(),
             application: process.application.clone(),
             host: process.host.clone(),

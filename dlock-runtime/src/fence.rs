@@ -8,6 +8,9 @@ use std::{
 /// Seconds from 1970 to 2024, where fences start to count.
 const FENCE_EPOCH: u64 = 1_704_067_200;
 
+/// The greatest time by which a fence is ahead of this machine's clock, in fences.
+const FAR_AHEAD: u64 = 24 * 3600 * 100_000;
+
 /// Returns a fence derived from this machine's clock: units of 10 µs since 2024.
 ///
 /// Use it in a store that counts its own fences. Take the greater of this value and the last fence plus one.
@@ -29,6 +32,13 @@ const FENCE_EPOCH: u64 = 1_704_067_200;
 #[must_use]
 pub fn fence_by_the_clock() -> u64 {
     fence_at(SystemTime::now())
+}
+
+/// Returns `true` for a fence that counting does not explain, nor a clock of a server that is a little wrong. A clock of this machine
+/// that was never set says nothing.
+pub(crate) fn is_far_ahead(fence: u64) -> bool {
+    let now = fence_by_the_clock();
+    now > 0 && fence.saturating_sub(now) > FAR_AHEAD
 }
 
 /// Returns the fence for another time of day.

@@ -1,4 +1,5 @@
-//! Owner ids: the random id by which the store knows one claim on a key. An id is never used twice.
+//! Owner ids: the random id by which the store knows one claim on a key. An id is never used twice, and is a secret: people and
+//! logs see its handle.
 
 use std::{
     fmt,
@@ -20,7 +21,7 @@ use crate::random::Random;
 /// assert_ne!(one, other);
 /// assert_eq!(one.to_string().len(), 32);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Uuid);
 
 impl ClientId {
@@ -38,6 +39,26 @@ impl ClientId {
         let bits = (u128::from(random.next_u64()) << 64) | u128::from(random.next_u64());
         Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
+
+    /// Returns what people and logs see of it.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{store::ClientId, testing::SystemRandom};
+    ///
+    /// let client = ClientId::new(&SystemRandom);
+    /// assert_eq!(client.handle(), client.handle());
+    /// ```
+    #[must_use]
+    pub fn handle(self) -> ClaimHandle {
+        ClaimHandle::of(self, b"client")
+    }
+}
+
+impl fmt::Debug for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ClientId").field(&self.handle()).finish()
+    }
 }
 
 impl fmt::Display for ClientId {
@@ -49,8 +70,8 @@ impl fmt::Display for ClientId {
 /// The id by which a store knows one claim on a key, written `client.number`.
 ///
 /// It is created before the first request is sent, so that a retry can detect the effect of an earlier
-/// request without an answer. It proves ownership to the store only: every client with access to the store
-/// can read it.
+/// request without an answer. It proves ownership to the store: whoever knows it and may send requests can release the
+/// lease. Its text is for the store alone; people and logs see its [handle](Self::handle).
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
@@ -61,7 +82,7 @@ impl fmt::Display for ClientId {
 /// assert!(text.ends_with(".1"));
 /// assert_eq!(text.parse(), Ok(owner));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId {
     client: ClientId,
     number: u64,
@@ -117,6 +138,22 @@ impl OwnerId {
         self.client
     }
 
+    /// Returns what people and logs see of it. `dlock inspect` shows it, and `dlock unlock --holder` takes it.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{store::{ClientId, ClaimHandle, OwnerId}, testing::SystemRandom};
+    ///
+    /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    /// let shown = owner.handle().to_string();
+    /// assert_eq!(shown.len(), 16);
+    /// assert_eq!(shown.parse::<ClaimHandle>(), Ok(owner.handle()));
+    /// ```
+    #[must_use]
+    pub fn handle(self) -> ClaimHandle {
+        ClaimHandle::of(self.client, &self.number.to_be_bytes())
+    }
+
     /// Returns the number of this claim among those of its manager.
     #[cfg(feature = "admin-web")]
     pub(crate) fn number(self) -> u64 {
@@ -124,9 +161,77 @@ impl OwnerId {
     }
 }
 
+impl fmt::Debug for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnerId").field(&self.handle()).finish()
+    }
+}
+
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.client, self.number)
+    }
+}
+
+/// The name of an owner id or a client id for people and logs: 16 hexadecimal digits, the same each time. The id cannot be computed
+/// from it.
+///
+/// They are the beginning of a UUID of version 5 ([RFC 9562]), the SHA-1 of the client id and the number of the claim. Two
+/// claims on one lock have the same handle by a chance of 2^-64.
+///
+/// [RFC 9562]: https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-5
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
+///
+/// let client = ClientId::new(&SystemRandom);
+/// assert_ne!(OwnerId::new(client, 1).handle(), OwnerId::new(client, 2).handle());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimHandle(u64);
+
+impl ClaimHandle {
+    fn of(client: ClientId, name: &[u8]) -> Self {
+        Self(Uuid::new_v5(&client.0, name).as_u64_pair().0)
+    }
+}
+
+impl fmt::Display for ClaimHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for ClaimHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// The text is not a [`ClaimHandle`] of 16 hexadecimal digits.
+///
+/// ```
+/// # extern crate dlock_runtime as dlock;
+/// use dlock::store::{ClaimHandle, InvalidHandle};
+///
+/// assert!(matches!("web-3/71".parse::<ClaimHandle>(), Err(InvalidHandle { .. })));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the handle of a claim: it has 16 hexadecimal digits, as `dlock inspect` shows it")]
+#[non_exhaustive]
+pub struct InvalidHandle;
+
+impl FromStr for ClaimHandle {
+    type Err = InvalidHandle;
+
+    fn from_str(text: &str) -> Result<Self, InvalidHandle> {
+        let handle = u64::from_str_radix(text, 16).map(Self);
+        // `+1` or upper case would be read as well.
+        handle
+            .ok()
+            .filter(|it| it.to_string() == text)
+            .ok_or(InvalidHandle)
     }
 }
 

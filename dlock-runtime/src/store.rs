@@ -41,5 +41,5 @@ pub use crate::{
     error::{StoreError, StoreErrorKind},
     fence::fence_by_the_clock,
     mode::{LockMode, LockModes},
-    owner::{ClientId, ForeignOwner, OwnerId},
+    owner::{ClaimHandle, ClientId, ForeignOwner, InvalidHandle, OwnerId},
 };

@@ -132,8 +132,8 @@ impl Lines {
             self.add("  fence", &holder.fence.to_string());
             self.add("  token", &format!("{token} or slightly greater"));
         }
-        if let Some(owner) = &holder.owner {
-            self.add("  owner", owner);
+        if let Some(handle) = &holder.handle {
+            self.add("  handle", handle);
         }
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{LockKey, StoreErrorKind, admin::Unlocked, store::OwnerId};
+use dlock::{LockKey, StoreErrorKind, admin::Unlocked, store::ClaimHandle};
 use serde::Serialize;
 
 use super::inspect::described;
@@ -37,14 +37,14 @@ pub(crate) struct UnlockArgs {
     #[arg(short, long, verbatim_doc_comment)]
     yes: bool,
     /// Releases the lease of this holder of a shared lock: its
-    /// owner id, as `dlock inspect` shows it
+    /// handle, as `dlock inspect` shows it
     #[arg(
         long,
         verbatim_doc_comment,
-        value_name = "OWNER",
+        value_name = "HANDLE",
         conflicts_with = "all"
     )]
-    holder: Option<OwnerId>,
+    holder: Option<ClaimHandle>,
     /// Releases the leases of all holders of a shared lock
     #[arg(long)]
     all: bool,
@@ -81,7 +81,9 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     if !args.yes && !is_confirmed(&args.key)? {
         return tell(global, &args.key, "declined", &wanted);
     }
-    let unlocked = inspector.unlock(&seen, args.holder).await;
+    let mut owners = seen.holders().filter_map(|it| it.owner);
+    let owner = owners.find(|owner| Some(owner.handle()) == args.holder);
+    let unlocked = inspector.unlock(&seen, owner).await;
     let unlocked = unlocked.map_err(|error| {
         // A lease on which a transaction relies.
         if error.kind() == StoreErrorKind::Refused && error.has_no_effect() {
@@ -105,23 +107,23 @@ fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure
     let refused = |message: String| {
         let holders = lock.holders.iter();
         let holders = holders.map(|it| {
-            let owner = it.owner.as_deref().unwrap_or("-");
-            format!("{owner} ({})", it.name())
+            let handle = it.handle.as_deref().unwrap_or("-");
+            format!("{handle} ({})", it.name())
         });
         let holders = holders.collect::<Vec<_>>().join(", ");
         let message = format!("{message}. Its holders: {holders}");
         Failure::new(Exit::Usage, message)
     };
     let key = &args.key;
-    match args.holder.map(|owner| owner.to_string()) {
-        Some(owner) => {
+    match args.holder.map(|handle| handle.to_string()) {
+        Some(handle) => {
             let holders = lock.holders.iter();
-            let mut same = holders.filter(|it| it.owner.as_ref() == Some(&owner));
+            let mut same = holders.filter(|it| it.handle.as_ref() == Some(&handle));
             let holder = same.next().cloned().map(|it| vec![it]);
-            holder.ok_or_else(|| refused(format!("`{owner}` does not hold `{key}`")))
+            holder.ok_or_else(|| refused(format!("`{handle}` does not hold `{key}`")))
         }
         None if lock.is_shared() && !args.all => {
-            let message = format!("`{key}` is a shared lock: add `--holder OWNER` or `--all`");
+            let message = format!("`{key}` is a shared lock: add `--holder HANDLE` or `--all`");
             Err(refused(message))
         }
         None => Ok(lock.holders.clone()),

@@ -286,7 +286,7 @@ mod tests {
     fn released_leases_show_their_last_reading() {
         let interval = Duration::from_secs(1);
         let holder = HolderView {
-            owner: Some("a.1".to_owned()),
+            handle: Some("a.1".to_owned()),
             label: Some("billing@host/1".to_owned()),
             function: None,
             process: None,

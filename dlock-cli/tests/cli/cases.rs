@@ -12,6 +12,7 @@ use std::{
 use dlock::{
     LockError, LockManager, LostCause, Wait,
     admin::{HandOffs, Inspect},
+    store::OwnerId,
 };
 use dlock_testkit::{Worker, eventually};
 use rustix::process::Signal;
@@ -174,11 +175,11 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
         let lock = namespace.call(&["inspect", "--json", "order/1"]).await;
         let lock = json(&lock.with(0).stdout);
         let waiters = lock["waiters"].as_array().unwrap();
-        let owners = waiters
-            .iter()
-            .map(|it| it["owner"].as_str().unwrap().to_owned());
-        let names = before.iter().skip(1).map(|name| P::owner(name).to_owned());
-        let is_queue = before.len() == 3 && owners.eq(names);
+        let shown = waiters.iter().map(|it| it["handle"].as_str().unwrap());
+        let owners = before.iter().skip(1).map(|name| P::owner(name));
+        let owners: Vec<OwnerId> = owners.map(|owner| owner.parse().unwrap()).collect();
+        let handles: Vec<_> = owners.iter().map(|it| it.handle().to_string()).collect();
+        let is_queue = before.len() == 3 && shown.eq(handles.iter().map(String::as_str));
         found = lock;
         is_queue
     })

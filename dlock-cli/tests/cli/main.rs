@@ -129,11 +129,22 @@ fn is_late(text: &str) -> bool {
 /// Waits for the end of the program and of all processes that can write to its output.
 async fn ended(worker: &Worker) -> Ended {
     let status = worker.wait(LIMIT).await;
+    let (stdout, stderr) = (worker.stdout(), worker.stderr());
+    for text in [&stdout, &stderr] {
+        assert!(!has_owner_id(text), "{text}");
+    }
     Ended {
         code: status.code(),
-        stdout: worker.stdout(),
-        stderr: worker.stderr(),
+        stdout,
+        stderr,
     }
+}
+
+/// Returns `true` if a text has an owner id, which is a secret: 32 hexadecimal digits, a dot, and a number.
+fn has_owner_id(text: &str) -> bool {
+    let digits = |it: &[u8]| it.iter().all(u8::is_ascii_hexdigit);
+    let mut parts = text.as_bytes().windows(34);
+    parts.any(|it| digits(&it[..32]) && it[32] == b'.' && it[33].is_ascii_digit())
 }
 
 /// Leaves out what `dlock watch` says when a scan takes long, or a server is too slow, as both are on a busy machine.

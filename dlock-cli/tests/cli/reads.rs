@@ -125,7 +125,7 @@ async fn locks_are_listed_with_their_holders() {
     let listed = json(&of_second);
     assert_eq!(listed.as_array().map(Vec::len), Some(1));
     assert_eq!(listed[0]["key"], "order:2");
-    assert_eq!(listed[0]["holder"]["owner"], Value::Null);
+    assert_eq!(listed[0]["holder"]["handle"], Value::Null);
     scene.end().await;
 }
 

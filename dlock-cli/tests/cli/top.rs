@@ -148,7 +148,7 @@ async fn keys_filters_and_sizes_work_in_a_terminal() {
         "see:order:42",
         // The details.
         r"press:\r",
-        "see:owner",
+        "see:handle",
         r"press:\x1b[B?",
         "see:Keys",
         "press: ",

@@ -142,15 +142,20 @@ async fn a_shared_lock_requires_a_choice() {
     let of_billing = holders
         .iter()
         .find(|it| it["process"]["application"] == "billing");
-    let owner = of_billing.unwrap()["owner"].as_str().unwrap();
+    let handle = of_billing.unwrap()["handle"].as_str().unwrap();
 
     let refused = call(&mut dlock(&server, &["unlock", "-y", "catalog"]))
         .await
         .with(2);
-    for words in ["`--holder OWNER` or `--all`", owner, "(billing@", "(mail@"] {
+    for words in [
+        "`--holder HANDLE` or `--all`",
+        handle,
+        "(billing@",
+        "(mail@",
+    ] {
         assert!(refused.stderr.contains(words), "{}", refused.stderr);
     }
-    let stranger = format!("{}.7", "0".repeat(32));
+    let stranger = "0".repeat(16);
     let words = ["unlock", "-y", "catalog", "--holder", &stranger];
     let refused = call(&mut dlock(&server, &words)).await.with(2);
     assert!(
@@ -160,7 +165,7 @@ async fn a_shared_lock_requires_a_choice() {
     );
     first.ensure_held().unwrap();
 
-    let words = ["unlock", "-y", "catalog", "--holder", owner];
+    let words = ["unlock", "-y", "catalog", "--holder", handle];
     let ended = call(&mut dlock(&server, &words)).await.with(0);
     for words in [
         "holders        2",

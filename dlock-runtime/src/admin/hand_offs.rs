@@ -19,7 +19,7 @@ use super::HandOff;
 /// /// Shows each new holder, until a connection breaks.
 /// async fn watch(mut hand_offs: HandOffs) {
 ///     while let Some(hand_off) = hand_offs.next().await {
-///         println!("{} goes to {}", hand_off.key, hand_off.owner);
+///         println!("{} goes to {}", hand_off.key, hand_off.owner.handle());
 ///     }
 /// }
 /// # let _ = watch;

@@ -44,7 +44,7 @@ pub(crate) struct Lock {
 pub(crate) struct Holder {
     pub(crate) name: String,
     pub(crate) function: Option<String>,
-    pub(crate) owner: Option<String>,
+    pub(crate) handle: Option<String>,
     pub(crate) fence: u64,
     pub(crate) held: Option<Duration>,
     /// `None` if the lease never expires.
@@ -55,7 +55,7 @@ pub(crate) struct Holder {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) name: String,
-    pub(crate) owner: String,
+    pub(crate) handle: String,
     /// The description of what it wants, unless it is an exclusive lock.
     pub(crate) wish: Option<String>,
     pub(crate) waiting: Duration,
@@ -138,7 +138,7 @@ fn holder(info: HolderInfo, now: SystemTime) -> Holder {
         name: name
             .unwrap_or_else(|| client.map_or_else(|| "third-party client".to_owned(), nameless)),
         function: info.function,
-        owner: info.owner.map(|it| it.to_string()),
+        handle: info.owner.map(|it| it.handle().to_string()),
         fence: info.fence,
         // The server's clock may have been set back since.
         held: info
@@ -154,7 +154,7 @@ fn waiter(info: WaiterInfo) -> Waiter {
     Waiter {
         wish: wish(mode, permits),
         name: info.label.unwrap_or_else(|| nameless(info.owner.client())),
-        owner: info.owner.to_string(),
+        handle: info.owner.handle().to_string(),
         waiting: info.waiting,
         is_alive: info.is_alive,
         process: info.process.map(described),
@@ -163,7 +163,7 @@ fn waiter(info: WaiterInfo) -> Waiter {
 
 fn nameless(client: ClientId) -> String {
     const TOLD: usize = 8;
-    let id: String = client.to_string().chars().take(TOLD).collect();
+    let id: String = client.handle().to_string().chars().take(TOLD).collect();
     format!("process {id}…")
 }
 

@@ -107,10 +107,10 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     let [waited, waits] = [before, after].map(|lock| lock.map_or(&[][..], |lock| &lock.waiters));
     let old_leases: BTreeSet<_> = held.iter().map(lease).collect();
     let new_leases: BTreeSet<_> = holds.iter().map(lease).collect();
-    let has_waited: BTreeSet<_> = waited.iter().map(|waiter| &*waiter.owner).collect();
+    let has_waited: BTreeSet<_> = waited.iter().map(|waiter| &*waiter.handle).collect();
     let was_granted = |holder: &&HolderView| {
-        let owner = holder.owner.as_deref();
-        owner.is_some_and(|owner| has_waited.contains(owner))
+        let handle = holder.handle.as_deref();
+        handle.is_some_and(|handle| has_waited.contains(handle))
     };
     let new: Vec<_> = holds
         .iter()
@@ -135,15 +135,15 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
         found.push((change, Some(holder.clone()), None));
     }
     let is_in: [BTreeSet<_>; 2] =
-        [waited, waits].map(|list| list.iter().map(|it| &*it.owner).collect());
-    let has_it: BTreeSet<_> = holds.iter().filter_map(|it| it.owner.as_deref()).collect();
+        [waited, waits].map(|list| list.iter().map(|it| &*it.handle).collect());
+    let has_it: BTreeSet<_> = holds.iter().filter_map(|it| it.handle.as_deref()).collect();
     for waiter in waited {
-        if !is_in[1].contains(&*waiter.owner) && !has_it.contains(&*waiter.owner) {
+        if !is_in[1].contains(&*waiter.handle) && !has_it.contains(&*waiter.handle) {
             found.push((Change::Left, None, Some(waiter.clone())));
         }
     }
     for waiter in waits {
-        if !is_in[0].contains(&*waiter.owner) {
+        if !is_in[0].contains(&*waiter.handle) {
             found.push((Change::Waits, None, Some(waiter.clone())));
         }
     }
@@ -152,16 +152,16 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
 
 /// Returns the identity of a lease. Leases of third-party clients cannot be distinguished.
 fn lease(holder: &HolderView) -> (Option<&str>, u64) {
-    (holder.owner.as_deref(), holder.fence)
+    (holder.handle.as_deref(), holder.fence)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn holder(owner: Option<&str>, fence: u64) -> HolderView {
+    fn holder(handle: Option<&str>, fence: u64) -> HolderView {
         HolderView {
-            owner: owner.map(str::to_owned),
+            handle: handle.map(str::to_owned),
             label: None,
             function: None,
             process: None,
@@ -174,8 +174,8 @@ mod tests {
     }
 
     fn lock(holder: Option<HolderView>, waiters: &[&str]) -> LockView {
-        let waiter = |owner: &&str| WaiterView {
-            owner: (*owner).to_owned(),
+        let waiter = |handle: &&str| WaiterView {
+            handle: (*handle).to_owned(),
             label: None,
             mode: "exclusive".to_owned(),
             permits: None,

@@ -134,7 +134,7 @@ async fn hostile_keys_and_those_of_other_programs_drive_no_terminal() {
             .with(0)
             .stdout,
     );
-    assert_eq!(theirs["holder"]["owner"], serde_json::Value::Null);
+    assert_eq!(theirs["holder"]["handle"], serde_json::Value::Null);
     assert_eq!(theirs["holder"]["ttl_ms"], serde_json::Value::Null);
     for words in [&["ls"][..], &["ls", "--json"], &["top", "--once"]] {
         let shown = namespace.call(words).await.with(0);
@@ -203,13 +203,13 @@ async fn the_screen_shows_locks_and_survives_an_end_of_its_connection() {
         // A key that arrives together with a new size may be read only with the next key.
         "see:HOLDER",
         r"press:\r",
-        "see:owner",
+        "see:handle",
         "see:order:77",
         "press:q",
     ];
     let url = format!("etcd://127.0.0.1:{}", proxy.port());
     let worker = terminal_at(&url, "120x30", &steps);
-    worker.line("seen owner", LIMIT).await;
+    worker.line("seen handle", LIMIT).await;
     proxy.cut();
     let later = billing
         .lock("order:77")

@@ -80,14 +80,14 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     let seen = inspector.lock(&key).await.unwrap().unwrap();
     let refused = namespace.call(&["unlock", "-y", "catalog"]).await.with(2);
     assert!(
-        refused.stderr.contains("`--holder OWNER` or `--all`"),
+        refused.stderr.contains("`--holder HANDLE` or `--all`"),
         "{}",
         refused.stderr
     );
     let mut holders = seen.holders();
     let holder = holders.find(|it| it.label.as_ref().unwrap().starts_with("one@"));
-    let owner = holder.unwrap().owner.unwrap().to_string();
-    let words = ["unlock", "-y", "catalog", "--holder", &owner];
+    let handle = holder.unwrap().owner.unwrap().handle().to_string();
+    let words = ["unlock", "-y", "catalog", "--holder", &handle];
     let ended = namespace.call(&words).await.with(0);
     assert!(
         ended.stdout.contains("others share it."),

@@ -184,12 +184,12 @@ async fn the_screen_shows_locks_and_survives_an_end_of_its_connection() {
         "size:110x28",
         "see:grants unknown",
         r"press:\r",
-        "see:owner",
+        "see:handle",
         "see:order:77",
         "press:q",
     ];
     let worker = terminal_at(&database.url(), "120x30", &steps);
-    worker.line("seen owner", LIMIT).await;
+    worker.line("seen handle", LIMIT).await;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dlock operator'
                AND datname = current_database()";
     database.execute(end).await;

@@ -322,15 +322,15 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     let seen = inspector.lock(&key).await.unwrap().unwrap();
     let refused = database.call(&["unlock", "-y", "catalog"]).await.with(2);
     assert!(
-        refused.stderr.contains("`--holder OWNER` or `--all`"),
+        refused.stderr.contains("`--holder HANDLE` or `--all`"),
         "{}",
         refused.stderr
     );
     let holders = seen
         .holders()
         .find(|it| it.label.as_ref().unwrap().starts_with("one@"));
-    let owner = holders.unwrap().owner.unwrap().to_string();
-    let words = ["unlock", "-y", "catalog", "--holder", &owner];
+    let handle = holders.unwrap().owner.unwrap().handle().to_string();
+    let words = ["unlock", "-y", "catalog", "--holder", &handle];
     let ended = database.call(&words).await.with(0);
     assert!(
         ended.stdout.contains("others share it."),

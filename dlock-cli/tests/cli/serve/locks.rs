@@ -62,7 +62,7 @@ async fn locks_are_listed_and_followed() {
     assert_eq!(found["list"]["matching"], 1, "{found:#}");
     assert_eq!(found["locks"][0]["key"], "<b>..%2F\u{202e}");
     let lock = site.json(&format!("api/lock?key={hostile}")).await;
-    assert_eq!(lock["lock"]["holders"][0]["owner"], Value::Null);
+    assert_eq!(lock["lock"]["holders"][0]["handle"], Value::Null);
     let paged = site.json("api/picture?per=1&page=2&filter=*").await;
     assert_eq!(paged["locks"][0]["key"], "order:1");
 
@@ -184,7 +184,7 @@ async fn a_lock_is_released_with_the_token_and_the_key_and_it_is_logged() {
     let shown = site.json("api/lock?key=job%2F%E2%80%AE1").await;
     let holder = &shown["lock"]["holders"][0];
     let wanted = json!({
-        "key": "job/\u{202e}1", "typed": "job/\u{202e}1", "owner": holder["owner"], "fence": holder["fence"]
+        "key": "job/\u{202e}1", "typed": "job/\u{202e}1", "handle": holder["handle"], "fence": holder["fence"]
     });
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
     let mut mistyped = wanted.clone();
@@ -254,7 +254,7 @@ async fn guesses_of_the_token_are_refused_and_logged_once() {
     let shown = site.json("api/lock?key=job").await;
     let holder = &shown["lock"]["holders"][0];
     let wanted = json!({
-        "key": "job", "typed": "job", "owner": holder["owner"], "fence": holder["fence"]
+        "key": "job", "typed": "job", "handle": holder["handle"], "fence": holder["fence"]
     });
     let give = async |token: &str| {
         release(
@@ -294,7 +294,7 @@ async fn a_token_is_drawn_or_given() {
         .await;
     let drawn = line.rsplit(' ').next().unwrap();
     assert_eq!(drawn.len(), 32, "{line}");
-    let wanted = json!({"key": "free", "typed": "free", "owner": null, "fence": "1"});
+    let wanted = json!({"key": "free", "typed": "free", "handle": null, "fence": "1"});
     let done = release(
         &site,
         &format!("Authorization: Bearer {drawn}\r\n"),

@@ -131,7 +131,7 @@ mod tests {
         is_noted.recv_timeout(patience).expect("it does not wait");
         drop(picture);
         let told = serde_json::to_value(past.of("k", 2000, false)).expect("it is JSON");
-        assert_eq!(told["holds"][0]["owner"], owner.to_string());
+        assert_eq!(told["holds"][0]["handle"], owner.handle().to_string());
         assert!(past.notes().is_empty());
     }
 

@@ -137,7 +137,7 @@ mod tests {
         ];
         let (told, _) = told(&locks, rest);
         assert_eq!(told[0]["label"], "cron@host/1");
-        assert_eq!(told[0]["client"], client.to_string());
+        assert_eq!(told[0]["client"], client.handle().to_string());
         assert_eq!(told[0]["version"], "0.1.0");
         assert_eq!(told[0]["holds"], 1);
         assert_eq!(told[1]["label"], "late@host/2");

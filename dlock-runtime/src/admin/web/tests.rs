@@ -42,10 +42,14 @@ async fn send(router: &Router, request: Request<Body>) -> Answer {
     let response = router.clone().oneshot(request).await.unwrap();
     let (head, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    // An owner id begins with it, and is a secret.
+    let secret = fake::owner(1).client().to_string();
+    assert!(!text.contains(&secret), "{text}");
     Answer {
         status: head.status,
         headers: head.headers,
-        text: String::from_utf8(body.to_vec()).unwrap(),
+        text,
     }
 }
 

@@ -21,9 +21,9 @@ use super::{
     views::label_of,
 };
 use crate::{
-    admin::{Inspect, LockInfo, Unlocked},
+    admin::{HolderInfo, Inspect, LockInfo, Unlocked},
     key::LockKey,
-    owner::OwnerId,
+    owner::{ClaimHandle, OwnerId},
     store::{StoreError, StoreErrorKind},
 };
 
@@ -39,8 +39,8 @@ struct UnlockForm {
     key: String,
     /// The key as the operator has typed it.
     typed: String,
-    /// The owner id; `None` for all that share the lock.
-    owner: Option<String>,
+    /// That of the holder; `None` for all that share the lock.
+    handle: Option<String>,
     /// A text, because a double cannot represent it.
     fence: String,
 }
@@ -50,7 +50,7 @@ type Refused = (StatusCode, String);
 /// A request that may be carried out.
 struct UnlockRequest {
     key: LockKey,
-    owner: Option<OwnerId>,
+    handle: Option<ClaimHandle>,
     fence: u64,
     client: Client,
 }
@@ -191,15 +191,15 @@ async fn unlock(
 ) -> Result<Response, Refused> {
     let invalid = |text: String| (StatusCode::BAD_REQUEST, text);
     let key = LockKey::new(&wanted.key).map_err(|error| invalid(error.to_string()))?;
-    let owner = wanted.owner.as_deref().map(str::parse::<OwnerId>);
-    let owner = owner
+    let handle = wanted.handle.as_deref().map(str::parse::<ClaimHandle>);
+    let handle = handle
         .transpose()
         .map_err(|error| invalid(error.to_string()))?;
     let fence = wanted
         .fence
         .parse()
         .map_err(|_| invalid(format!("invalid fence `{}`", wanted.fence)))?;
-    if owner.is_none() && fence == 0 {
+    if handle.is_none() && fence == 0 {
         let text = "a lease of a third-party client looks like the next one on the same key: use `dlock unlock`";
         return Err((StatusCode::CONFLICT, text.to_owned()));
     }
@@ -210,7 +210,7 @@ async fn unlock(
         .map_err(unavailable)?;
     let request = UnlockRequest {
         key,
-        owner,
+        handle,
         fence,
         client,
     };
@@ -227,12 +227,12 @@ impl UnlockRequest {
     ) -> Result<Response, Refused> {
         let Self {
             key: lock,
-            owner: of,
+            handle: of,
             fence,
             client: Client { peer, claimed },
         } = self;
-        let (key, owner) = (lock.as_str(), of.map(|owner| owner.to_string()));
-        warn!(target: TARGET, %peer, claimed, key, owner, fence, "force-release requested");
+        let (key, handle) = (lock.as_str(), of.map(|it| it.to_string()));
+        warn!(target: TARGET, %peer, claimed, key, handle, fence, "force-release requested");
         let done = end_lease(&*inspector, &lock, of, fence).await;
         let (outcome, seen) = match done {
             Ok(done) => done,
@@ -246,16 +246,18 @@ impl UnlockRequest {
                 };
                 // As a text it is escaped: keys and labels must not control a terminal.
                 let error = error.to_string();
-                warn!(target: TARGET, %peer, claimed, key, owner, fence, error, "force-release failed");
+                warn!(target: TARGET, %peer, claimed, key, handle, fence, error, "force-release failed");
                 return Err((status, error));
             }
         };
+        let holder = seen.as_ref().and_then(|seen| meant(seen, of, fence));
         if outcome != Unlocked::Changed {
-            room.desk.forced(key, of, fence);
+            let owner = of.and(holder).and_then(|it| it.owner);
+            room.desk.forced(key, owner, fence);
         }
         let (outcome, text) = told(outcome);
-        let holder = seen.and_then(|seen| name(&seen, of));
-        warn!(target: TARGET, %peer, claimed, key, holder, owner, fence, outcome, "force-release");
+        let holder = holder.and_then(label_of);
+        warn!(target: TARGET, %peer, claimed, key, holder, handle, fence, outcome, "force-release");
         Ok(reply::document(
             &json!({ "outcome": outcome, "text": text }),
         ))
@@ -266,33 +268,24 @@ impl UnlockRequest {
 async fn end_lease(
     inspector: &dyn Inspect,
     key: &LockKey,
-    owner: Option<OwnerId>,
+    handle: Option<ClaimHandle>,
     fence: u64,
 ) -> Result<(Unlocked, Option<LockInfo>), StoreError> {
     let Some(seen) = inspector.lock(key).await? else {
         return Ok((Unlocked::Changed, None));
     };
-    let is_there = match owner {
-        Some(owner) => seen
-            .holders()
-            .any(|holder| holder.owner == Some(owner) && holder.fence == fence),
-        None => seen
-            .holder
-            .as_ref()
-            .is_some_and(|holder| holder.fence == fence),
-    };
-    if !is_there {
+    let Some(holder) = meant(&seen, handle, fence) else {
         return Ok((Unlocked::Changed, Some(seen)));
-    }
+    };
+    let owner = handle.and(holder.owner);
     let outcome = inspector.unlock(&seen, owner).await?;
     Ok((outcome, Some(seen)))
 }
 
-/// Returns the label of the holder whose lease was to be ended.
-fn name(seen: &LockInfo, owner: Option<OwnerId>) -> Option<String> {
-    let mut holders = seen.holders();
-    let holder = holders.find(|holder| owner.is_none() || holder.owner == owner)?;
-    label_of(holder).map(str::to_owned)
+/// Returns the holder with this handle, or without one the first, if it has this fence.
+fn meant(seen: &LockInfo, handle: Option<ClaimHandle>, fence: u64) -> Option<&HolderInfo> {
+    let is_it = |it: &&HolderInfo| handle.is_none() || it.owner.map(OwnerId::handle) == handle;
+    seen.holders().find(is_it).filter(|it| it.fence == fence)
 }
 
 fn told(outcome: Unlocked) -> (&'static str, &'static str) {

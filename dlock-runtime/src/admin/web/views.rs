@@ -87,7 +87,7 @@ pub(super) struct LockView {
 
 #[derive(Debug, Serialize)]
 struct HolderView {
-    owner: Option<String>,
+    handle: Option<String>,
     label: Option<String>,
     function: Option<String>,
     fence: String,
@@ -100,7 +100,7 @@ struct HolderView {
 
 #[derive(Debug, Serialize)]
 struct WaiterView {
-    owner: String,
+    handle: String,
     label: Option<String>,
     mode: &'static str,
     permits: Option<u32>,
@@ -195,7 +195,7 @@ impl HolderView {
     fn of(holder: &HolderInfo, now_ms: u64) -> Self {
         let since_ms = holder.since.map(moment::of);
         Self {
-            owner: holder.owner.map(|owner| owner.to_string()),
+            handle: holder.owner.map(|owner| owner.handle().to_string()),
             label: label_of(holder).map(str::to_owned),
             function: holder.function.clone(),
             fence: holder.fence.to_string(),
@@ -212,7 +212,7 @@ impl WaiterView {
     fn of(waiter: &WaiterInfo) -> Self {
         let (mode, permits) = mode_of(waiter.mode);
         Self {
-            owner: waiter.owner.to_string(),
+            handle: waiter.owner.handle().to_string(),
             label: waiter
                 .label
                 .clone()
@@ -241,7 +241,7 @@ impl ProcessView {
 impl ProcessRow {
     pub(super) fn of(process: &ProcessInfo, holds: usize, waits: usize) -> Self {
         Self {
-            client: Some(process.client.to_string()),
+            client: Some(process.client.handle().to_string()),
             label: Some(process.label.clone()),
             process: ProcessView::of(process),
             holds,

@@ -8,6 +8,7 @@ use crate::{
     answer::Renewal,
     clock::Moment,
     error::{LostCause, StoreError, StoreErrorKind},
+    fence::is_far_ahead,
     state::{
         claim::LOOK_AGAIN,
         event::{Context, Effect, Loss, RenewAt},
@@ -56,7 +57,11 @@ impl<T> Attempt<T> {
                 let renewed = self.waiter.timing.renew;
                 let least = self.claim.least();
                 let believed = granted.filter(|until| renewed && until.remaining(now) >= least);
-                match (believed, self.claim.next_token(fence)) {
+                // A forged message could make all later tokens too small. The fence of a store whose clock was once wrong is
+                // accepted from its answer.
+                let token = self.claim.next_token(fence);
+                let token = token.filter(|_| !is_far_ahead(fence));
+                match (believed, token) {
                     (Some(until), Some(token)) => {
                         let renew_at = renewal_of_grant(until, now);
                         self.phase = Phase::Holding(Hold {

@@ -1,6 +1,7 @@
 //! Tests requests, waiting, and leaving with or without the lease.
 
 use super::*;
+use crate::fence::fence_by_the_clock;
 
 #[test]
 fn who_does_not_wait_asks_once_and_leaves_nothing() {
@@ -188,6 +189,20 @@ fn a_fence_that_makes_no_token_is_no_grant() {
         desk.release(),
         "the store believes that it granted"
     );
+}
+
+/// A resource that has seen it would refuse all tokens after it.
+#[test]
+fn a_hint_with_a_fence_of_the_far_future_only_makes_the_waiter_ask() {
+    let far = fence_by_the_clock() + 25 * 3600 * 100_000;
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    let hint = Event::Granted {
+        fence: far,
+        number: far,
+    };
+    assert_eq!(desk.on(hint), Effect::Wake);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
 #[test]

@@ -119,7 +119,7 @@ pub(super) const ALL: &[Mutant] = &[
     mistake(
         "page-third-party",
         "A lease of a third-party client can be unlocked",
-        "Body::from(asset.text.replace(\"button.disabled = holder.owner === null && holder.fence === '0';\", \"button.disabled = false;\"))",
+        "Body::from(asset.text.replace(\"button.disabled = holder.handle === null && holder.fence === '0';\", \"button.disabled = false;\"))",
         &[Test(
             PAGE,
             "unlock::a_lease_of_a_third_party_client_is_left_to_the_command",

@@ -20,6 +20,15 @@ pub(super) const STATE: &[Look] = &[
 ];
 
 pub(super) const ALL: &[Mutant] = &[
+    // Tokens.
+    Mutant::new(
+        "token-of-the-future",
+        "A hint is believed whose fence is a day ahead of the clock",
+        HOLDING,
+        "token.filter(|_| «!is_far_ahead(fence)»)",
+        "true",
+        STATE,
+    ),
     // Asking and waiting.
     Mutant::new(
         "refused-and-asked",

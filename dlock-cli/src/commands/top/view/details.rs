@@ -91,9 +91,9 @@ fn of_holder(holder: &Holder, field: &mut impl FnMut(&str, &str)) {
     if let Some(process) = &holder.process {
         of_process(process, field);
     }
-    if let Some(owner) = &holder.owner {
+    if let Some(handle) = &holder.handle {
         field("fence", &holder.fence.to_string());
-        field("owner", owner);
+        field("handle", handle);
     }
 }
 

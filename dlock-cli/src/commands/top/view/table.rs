@@ -113,7 +113,7 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
     match column {
         Column::Key => (fit(&lock.key, width, Elide::End), plain.bold()),
         Column::Holder => match holder {
-            Some(it) if it.owner.is_none() => (fit(&it.name, width, Elide::End), plain.fg(WARM)),
+            Some(it) if it.handle.is_none() => (fit(&it.name, width, Elide::End), plain.fg(WARM)),
             Some(it) if lock.holder_count > 1 => {
                 let others = format!(" +{}", lock.holder_count - 1);
                 let room = width.saturating_sub(u16::try_from(others.len()).unwrap_or(width));

@@ -124,7 +124,7 @@ fn a_lock_is_shown_in_full() {
             | process      billing, pid 4711 on host-3
             | running      since 2026-01-02T03:04:05Z, dlock …
             | fence        91700412345678
-            | owner        0123456789abcdef0123456789abcdef.7
+            | handle       0123456789abcdef
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );

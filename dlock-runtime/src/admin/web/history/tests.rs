@@ -234,7 +234,7 @@ fn a_holder_that_is_not_listed_any_more_may_hold_still() {
         let all = told(&past, 2000)["holds"].clone();
         let all = all.as_array().unwrap().iter();
         let gone: Vec<_> = all
-            .filter(|it| it["owner"] == owner(1).to_string())
+            .filter(|it| it["handle"] == owner(1).handle().to_string())
             .collect();
         assert_eq!(gone[0]["end"], end);
     }

@@ -29,7 +29,7 @@ pub(in crate::admin::web) struct HistoryView {
 
 #[derive(Debug, Serialize)]
 struct HoldView {
-    owner: Option<String>,
+    handle: Option<String>,
     label: Option<String>,
     fence: String,
     from: String,
@@ -40,7 +40,7 @@ struct HoldView {
 
 #[derive(Debug, Serialize)]
 struct WaitView {
-    owner: Option<String>,
+    handle: Option<String>,
     label: Option<String>,
     mode: &'static str,
     from: String,
@@ -125,7 +125,7 @@ impl History {
         let of_hold = |hold: PastLease| {
             let renewed = renewed.remove(&hold.lease).unwrap_or_default();
             HoldView {
-                owner: hold.lease.owner.map(|owner| owner.to_string()),
+                handle: hold.lease.owner.map(|owner| owner.handle().to_string()),
                 label: hold.label.map(|label| label.to_string()),
                 fence: hold.lease.fence.to_string(),
                 from: moment::text(hold.from_ms),
@@ -135,7 +135,7 @@ impl History {
             }
         };
         let of_wait = |wait: PastWait| WaitView {
-            owner: wait.owner.map(|owner| owner.to_string()),
+            handle: wait.owner.map(|owner| owner.handle().to_string()),
             label: wait.label.map(|label| label.to_string()),
             mode: wait.mode,
             from: moment::text(wait.from_ms),

@@ -88,7 +88,7 @@ function hold(drawing, entry, x, middle, begin, end) {
   const renewals = `${entry.renewed.length} renewal${entry.renewed.length === 1 ? '' : 's'}`;
   const times = `${clock(entry.from)} – ${entry.to ? clock(entry.to) : 'now'}`;
   const group = svg('g', { class: isLost ? 'hold lost' : entry.to ? 'hold' : 'hold now' },
-    title(`${visible(entry.label ?? entry.owner)} held it for ${duration(entry.stop - entry.start)}, ${times}; ${renewals}; ${ending}`));
+    title(`${visible(entry.label ?? entry.handle)} held it for ${duration(entry.stop - entry.start)}, ${times}; ${renewals}; ${ending}`));
   const width = Math.max(2, to - from);
   group.append(svg('rect', { x: from, y: middle - BAR / 2, width, height: BAR, rx: Math.min(2, width / 2) }));
   for (const renewed of entry.renewed.map((it) => Date.parse(it)).filter((it) => it >= begin && it <= end)) {
@@ -104,7 +104,7 @@ function hold(drawing, entry, x, middle, begin, end) {
 function wait(drawing, entry, x, middle) {
   const [from, to] = [x(entry.start), x(entry.stop)];
   drawing.append(svg('g', { class: 'wait' },
-    title(`${visible(entry.label ?? entry.owner)} waited for ${duration(entry.stop - entry.start)}, from ${clock(entry.from)}; ${endOf(entry, false)}`),
+    title(`${visible(entry.label ?? entry.handle)} waited for ${duration(entry.stop - entry.start)}, from ${clock(entry.from)}; ${endOf(entry, false)}`),
     svg('rect', { class: 'reach', x: from, y: middle - BAR / 2, width: Math.max(2, to - from), height: BAR }),
     svg('line', { x1: from, x2: Math.max(from + 2, to), y1: middle, y2: middle })));
 }

@@ -23,7 +23,7 @@ export function lanesOf(past, begin, end) {
   for (const entry of all) {
     const [from, to] = [Date.parse(entry.from), entry.to ? Date.parse(entry.to) : end];
     if (to >= begin) {
-      const label = entry.label ?? entry.owner ?? 'unknown';
+      const label = entry.label ?? entry.handle ?? 'unknown';
       const lane = byLabel.get(label) ?? { label, entries: [], last: 0 };
       lane.entries.push({ ...entry, start: from, stop: to });
       lane.last = Math.max(lane.last, to);
@@ -35,15 +35,15 @@ export function lanesOf(past, begin, end) {
   return { lanes: lanes.map((lane) => ({ ...lane, tracks: tracksOf(lane.entries) })), hidden: latest.length - lanes.length };
 }
 
-/// Entries that overlap lie below each other; the wait and the hold of one owner are in one line.
+/// Entries that overlap lie below each other; the wait and the hold of one claim are in one line.
 function tracksOf(entries) {
-  const byOwner = new Map();
+  const byHandle = new Map();
   for (const entry of entries) {
-    const parts = byOwner.get(entry.owner) ?? [];
+    const parts = byHandle.get(entry.handle) ?? [];
     parts.push(entry);
-    byOwner.set(entry.owner, parts);
+    byHandle.set(entry.handle, parts);
   }
-  const runs = [...byOwner.values()].map((parts) => ({
+  const runs = [...byHandle.values()].map((parts) => ({
     parts, start: Math.min(...parts.map((it) => it.start)), stop: Math.max(...parts.map((it) => it.stop)),
   })).sort((a, b) => a.start - b.start);
   const tracks = [];

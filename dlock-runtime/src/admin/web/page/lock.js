@@ -9,7 +9,7 @@ import { unlockDialog } from './unlock.js';
 
 /// The columns of numbers stand at their right edge, as the numbers do.
 const NUMBERS = ['Held for', 'TTL left', 'Waiting for'];
-const HOLDERS = ['Holder', 'Function', 'Process', 'Held for', 'TTL left', 'Fencing token', 'Owner id', ''];
+const HOLDERS = ['Holder', 'Function', 'Process', 'Held for', 'TTL left', 'Fencing token', 'Handle', ''];
 const WAITERS = ['', 'Waiter', 'Mode', 'Process', 'Waiting for', 'State'];
 
 export function lock(page, query) {
@@ -56,18 +56,18 @@ export function lock(page, query) {
     setText(mode, it ? modeText({ mode: it.mode, holders: count }) : isKnown ? 'free' : '…');
     mode.dataset.mode = it ? it.mode : isKnown ? 'free' : 'unknown';
     setText(facts, it ? factsOf(it) : '');
-    holders.show(it?.holders ?? [], count, (holder) => `${holder.owner} ${holder.fence}`, holderRow, (row, holder) => {
+    holders.show(it?.holders ?? [], count, (holder) => `${holder.handle} ${holder.fence}`, holderRow, (row, holder) => {
       showHolder(row, holder, document.picture.taken);
       const button = row.querySelector('button');
       // A third-party client has neither, and the next one on the key looks the same.
-      button.disabled = holder.owner === null && holder.fence === '0';
+      button.disabled = holder.handle === null && holder.fence === '0';
       setText(button, button.disabled ? 'Only by dlock unlock' : 'Unlock…');
       button.hidden = !canUnlock;
       button.onclick = () => dialog.open(holder, document);
     });
     holders.section.classList.toggle('locked', !canUnlock);
     waiters.show((it?.waiters ?? []).map((waiter, at) => ({ ...waiter, at: at + 1 })), it?.waiter_count ?? 0,
-      (waiter) => waiter.owner, waiterRow, (row, waiter) => showWaiter(row, waiter, document.picture.taken));
+      (waiter) => waiter.handle, waiterRow, (row, waiter) => showWaiter(row, waiter, document.picture.taken));
     drawing.update(past, span, document.picture);
     dialog.update(it);
   }
@@ -136,19 +136,19 @@ const cell = (label, tag = 'span', className = null) =>
 
 function holderRow() {
   return h('tr', { role: 'row' }, cell('Holder', 'span', 'key'), cell('Function', 'span', 'wide'), cell('Process', 'span', 'wide'),
-    cell('Held for', 'time', 'number'), cell('TTL left', 'span', 'number'), cell('Fencing token', 'code'), cell('Owner id', 'code'),
+    cell('Held for', 'time', 'number'), cell('TTL left', 'span', 'number'), cell('Fencing token', 'code'), cell('Handle', 'code'),
     h('td', { role: 'cell', class: 'action' }, h('button', { type: 'button', class: 'danger' }, 'Unlock…')));
 }
 
 function showHolder(row, holder, now) {
-  const [label, called, process, held, ttl, token, owner] = [...row.cells].map((it) => it.firstElementChild);
+  const [label, called, process, held, ttl, token, handle] = [...row.cells].map((it) => it.firstElementChild);
   show(label, holder.label ?? 'unknown', 48);
   show(called, holder.function ?? '–', 48);
   showProcess(process, holder.process, now);
   showTime(held, duration(holder.held_ms), holder.since);
   setText(ttl, duration(holder.ttl_ms));
   show(token, holder.token ?? holder.fence ?? '–', 32);
-  show(owner, holder.owner ?? '–', 18);
+  show(handle, holder.handle ?? '–', 18);
 }
 
 function waiterRow() {
@@ -159,7 +159,7 @@ function waiterRow() {
 function showWaiter(row, waiter, now) {
   const [place, label, mode, process, waiting, alive] = [...row.cells].map((it) => it.firstElementChild);
   setText(place, String(waiter.at));
-  show(label, waiter.label ?? waiter.owner ?? 'unknown', 48);
+  show(label, waiter.label ?? waiter.handle ?? 'unknown', 48);
   setText(mode, waiter.permits ? `${waiter.mode}, ${waiter.permits} permits` : (waiter.mode ?? '–'));
   showProcess(process, waiter.process, now);
   setText(waiting, duration(waiter.waiting_ms));

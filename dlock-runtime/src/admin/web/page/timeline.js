@@ -89,7 +89,7 @@ function tableRow(entry, now) {
   return h('tr', {},
     h('td', {}, instant(entry.from)),
     h('td', {}, entry.to ? instant(entry.to) : 'now'),
-    h('td', {}, entry.isGap ? '' : show(h('span'), entry.label ?? entry.owner, 48)),
+    h('td', {}, entry.isGap ? '' : show(h('span'), entry.label ?? entry.handle, 48)),
     h('td', {}, entry.mode && entry.mode !== 'exclusive' ? `${entry.did}, ${entry.mode}` : entry.did),
     h('td', { class: 'number' }, duration(length)),
     h('td', {}, entry.isGap ? '' : endOf(entry, entry.isHold)),

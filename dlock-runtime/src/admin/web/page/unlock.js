@@ -71,7 +71,7 @@ export function unlockDialog(key) {
         method: 'POST',
         // A proxy with a login has a use for `authorization`.
         headers: { 'x-dlock-token': token.value, 'content-type': 'application/json' },
-        body: JSON.stringify({ key, typed: meant, owner: holder.owner ?? null, fence: String(holder.fence ?? '') }),
+        body: JSON.stringify({ key, typed: meant, handle: holder.handle ?? null, fence: String(holder.fence ?? '') }),
       });
       const body = await answer.json().catch(() => ({}));
       if (asked !== turn) {
@@ -133,7 +133,7 @@ export function unlockDialog(key) {
       for (const field of form.querySelectorAll('.field')) {
         field.hidden = false;
       }
-      const label = show(h('strong'), it.label ?? it.owner ?? 'unknown', 60);
+      const label = show(h('strong'), it.label ?? it.handle ?? 'unknown', 60);
       about.replaceChildren('Held by ', label, ` for ${duration(it.held_ms)}.`);
       element.showModal();
       typed.focus();
@@ -141,7 +141,7 @@ export function unlockDialog(key) {
     /// Says that the holder is no longer the one that the dialog was opened for; the server would refuse too.
     update(lock) {
       if (holder && !isDone) {
-        const isThere = lock?.holders.some((it) => it.owner === holder.owner && it.fence === holder.fence);
+        const isThere = lock?.holders.some((it) => it.handle === holder.handle && it.fence === holder.fence);
         setText(changed, isThere ? '' : '▲ This holder no longer holds the lock.');
       }
     },

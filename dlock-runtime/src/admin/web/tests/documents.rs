@@ -79,7 +79,7 @@ async fn a_lock_has_its_holders_and_its_queue() {
         u64::MAX.to_string(),
         "a double cannot represent it"
     );
-    assert_eq!(lock["holders"][0]["owner"], owner(7).to_string());
+    assert_eq!(lock["holders"][0]["handle"], owner(7).handle().to_string());
     assert_eq!(lock["holders"][0]["fence"], "7");
     assert!(lock["holders"][0]["token"].is_string());
     assert_eq!(lock["waiters"][0]["waiting_ms"], 3000);
@@ -154,7 +154,7 @@ async fn processes_have_the_numbers_of_their_locks() {
     assert_eq!(
         told["processes"],
         json!([{
-            "client": owner(1).client().to_string(), "label": label, "application": "cron", "host": "host", "pid": 4711,
+            "client": owner(1).client().handle().to_string(), "label": label, "application": "cron", "host": "host", "pid": 4711,
             "started": "1970-01-01T00:00:00.000Z", "version": "0.1.0", "holds": 2, "waits": 1
         }])
     );

@@ -33,7 +33,7 @@ fn fake() -> Arc<Fake> {
 }
 
 fn wanted() -> Value {
-    json!({"key": "job:a", "typed": "job:a", "owner": owner(7).to_string(), "fence": "7"})
+    json!({"key": "job:a", "typed": "job:a", "handle": owner(7).handle().to_string(), "fence": "7"})
 }
 
 /// Returns a request as the page sends it.
@@ -86,8 +86,8 @@ async fn the_token_may_come_beside_the_login_of_a_proxy() {
 #[tokio::test(start_paused = true)]
 async fn each_outcome_has_its_word() {
     let (mut all, mut of_one) = (wanted(), wanted());
-    all["owner"] = Value::Null;
-    of_one["owner"] = owner(7).to_string().into();
+    all["handle"] = Value::Null;
+    of_one["handle"] = owner(7).handle().to_string().into();
     for (outcome, word) in [
         (Unlocked::Freed, "freed"),
         (Unlocked::HandedOn, "granted"),
@@ -108,7 +108,7 @@ async fn each_outcome_has_its_word() {
 async fn a_lease_that_was_not_shown_is_left_alone() {
     for (field, value) in [
         ("fence", json!("6")),
-        ("owner", json!(owner(8).to_string())),
+        ("handle", json!(owner(8).handle().to_string())),
         ("key", json!("job:free")),
     ] {
         let fake = fake();
@@ -123,7 +123,7 @@ async fn a_lease_that_was_not_shown_is_left_alone() {
     }
     let fake = fake();
     let mut older = wanted();
-    (older["owner"], older["fence"]) = (Value::Null, "6".into());
+    (older["handle"], older["fence"]) = (Value::Null, "6".into());
     let done = unlock(&page(&fake), asked(TOKEN), &older).await.json();
     assert_eq!(done["outcome"], "changed");
     assert!(fake.unlocked.lock().unwrap().is_empty());
@@ -135,7 +135,7 @@ async fn a_lease_of_a_third_party_client_is_left_to_the_command() {
     lock.add_holder(HolderInfo::new(None, 0, SystemTime::now()));
     let fake = Fake::with(vec![lock]);
     let mut wanted = wanted();
-    (wanted["owner"], wanted["fence"]) = (Value::Null, "0".into());
+    (wanted["handle"], wanted["fence"]) = (Value::Null, "0".into());
     let refused = unlock(&page(&fake), asked(TOKEN), &wanted).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.text.contains("`dlock unlock`"), "{}", refused.text);
@@ -166,8 +166,8 @@ async fn nothing_else_releases_a_lock() {
     other_key["typed"] = "job:b".into();
     let mut no_fence = wanted();
     no_fence["fence"] = "x".into();
-    let mut no_owner = wanted();
-    no_owner["owner"] = "x".into();
+    let mut no_handle = wanted();
+    no_handle["handle"] = "x".into();
     for (router, builder, wanted, status) in [
         (&read_only, asked(TOKEN), wanted(), Code::FORBIDDEN),
         (
@@ -211,7 +211,7 @@ async fn nothing_else_releases_a_lock() {
         ),
         (&open, asked(TOKEN), other_key, Code::CONFLICT),
         (&open, asked(TOKEN), no_fence, Code::BAD_REQUEST),
-        (&open, asked(TOKEN), no_owner, Code::BAD_REQUEST),
+        (&open, asked(TOKEN), no_handle, Code::BAD_REQUEST),
         (
             &open,
             asked(TOKEN),

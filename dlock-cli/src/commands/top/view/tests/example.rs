@@ -14,7 +14,7 @@ fn holder(name: &str, function: Option<&str>) -> Holder {
     Holder {
         name: name.to_owned(),
         function: function.map(str::to_owned),
-        owner: Some("0123456789abcdef0123456789abcdef.7".to_owned()),
+        handle: Some("0123456789abcdef".to_owned()),
         fence: 91_700_412_345_678,
         held: Some(Duration::from_millis(4_230)),
         ttl: Some(Duration::from_secs(28)),
