@@ -181,7 +181,11 @@ fn created(results: Vec<MultiWriteResult>) -> Result<Created, Failure> {
 async fn make_directory(session: &Session, directory: &str) -> Result<(), Failure> {
     let directories = CreateMode::Container.with_acls(session.acls());
     match session.client.create(directory, b"", &directories).await {
-        Ok(_) | Err(Error::NodeExists) => Ok(()),
+        Ok(_) => {
+            session.leftovers.note(directory);
+            Ok(())
+        }
+        Err(Error::NodeExists) => Ok(()),
         // With the directory of all locks, the base is gone, and is made again.
         Err(Error::NoNode) => {
             session.base.forget();
@@ -213,12 +217,25 @@ pub(crate) async fn place(
         delete(session, &path).await?;
         return Ok(false);
     };
-    let is_used_up = names::Entry::read(&name).is_none_or(|it| it.place < 0);
-    if is_used_up || FencingToken::from_fence(fence).is_none() {
+    if names::Entry::read(&name).is_none_or(|it| it.is_past_the_end()) {
+        // Places begin again in a directory that is made anew, as soon as those before it are gone.
+        delete(session, &path).await?;
+        match session.client.delete(directory, None).await {
+            Ok(()) | Err(Error::NoNode | Error::NotEmpty) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let message = format!(
+            "`{directory}` has used up its 2^31 places: it lets in no more claims until all that are there have ended; it is \
+             then made anew"
+        );
+        let error = StoreError::new(StoreErrorKind::Refused, message).with_advice();
+        return Err(error.without_effect().into());
+    }
+    if FencingToken::from_fence(fence).is_none() {
         // It would block the key until its session ends.
         delete(session, &path).await?;
         let message = format!(
-            "the numbers of ZooKeeper are used up: `{name}` with the fence {fence}; use another directory"
+            "the numbers of ZooKeeper are used up: `{name}` has the fence {fence}; use another directory"
         );
         return Err(StoreError::new(StoreErrorKind::BadAnswer, message)
             .with_advice()

@@ -37,6 +37,7 @@ mod errors;
 mod fence;
 mod holder;
 mod inline;
+mod leftovers;
 mod names;
 mod notices;
 mod proof;

@@ -69,6 +69,10 @@ pub(crate) fn prefix(owner: OwnerId, mode: LockMode) -> String {
     }
 }
 
+/// The last place of a child that may hold its key. The server counts children in 31 bits, and gives the last number to all that
+/// come after it. So many may still come before this process and others have seen that a key is at the end.
+const LAST_PLACE: i64 = i32::MAX as i64 - (1 << 20);
+
 /// The name of a child: its owner, its mode and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -79,10 +83,15 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Returns `true` if the place does not say who came first.
+    pub(crate) fn is_past_the_end(&self) -> bool {
+        !(0..=LAST_PLACE).contains(&self.place)
+    }
+
     /// Reads a name. Other nodes in the directory are no places.
     pub(crate) fn read(name: &str) -> Option<Self> {
         let (rest, place) = name.rsplit_once('-')?;
-        // After 2^31 children, the numbers of the server are negative.
+        // Behind 2^31 children, the numbers of old servers are negative.
         let (rest, sign) = match rest.strip_suffix('-') {
             Some(rest) => (rest, -1),
             None => (rest, 1),
@@ -149,7 +158,18 @@ mod tests {
                 let entry = Entry::read(&name).unwrap();
                 let read = (entry.owner, entry.mode, entry.place);
                 assert_eq!(read, (owner, mode, place), "{name}");
+                assert_eq!(entry.is_past_the_end(), place < 0, "{name}");
             }
+        }
+        // The server gives the last number to each child from then on.
+        let entry = |number: i64| Entry::read(&format!("{owner}-shared-{number:010}")).unwrap();
+        for (number, is_past) in [
+            (0, false),
+            (LAST_PLACE, false),
+            (LAST_PLACE + 1, true),
+            (2_147_483_647, true),
+        ] {
+            assert_eq!(entry(number).is_past_the_end(), is_past, "{number}");
         }
         for other in ["something-else", "a-shared-0000000001", "fence"] {
             assert_eq!(Entry::read(other), None, "{other}");

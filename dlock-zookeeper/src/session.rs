@@ -10,16 +10,19 @@ use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
-use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, SessionState};
+use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, MultiWriteError, SessionState};
 
 use crate::{
-    config::Config, dial, errors, fence::Known, inline::Tasks, names, notices, proof::Proof,
-    readers, sinks::Sinks, worker::Worker,
+    config::Config, dial, errors, fence::Known, inline::Tasks, leftovers::Leftovers, names,
+    notices, proof::Proof, readers, sinks::Sinks, worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The code of ZooKeeper for a session without ephemeral nodes.
+const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
 
 /// A session. Clones share it.
 #[derive(Clone)]
@@ -28,6 +31,7 @@ pub(crate) struct Session {
     pub(crate) proof: Arc<Proof>,
     config: Arc<Config>,
     pub(crate) base: Arc<Known>,
+    pub(crate) leftovers: Arc<Leftovers>,
 }
 
 impl Session {
@@ -105,6 +109,7 @@ async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, si
                 tokio::select! {
                     () = beat(config, &session) => {}
                     () = dial::keep_trusted(config, &session.client) => {}
+                    () = session.leftovers.remove(&session.client) => {}
                     _ = notices::listen(&session.client, &config.root, sinks) => {}
                 }
                 tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");
@@ -189,6 +194,11 @@ async fn prepared(
     let directory = CreateMode::Persistent.with_acls(config.acls());
     let made = client.mkdir(&config.root, &directory).await;
     made.map_err(|error| errors::of(&error))?;
+    if is_local(config, &client).await? {
+        let message = "the servers keep sessions to themselves, and a session has no ephemeral nodes then, of which locks are \
+                       made; set `localSessionsUpgradingEnabled=true`, or leave out `localSessionsEnabled`";
+        return Err(StoreError::new(StoreErrorKind::Unsupported, message).with_advice());
+    }
     if !config.readers().is_empty() {
         // These may be older than the option. All others are made again in time.
         for path in [config.root.clone(), names::bases(&config.root)] {
@@ -203,7 +213,27 @@ async fn prepared(
         proof,
         config: config.clone(),
         base,
+        leftovers: Arc::default(),
     })
+}
+
+/// Returns `true` if the session may have no ephemeral nodes, by making one and deleting it in one transaction.
+async fn is_local(config: &Config, client: &Client) -> Result<bool, StoreError> {
+    let path = format!("{}/session-{:x}", config.root, client.session_id().0);
+    let options = CreateMode::Ephemeral.with_acls(config.acls());
+    let mut writer = client.new_multi_writer();
+    let added = writer.add_create(&path, b"", &options);
+    let added = added.and_then(|()| writer.add_delete(&path, None));
+    added.map_err(|error| errors::of(&error))?;
+    let refusal = match writer.commit().await {
+        Ok(_) => return Ok(false),
+        Err(
+            MultiWriteError::RequestFailed { source }
+            | MultiWriteError::OperationFailed { source, .. },
+        ) => source,
+    };
+    // Others are those of later requests, or of a permission that only this one needs.
+    Ok(refusal == Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION))
 }
 
 /// Proves the session to be alive until it has ended.

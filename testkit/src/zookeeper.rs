@@ -2,6 +2,7 @@
 
 mod between;
 mod counted;
+mod counting;
 mod secure;
 
 use std::ffi::OsString;
@@ -43,6 +44,10 @@ enum Kind {
     Quick,
     Durable,
     Apart,
+    /// A session is known to its server only.
+    Local,
+    /// Empty containers stay.
+    Keeping,
 }
 
 /// Three servers with ports, directories and data of their own. Their `tickTime` is 500 ms.
@@ -89,6 +94,16 @@ impl ZooKeepers {
     /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
     pub async fn start_apart() -> Self {
         Self::start_with(Kind::Apart, None).await
+    }
+
+    /// Starts three servers that do not remove empty containers.
+    pub async fn start_keeping() -> Self {
+        Self::start_with(Kind::Keeping, None).await
+    }
+
+    /// Starts three servers that keep sessions to themselves, and refuse ephemeral nodes of such sessions.
+    pub async fn start_local() -> Self {
+        Self::start_with(Kind::Local, None).await
     }
 
     async fn start_with(kind: Kind, disk: Option<&Disk>) -> Self {
@@ -151,6 +166,11 @@ impl ZooKeepers {
         };
         // No test is about the power of the machine.
         let forced = if kind == Kind::Durable { "yes" } else { "no" };
+        let sessions = if kind == Kind::Local {
+            "localSessionsEnabled=true\n"
+        } else {
+            ""
+        };
         // Each server has its own view of the others.
         let members_of = |from: usize| {
             let members = own.iter().enumerate().map(|(to, own)| {
@@ -169,13 +189,17 @@ impl ZooKeepers {
             write("myid", format!("{id}\n"));
             let settings = format!(
                 "tickTime={}\ninitLimit=40\nsyncLimit=6\nmaxSessionTimeout=120000\ndataDir={}\nclientPort={port}\n\
-                 clientPortAddress=127.0.0.1\nforceSync={forced}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{members}\n",
+                 clientPortAddress=127.0.0.1\nforceSync={forced}\nadmin.enableServer=false\n4lw.commands.whitelist=*\n{sessions}{members}\n",
                 Self::TICK.as_millis(),
                 place.display()
             );
             write("zoo.cfg", settings);
             let configuration = place.join("zoo.cfg");
-            let environment: Vec<_> = disk.into_iter().flat_map(Disk::environment).collect();
+            let mut environment: Vec<_> = disk.into_iter().flat_map(Disk::environment).collect();
+            if kind == Kind::Keeping {
+                let never = "-Dznode.container.checkIntervalMs=1000000000";
+                environment.push(("JAVA_TOOL_OPTIONS".into(), never.into()));
+            }
             Server {
                 port: *port,
                 process: Mutex::new(spawn(&configuration, &environment)),

@@ -6,6 +6,7 @@
 
 mod connections;
 mod contention;
+mod counters;
 mod ensemble;
 mod processes;
 mod restore;

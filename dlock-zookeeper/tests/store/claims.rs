@@ -13,6 +13,7 @@ use dlock_runtime::{
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeperStore;
+use futures_util::{StreamExt, stream};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::world::{
@@ -287,6 +288,28 @@ async fn a_release_that_fails_leaves_no_child() {
     .await;
     eventually(LIMIT, "the child is deleted", async || {
         children(servers, "dlock", key.as_str()).await.is_empty()
+    })
+    .await;
+}
+
+/// ZooKeeper itself would remove them too, but not as fast as a service can make them.
+#[tokio::test]
+async fn directories_of_keys_that_are_always_new_do_not_pile_up() {
+    const MADE: usize = 2300;
+    let servers = ZooKeepers::start_keeping().await;
+    let manager = manager(&servers.url(SESSION)).await;
+    let calls = (0..MADE).map(|number| {
+        let request = manager.lock(format!("order:{number}")).wait(LIMIT);
+        async { request.acquire().await.unwrap().release().await.unwrap() }
+    });
+    let calls = stream::iter(calls).buffer_unordered(50);
+    calls.for_each(|()| std::future::ready(())).await;
+    let client = client(&servers).await;
+    eventually(LIMIT, "only those of late keys are left", async || {
+        client.sync("/dlock").await.unwrap();
+        let names = client.list_children("/dlock").await.unwrap();
+        let of_keys = names.iter().filter(|name| name.starts_with("lock:"));
+        of_keys.count() == 2000
     })
     .await;
 }

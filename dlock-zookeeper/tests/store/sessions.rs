@@ -4,7 +4,7 @@ use std::{iter, time::Duration};
 
 use dlock::LockKey;
 use dlock_runtime::{
-    ConnectError, StoreError,
+    ConnectError, StoreError, StoreErrorKind,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
     },
@@ -145,4 +145,18 @@ async fn requests_that_wait_for_a_session_keep_their_order() {
         granted.iter().all(Result::is_ok) && answers.iter().all(Result::is_ok)
     })
     .await;
+}
+
+#[tokio::test]
+async fn servers_whose_sessions_have_no_ephemeral_nodes_are_refused_at_once() {
+    let servers = ZooKeepers::start_local().await;
+    let refused = builder().connect(servers.url(SESSION)).await;
+    let Err(ConnectError::Unavailable { reason, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{reason}");
+    assert!(
+        reason.message().contains("localSessionsUpgradingEnabled"),
+        "{reason}"
+    );
 }

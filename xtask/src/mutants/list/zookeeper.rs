@@ -381,6 +381,39 @@ pub(super) const ALL: &[Mutant] = &[
         ONE_TOKEN,
     ),
     Mutant::new(
+        "zookeeper-last-place",
+        "The numbers of children that all get the last one say who came first",
+        NAMES,
+        "!«(0..=LAST_PLACE)».contains(&self.place)",
+        "(i64::MIN..=i64::MAX)",
+        &[Test(
+            UNIT,
+            "names::tests::a_name_has_an_owner_a_mode_and_a_place",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-past-the-end",
+        "A child that has one number with others holds the key",
+        "dlock-zookeeper/src/creation.rs",
+        "is_none_or(|it| «it.is_past_the_end()»)",
+        "it.place < 0",
+        &[Test(
+            FAULTS,
+            "counters::a_key_that_has_used_up_its_places_lets_in_nobody_until_it_is_made_anew",
+        )],
+    ),
+    Mutant::new(
+        "zookeeper-local-session",
+        "A manager connects to servers that will refuse each of its locks",
+        SESSION,
+        "if «is_local(config, &client).await?» {",
+        "is_local(config, &client).await? && false",
+        &[Test(
+            STORE,
+            "sessions::servers_whose_sessions_have_no_ephemeral_nodes_are_refused_at_once",
+        )],
+    ),
+    Mutant::new(
         "zookeeper-session-left",
         "A session is left behind by a connection that is refused",
         SESSION,
