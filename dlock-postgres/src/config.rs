@@ -101,8 +101,7 @@ impl Config {
         let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
         let is_direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
         let tls = match own.ssl_mode.as_deref() {
-            // An unverified connection would look like a safe one.
-            None | Some("disable" | "allow" | "prefer") => {
+            None | Some("disable") => {
                 if own.files.are_named() || is_direct {
                     return Err(refused(
                         "certificates and `sslnegotiation=direct` need `sslmode=require`; write it, or remove them"
@@ -112,9 +111,10 @@ impl Config {
                 None
             }
             Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(own.files)?),
+            // With `allow` and `prefer` of libpq, an unverified connection would look like a safe one.
             Some(_) => {
                 return Err(refused(
-                    "`sslmode` is `disable` or `require`, which verifies the server's certificate"
+                    "`sslmode` is `disable` or `require`, which verifies the server's certificate; write one of them"
                         .to_owned(),
                 ));
             }
@@ -326,7 +326,11 @@ mod tests {
             ),
             (
                 "postgres://shop:hush@db/shop?sslmode=sometimes",
-                "`sslmode`",
+                "`sslmode` is `disable` or `require`",
+            ),
+            (
+                "postgres://shop:hush@db/shop?sslmode=prefer",
+                "`sslmode` is `disable` or `require`",
             ),
             (
                 "postgres://shop:hush@db/shop?sslcert=a.pem",

@@ -121,6 +121,12 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
             StoreErrorKind::Loading,
             format!("{message}; wait until the server has started, or start it"),
         ),
+        "22P05" => (
+            StoreErrorKind::Unsupported,
+            format!(
+                "{message}; use a database with the encoding UTF8, or keys and labels in its own encoding"
+            ),
+        ),
         "53100" => (
             StoreErrorKind::Refused,
             format!("{message}; free space on the server's disk"),
@@ -215,8 +221,8 @@ pub(crate) fn missing(schema: &Schema) -> String {
 }
 
 /// The statement whose row [`check`] and [`check_level`] judge.
-pub(crate) const STATE: &str = "SELECT {schema}.version(), pg_is_in_recovery(), current_setting('transaction_isolation'), \
-     current_setting('dlock.connection', true)";
+pub(crate) const STATE: &str = "SELECT {schema}.version(), pg_catalog.pg_is_in_recovery(), \
+     pg_catalog.current_setting('transaction_isolation'), pg_catalog.current_setting('dlock.connection', true)";
 
 /// The setting by which a connection tells itself from others. A pooler that ignores settings, instead of refusing them,
 /// is found by it.
@@ -265,7 +271,7 @@ pub(crate) fn no_row() -> StoreError {
 }
 
 /// The error of a row that is not of the expected form: a function of the user may have the name of one of dlock's.
-fn unreadable(error: &Error) -> StoreError {
+pub(crate) fn unreadable(error: &Error) -> StoreError {
     StoreError::new(StoreErrorKind::BadAnswer, cause(error)).unsent()
 }
 

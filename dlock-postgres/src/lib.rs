@@ -83,6 +83,7 @@ mod session;
 mod store;
 mod sweep;
 mod tls;
+mod trust;
 mod worker;
 
 pub use check::{Adoption, FenceError, LeaseStatement};

@@ -21,6 +21,35 @@ pub(crate) const FUNCTIONS: [&str; 7] = [
 /// The function by which operators force a release.
 pub(crate) const UNLOCK: &str = "unlock(text, text, bigint)";
 
+/// The functions that only the others call.
+const PARTS: [&str; 8] = [
+    "next_fence(bigint, timestamptz)",
+    "admits(integer, bigint, boolean)",
+    "commit_durably()",
+    "remove_ended(text, timestamptz)",
+    "channel(text)",
+    "message(text, bigint, bigint, text)",
+    "notify(text, bigint, bigint, text)",
+    "grant_waiters(text, timestamptz, text, text)",
+];
+
+/// The rest of a query for the objects of a schema `n` that do not belong to its owner.
+pub(crate) const OTHERS_PARTS: &str =
+    "FROM (SELECT p.proname AS name, p.proowner AS owner FROM pg_catalog.pg_proc p WHERE p.pronamespace = n.oid
+           UNION ALL
+           SELECT c.relname, c.relowner FROM pg_catalog.pg_class c WHERE c.relnamespace = n.oid
+           UNION ALL
+           SELECT t.typname, t.typowner FROM pg_catalog.pg_type t WHERE t.typnamespace = n.oid
+           UNION ALL
+           SELECT q.oprname, q.oprowner FROM pg_catalog.pg_operator q WHERE q.oprnamespace = n.oid) AS x
+     JOIN pg_catalog.pg_roles r ON r.oid = x.owner
+     WHERE x.owner <> n.nspowner";
+
+/// The rest of a query for the roles, except its owner and superusers, that may create objects in a schema `n`.
+pub(crate) const OTHER_CREATORS: &str =
+    "FROM pg_catalog.aclexplode(n.nspacl) a LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+     WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE";
+
 /// The tables that the commands for operators read.
 pub(crate) const TABLES: [&str; 3] = ["lock", "holder", "waiter"];
 
@@ -45,7 +74,7 @@ pub struct Schema {
     quoted: String,
 }
 
-/// The name of a schema or role is empty, too long, or has a NUL.
+/// The name of a schema or role is empty, too long, or has a NUL; or that of a schema has `$$`.
 ///
 /// ```
 /// use dlock_postgres::Schema;
@@ -54,18 +83,24 @@ pub struct Schema {
 /// assert!(error.to_string().contains("between 1 and 63 bytes"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a name in PostgreSQL has between 1 and 63 bytes and no NUL character")]
+#[error(
+    "a name in PostgreSQL has between 1 and 63 bytes and no NUL character; that of dlock's schema has no `$$` either"
+)]
 #[non_exhaustive]
 pub struct InvalidSchema;
 
 impl Schema {
-    /// Creates the name of a schema. Any name of PostgreSQL will do, it is quoted in statements.
+    /// Creates the name of a schema. Any name of PostgreSQL without `$$` will do; it is quoted in statements.
     ///
     /// # Errors
     ///
     /// [`InvalidSchema`] if no schema can have this name.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidSchema> {
         let name = name.into();
+        // The bodies of functions are between two of them.
+        if name.contains("$$") {
+            return Err(InvalidSchema);
+        }
         let quoted = quoted(&name)?;
         Ok(Self { name, quoted })
     }
@@ -91,10 +126,41 @@ impl Schema {
 
     /// Returns the statements that create the tables and functions, without a transaction around them.
     pub(crate) fn definition(&self) -> String {
-        let (schema, definition) = (&self.quoted, self.fill(DEFINITION));
+        let functions = FUNCTIONS.into_iter().chain([UNLOCK]).chain(PARTS);
+        let functions: Vec<_> = functions.map(|it| format!("    {{schema}}.{it}")).collect();
+        let functions = self.fill(&functions.join(",\n"));
         format!(
-            "CREATE SCHEMA IF NOT EXISTS {schema};\n\n{definition}\n\
-             REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;\n"
+            "{}\n{}\nREVOKE ALL ON FUNCTION\n{functions}\n    FROM PUBLIC;\n",
+            self.beginning(),
+            self.fill(DEFINITION),
+        )
+    }
+
+    /// Returns the statements that create the schema, or check that it and everything in it belongs to this role. Until the end of
+    /// the transaction, names without a schema are those of PostgreSQL.
+    fn beginning(&self) -> String {
+        let (schema, name) = (&self.quoted, literal(&self.name));
+        let refusal = literal(&format!(
+            "schema {schema} belongs to another role in part, or others may create in it; apply this as its owner, or give dlock a \
+             schema of its own"
+        ));
+        format!(
+            "SET LOCAL search_path = pg_catalog, pg_temp;
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = {name}) THEN
+        CREATE SCHEMA {schema};
+    ELSIF EXISTS (
+        SELECT FROM pg_namespace n, pg_roles me
+        WHERE n.nspname = {name} AND me.rolname = current_user AND (
+            n.nspowner <> me.oid
+            OR EXISTS (SELECT {OTHER_CREATORS})
+            OR EXISTS (SELECT {OTHERS_PARTS}))) THEN
+        RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = {refusal};
+    END IF;
+END $$;
+"
         )
     }
 
@@ -187,6 +253,11 @@ impl fmt::Display for Schema {
     }
 }
 
+/// Returns a text as statements contain it.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 pub(crate) fn quoted(name: &str) -> Result<String, InvalidSchema> {
     if name.is_empty() || name.len() > LONGEST || name.contains('\0') {
         return Err(InvalidSchema);
@@ -202,7 +273,7 @@ mod tests {
     fn a_name_never_ends_its_quotes() {
         let schema = Schema::new("x\" CASCADE; --").unwrap();
         assert_eq!(schema.fill("{schema}.lock"), "\"x\"\" CASCADE; --\".lock");
-        for bad in ["", "a\0b", &"x".repeat(64)] {
+        for bad in ["", "a\0b", "a$$b", &"x".repeat(64)] {
             assert_eq!(Schema::new(bad), Err(InvalidSchema));
         }
     }
@@ -225,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn every_function_that_is_granted_is_defined() {
-        for function in FUNCTIONS {
-            let name = function.split('(').next().unwrap();
-            assert!(
-                DEFINITION.contains(&format!("CREATE FUNCTION {{schema}}.{name}(")),
-                "{name}"
-            );
-        }
+    fn every_function_is_named_in_permissions() {
+        let named = FUNCTIONS.into_iter().chain([UNLOCK]).chain(PARTS);
+        let mut named: Vec<_> = named.map(|it| it.split('(').next().unwrap()).collect();
+        let defined = DEFINITION.split("CREATE FUNCTION {schema}.").skip(1);
+        let mut defined: Vec<_> = defined.map(|it| it.split('(').next().unwrap()).collect();
+        named.sort_unstable();
+        defined.sort_unstable();
+        assert_eq!(named, defined);
         assert!(DEFINITION.contains(&format!("$$ SELECT {VERSION} $$")));
     }
 }

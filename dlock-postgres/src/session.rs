@@ -15,7 +15,11 @@ use tokio::{
     sync::{Notify, watch},
     time::{Instant, sleep, timeout},
 };
-use tokio_postgres::{Client, Row, tls::NoTls, types::ToSql};
+use tokio_postgres::{
+    Client, Row,
+    tls::NoTls,
+    types::{ToSql, Type},
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{
@@ -27,6 +31,7 @@ use crate::{
     line::Line,
     pooled::Turns,
     pump::{self, Home, Pump, Pumped},
+    trust::{self, Owner},
     worker::Worker,
 };
 
@@ -43,6 +48,7 @@ const LONGEST_LOCK_LIMIT: u128 = i32::MAX as u128;
 /// The settings of dlock's connections, whatever those of the role are. Poolers do not accept them.
 const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c default_transaction_read_only=off \
+                        -c search_path=pg_catalog,pg_temp \
                         -c statement_timeout=0 -c client_min_messages=notice \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
 
@@ -313,11 +319,19 @@ impl Keeper {
         client: &Arc<Client>,
         turns: &Turns,
     ) -> Result<Option<String>, StoreError> {
-        let statement = self.config.schema.fill(errors::STATE) + ", $1";
+        let schema = &self.config.schema;
+        let asked = trust::numbered();
+        let rows = turns
+            .ask(client, &asked, &[&schema.name()], &[Type::TEXT])
+            .await;
+        let rows = rows.map_err(|failure| self.unsent(&failure))?;
+        let row = rows.first().expect("an answer has a row");
+        Owner::trusted(Owner::of(row, schema)?, schema)?;
+        let statement = schema.fill(errors::STATE) + ", $1";
         let rows = turns.ask(client, &statement, &[], &[]).await;
         let rows = rows.map_err(|failure| self.unsent(&failure))?;
         let row = rows.first().expect("an answer has a row");
-        errors::check(row, &self.config.schema)?;
+        errors::check(row, schema)?;
         errors::check_level(row, &self.config)?;
         errors::mark(row)
     }

@@ -11,7 +11,17 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::{config::Config, dial::Tries, errors};
+use crate::{
+    config::Config,
+    dial::Tries,
+    errors,
+    trust::{self, Owner},
+};
+
+/// The settings of a reading connection for one transaction, for poolers. An earlier transaction may have been left open.
+const READING: &str = "ROLLBACK; BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; \
+                       SET LOCAL search_path = pg_catalog, pg_temp; \
+                       SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +38,13 @@ impl Purpose {
         match self {
             // The statements read some rows by an index. A plan for tables of unknown size would read all.
             Self::Reading => {
-                "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=on \
+                "-c search_path=pg_catalog,pg_temp \
+                 -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=on \
                  -c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
             }
             Self::Writing => {
-                "-c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
+                "-c search_path=pg_catalog,pg_temp \
+                 -c default_transaction_isolation=read\\ committed -c default_transaction_read_only=off"
             }
         }
     }
@@ -43,6 +55,40 @@ pub(super) struct Connected {
     pub(super) client: Client,
     /// `true` if a pooler has refused the settings of the connection.
     pub(super) is_pooled: bool,
+    /// Locked for a transaction.
+    turn: Mutex<()>,
+}
+
+impl Connected {
+    /// Sends a statement that only reads, and returns its rows.
+    pub(super) async fn read(
+        &self,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        if !self.is_pooled {
+            return self.client.query_typed(statement, parameters).await;
+        }
+        let _turn = self.turn.lock().await;
+        self.client.batch_execute(READING).await?;
+        let rows = self.client.query_typed(statement, parameters).await;
+        self.client.batch_execute("ROLLBACK").await?;
+        rows
+    }
+
+    /// Asks whose the schema is.
+    pub(super) async fn owner(&self, config: &Config) -> Result<Option<Owner>, StoreError> {
+        let (schema, statement) = (&config.schema, trust::statement());
+        let name = schema.name();
+        let rows = within(config, self.read(&statement, &[(&name, Type::TEXT)])).await?;
+        let row = rows.first().ok_or_else(|| unreadable("no owner"))?;
+        Owner::of(row, schema)
+    }
+
+    /// Refuses a schema that is missing, or in which nothing may be called or read.
+    pub(super) async fn trust(&self, config: &Config) -> Result<(), StoreError> {
+        Owner::trusted(self.owner(config).await?, &config.schema).map(drop)
+    }
 }
 
 /// Connects to the first host that is a primary server, otherwise to the first standby. Each host has the time limit of
@@ -90,7 +136,13 @@ async fn connect_to(
             None => open(&target, NoTls).await,
         };
         match opened {
-            Ok(client) => return Ok(Connected { client, is_pooled }),
+            Ok(client) => {
+                return Ok(Connected {
+                    client,
+                    is_pooled,
+                    turn: Mutex::default(),
+                });
+            }
             Err(error) if !is_pooled && errors::refuses_settings(&error) => is_pooled = true,
             Err(error) => return Err(errors::of_connecting(&error, config)),
         }
@@ -138,7 +190,7 @@ impl Link {
         *slot = None;
         let made = Arc::new(connect(&self.config, Purpose::Reading).await?);
         if self.checks {
-            self.check(&made.client).await.map_err(StoreError::unsent)?;
+            self.check(&made).await.map_err(StoreError::unsent)?;
         }
         Ok(slot.insert(made).clone())
     }
@@ -150,7 +202,7 @@ impl Link {
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, StoreError> {
         let connected = self.connected().await?;
-        let answer = self.ask_on(&connected.client, statement, parameters).await;
+        let answer = self.ask_on(&connected, statement, parameters).await;
         if let Err(error) = &answer
             && matches!(
                 error.kind(),
@@ -164,18 +216,18 @@ impl Link {
 
     async fn ask_on(
         &self,
-        client: &Client,
+        connected: &Connected,
         statement: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.config.schema.fill(statement);
-        let asked = client.query_typed(&statement, parameters);
-        within(&self.config, asked).await
+        within(&self.config, connected.read(&statement, parameters)).await
     }
 
-    /// Checks that the tables are there, are of this version, and can be read.
-    async fn check(&self, client: &Client) -> Result<(), StoreError> {
-        let rows = self.ask_on(client, errors::STATE, &[]).await?;
+    /// Checks that the tables are there, are to be trusted, are of this version, and can be read.
+    async fn check(&self, connected: &Connected) -> Result<(), StoreError> {
+        connected.trust(&self.config).await?;
+        let rows = self.ask_on(connected, errors::STATE, &[]).await?;
         let row = rows.first().ok_or_else(|| unreadable("no version"))?;
         errors::check(row, &self.config.schema)
     }

@@ -4,10 +4,27 @@ use dlock_runtime::{
     ConnectError,
     store::{StoreError, StoreErrorKind, StoreOptions},
 };
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{
+    Client, Error, Row,
+    types::{ToSql, Type},
+};
 
 use super::link::{Purpose, connect, within};
-use crate::{InvalidSchema, Schema, config::Config, errors, schema::VERSION};
+use crate::{
+    InvalidSchema, Schema,
+    config::Config,
+    errors,
+    schema::VERSION,
+    trust::{self, Owner},
+};
+
+/// At another level, the second of two migrations would not see what the first one has made.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL search_path = pg_catalog, pg_temp";
+
+const HAS_VERSION: &str =
+    "SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+     WHERE n.nspname = $1 AND p.proname = 'version')";
 
 /// Two migrations at the same time wait for each other by this advisory lock. It is the ASCII of `dlock`.
 const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(431316165483)";
@@ -143,12 +160,11 @@ impl Migration {
         let mut config = Config::parse(url, options)?;
         config.schema = self.schema.clone();
         let connected = connect(&config, Purpose::Writing).await;
-        let client = connected
-            .map_err(|reason| ConnectError::Unavailable {
-                url: config.shown.clone(),
-                reason,
-            })?
-            .client;
+        let connected = connected.map_err(|reason| ConnectError::Unavailable {
+            url: config.shown.clone(),
+            reason,
+        })?;
+        let client = &connected.client;
         let step = async |statements: &str| {
             let asked = async { Ok(client.batch_execute(statements).await) };
             match within(&config, asked).await {
@@ -157,10 +173,9 @@ impl Migration {
                 Err(error) => Err(MigrateError::Unknown(error)),
             }
         };
-        // At another level, the second of two migrations would not see what the first one has made.
-        step("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE").await?;
+        step(BEGIN).await?;
         step(ONE_AT_A_TIME).await?;
-        let migrated = match self.found(&client).await? {
+        let migrated = match self.found(client).await? {
             None => {
                 step(&self.schema.definition()).await?;
                 Migrated::Created { version: VERSION }
@@ -178,23 +193,47 @@ impl Migration {
 
     /// Returns the version of the tables that are there.
     async fn found(&self, client: &Client) -> Result<Option<i32>, MigrateError> {
-        let is_there =
-            "SELECT EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-             WHERE n.nspname = $1 AND p.proname = 'version')";
-        let name = self.schema.name();
-        let asked = client
-            .query_typed_one(is_there, &[(&name, tokio_postgres::types::Type::TEXT)])
-            .await;
-        let is_there: bool = asked
-            .and_then(|row| row.try_get(0))
-            .map_err(|error| self.refused(&error))?;
-        if !is_there {
+        let (schema, name) = (&self.schema, self.schema.name());
+        let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&name, Type::TEXT)];
+        let row = self.one(client, &trust::statement(), &parameters).await?;
+        let Some(owner) = Owner::of(&row, schema).map_err(|error| self.untrusted(&error))? else {
+            return Ok(None);
+        };
+        if let Some(distrust) = owner.distrust() {
+            return Err(self.untrusted(&distrust));
+        }
+        // Whose functions these are, this role has not said.
+        if !owner.is_self && !owner.is_superuser {
+            return Err(MigrateError::Refused(format!(
+                "schema `{schema}` belongs to role `{0}`; apply the migration as `{0}`, or choose another schema",
+                owner.name
+            )));
+        }
+        let row = self.one(client, HAS_VERSION, &parameters).await?;
+        if !row.try_get(0).map_err(|error| self.refused(&error))? {
             return Ok(None);
         }
-        let version = self.schema.fill("SELECT {schema}.version()");
-        let row = client.query_typed_one(&version, &[]).await;
-        let found = row.and_then(|row| row.try_get(0));
-        found.map(Some).map_err(|error| self.refused(&error))
+        let version = schema.fill("SELECT {schema}.version()");
+        let row = self.one(client, &version, &[]).await?;
+        let found = row.try_get(0).map(Some);
+        found.map_err(|error| self.refused(&error))
+    }
+
+    async fn one(
+        &self,
+        client: &Client,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Row, MigrateError> {
+        let asked = client.query_typed_one(statement, parameters).await;
+        asked.map_err(|error| self.refused(&error))
+    }
+
+    fn untrusted(&self, reason: &StoreError) -> MigrateError {
+        let schema = &self.schema;
+        MigrateError::Refused(format!(
+            "the tables of dlock were not created in schema `{schema}`: {reason}"
+        ))
     }
 
     fn refused(&self, error: &Error) -> MigrateError {

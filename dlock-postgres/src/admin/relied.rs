@@ -1,9 +1,12 @@
 //! Names the transactions that depend on leases: those that have fenced one, or have adopted one with `lock_in`.
 
 use dlock_runtime::store::StoreError;
-use tokio_postgres::{Client, Row, types::Type};
+use tokio_postgres::{
+    Row,
+    types::{ToSql, Type},
+};
 
-use super::link::{field, within};
+use super::link::{Connected, field, within};
 use crate::config::Config;
 
 /// A transaction that depends on a lease keeps a lock on the table `holder` until its end; dlock's own requests keep one for
@@ -132,24 +135,19 @@ impl Relying {
 /// Lists the transactions that depend on the lease of `key`, or without a key on any lease.
 pub(super) async fn relying(
     config: &Config,
-    client: &Client,
+    connected: &Connected,
     key: &str,
 ) -> Result<Vec<Relying>, StoreError> {
     let schema = &config.schema;
-    let statement = schema.fill(RELYING);
-    let name = schema.name();
-    let asked = async {
-        client
-            .query_typed(&statement, &[(&name, Type::TEXT), (&key, Type::TEXT)])
-            .await
-    };
-    let rows = within(config, asked).await?;
+    let (statement, name) = (schema.fill(RELYING), schema.name());
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&name, Type::TEXT), (&key, Type::TEXT)];
+    let rows = within(config, connected.read(&statement, &parameters)).await?;
     rows.iter().map(Relying::of).collect()
 }
 
 /// Says why the lease of `key` was not ended, and which transaction has to end first.
-pub(super) async fn explain(config: &Config, client: &Client, key: &str) -> String {
-    let found = relying(config, client, key).await.unwrap_or_default();
+pub(super) async fn explain(config: &Config, connected: &Connected, key: &str) -> String {
+    let found = relying(config, connected, key).await.unwrap_or_default();
     let exact: Vec<_> = found.iter().filter(|it| it.is_exact).collect();
     let is_exact = !exact.is_empty();
     let named: Vec<_> = if is_exact {

@@ -74,6 +74,14 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     tell(&mut report.info, "has_schema", &grants.is_there);
     tell(&mut report.info, "reads_tables", &grants.reads_tables);
     report.denied = grants.denied;
+    if let Some(owner) = link.connected().await?.owner(config).await? {
+        tell(&mut report.info, "owner", &owner.name);
+        tell(&mut report.info, "owner_is_superuser", &owner.is_superuser);
+        if let Some(distrust) = owner.distrust() {
+            tell(&mut report.info, "distrust", &distrust);
+            return Ok(());
+        }
+    }
     if !grants.is_there {
         return Ok(());
     }
@@ -114,7 +122,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     // The row of a lease is needed to say which transaction it is, but not to say that there is one.
     if grants.reads_tables {
         let connected = link.connected().await?;
-        let relying = relied::relying(config, &connected.client, "").await?;
+        let relying = relied::relying(config, &connected, "").await?;
         tell(&mut report.info, "relying", &relying.len());
         for (index, it) in relying.iter().enumerate() {
             let seconds = it

@@ -18,6 +18,7 @@ use crate::config::Config;
 /// A connection that stops in mid-transaction must not keep the mutex of a key. Behind a pooler, the level would be that of
 /// the role.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
+                     SET LOCAL search_path = pg_catalog, pg_temp; \
                      SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// Those who have the lock, also by a lease that has ended.
@@ -43,10 +44,18 @@ pub(super) async fn unlock(
     let fence = i64::try_from(lease.fence).unwrap_or(i64::MAX);
     // Dropped before its end, the connection rolls the transaction back.
     let connected = connect(config, Purpose::Writing).await?;
-    let client = &connected.client;
-    match in_transaction(config, client, &seen.key, owner.as_deref(), fence).await {
+    connected.trust(config).await?;
+    match in_transaction(
+        config,
+        &connected.client,
+        &seen.key,
+        owner.as_deref(),
+        fence,
+    )
+    .await
+    {
         Err(Refusal::Relied) => {
-            let text = relied::explain(config, client, &seen.key).await;
+            let text = relied::explain(config, &connected, &seen.key).await;
             let error = StoreError::new(StoreErrorKind::Refused, text).with_advice();
             Err(error.without_effect())
         }

@@ -16,6 +16,8 @@ mod messages;
 mod others;
 #[cfg(feature = "admin")]
 mod parts;
+#[cfg(feature = "admin")]
+mod rights;
 mod rows;
 mod runtimes;
 mod schema;

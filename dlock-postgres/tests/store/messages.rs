@@ -97,6 +97,47 @@ async fn a_message_of_another_role_begins_no_body() {
     next.release().await.unwrap();
 }
 
+/// Roles of backups and reports can read everything, the proof of a message included.
+#[tokio::test]
+async fn a_role_that_reads_all_tables_begins_no_body() {
+    let database = Database::new().await;
+    let (one, other) = (database.manager().await, database.manager().await);
+    let (reader, _received) = stranger(&database).await;
+    let admin = database.client().await;
+    let grant = format!("GRANT pg_read_all_data TO stranger_of_{}", database.name);
+    admin.batch_execute(&grant).await.unwrap();
+
+    let guard = one.lock("order:42").acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock("order:42").wait(DEADLINE).acquire());
+    let waiter = "SELECT 'dlock_' || left(owner, 8), message, alive::text FROM dlock.waiter";
+    let read = async || reader.query_opt(waiter, &[]).await.unwrap();
+    eventually(DEADLINE, "it waits", async || read().await.is_some()).await;
+    let row = read().await.unwrap();
+    let (channel, message): (&str, &str) = (row.get(0), row.get(1));
+    let notify = "SELECT pg_notify($1, $2)";
+    reader.execute(notify, &[&channel, &message]).await.unwrap();
+    // The first time may be that of a request before the message.
+    let mut asked: Vec<String> = vec![row.get(2)];
+    eventually(DEADLINE, "it has asked twice", async || {
+        if let Some(row) = read().await {
+            asked.push(row.get(2));
+            asked.dedup();
+        }
+        asked.len() > 2
+    })
+    .await;
+    assert!(
+        !waiting.is_finished(),
+        "broken promise: it began beside the holder"
+    );
+    guard.ensure_held().unwrap();
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    let fence = database.number("SELECT fence FROM dlock.holder").await;
+    assert_eq!(next.fencing_token().to_i64() >> 12, fence);
+    next.release().await.unwrap();
+}
+
 /// The message of a waiter is made when it comes. A lease that is given since may have a greater fence.
 #[tokio::test]
 async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use dlock_postgres::{Fence, Postgres, Schema};
-use dlock_runtime::{ConnectError, LockManager, LockManagerBuilder};
+use dlock_runtime::{
+    ConnectError, LockError, LockManager, LockManagerBuilder, store::StoreErrorKind,
+};
 use dlock_testkit::{PostgresServer, eventually};
 
 use crate::database::{DEADLINE, Database, begin};
@@ -94,6 +96,27 @@ async fn what_is_granted_is_enough_and_no_more() {
         let refused = client.batch_execute(forbidden).await.unwrap_err();
         assert_eq!(refused.code().unwrap().code(), "42501", "{forbidden}");
     }
+}
+
+#[tokio::test]
+async fn a_key_outside_the_encoding_of_the_database_is_refused_at_once() {
+    let server = PostgresServer::shared().await;
+    let name = format!("{}_latin", server.database().await);
+    let create = format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    server.execute(&create).await;
+    let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
+    let client = server.client(&name).await;
+    client.batch_execute(&migration).await.unwrap();
+    let url = server.url_of("postgres", &name);
+    let manager = builder().connect(&url).await.unwrap();
+    let guard = manager.lock("\u{fc}ber").acquire().await.unwrap();
+    guard.release().await.unwrap();
+    let refused = manager.lock("\u{65e5}").wait(DEADLINE).acquire().await;
+    let Err(LockError::Unavailable { reason, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{reason}");
+    assert!(reason.to_string().contains("UTF8"), "{reason}");
 }
 
 /// A lease is renewed beyond its TTL, and released while another manager of the same role waits.

@@ -43,6 +43,7 @@ async fn a_server_and_its_tables_are_examined() {
         ("ok", "version", "PostgreSQL 1"),
         ("ok", "role", "primary"),
         ("ok", "schema", "version 1"),
+        ("note", "schema", "belongs to a superuser, `postgres`"),
         ("ok", "permissions", "all permissions"),
         ("risk", "persistence", "fsync = on"),
         ("ok", "clock", "this machine's clock"),

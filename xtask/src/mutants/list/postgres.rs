@@ -14,6 +14,7 @@ const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const RELEASES: &str = "dlock-postgres/src/releases.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
+const TRUST: &str = "dlock-postgres/src/trust.rs";
 const PAGE: &str = "dlock-postgres/src/admin/page.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
@@ -470,20 +471,61 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // Messages and connections
     Mutant::new(
-        "pg-hint-without-its-number",
-        "The message about a grant loses its number",
+        "pg-message-grants",
+        "A message about a grant begins a body without an answer of the server",
         MESSAGE,
-        "is_proven.then(|| «Hint::new(key, owner, fence).number(number)»)",
-        "Hint::new(key, owner, fence)",
-        &[Test(UNIT, "message::tests::a_message_is_read_or_left_out")],
+        "is_proven.then(|| «Hint::new(key, owner, 0)»)",
+        "Hint::new(key, owner, fence).number(number)",
+        &[Test(STORE, "messages::a_role_that_reads_all_tables_begins_no_body")],
     ),
     Mutant::new(
         "pg-hint-of-anybody",
-        "A message about a grant is believed although another role made it up",
+        "A waiter asks at each message that another role made up",
         MESSAGE,
         "let is_proven = «proof == hash(&format!(\"{fence} {number} {key} {owner}\"))»;",
         "!proof.is_empty()",
-        &[Test(STORE, "messages::a_message_of_another_role_begins_no_body")],
+        &[Test(UNIT, "message::tests::a_message_is_read_or_left_out")],
+    ),
+    // Whose a schema is
+    Mutant::new(
+        "pg-parts-of-two-owners",
+        "A function that another role has put into the schema is called",
+        TRUST,
+        "«row.try_get(4)?»;",
+        "None",
+        &[Test(STORE, "rights::a_schema_with_parts_of_two_owners_is_refused")],
+    ),
+    Mutant::new(
+        "pg-others-may-create",
+        "A schema is called in which others may create functions",
+        TRUST,
+        "«row.try_get(5)?»;",
+        "None",
+        &[Test(STORE, "rights::a_schema_in_which_others_may_create_is_refused")],
+    ),
+    Mutant::new(
+        "pg-superuser-calls-all",
+        "A superuser calls functions of a role with fewer permissions",
+        TRUST,
+        "«row.try_get(3)?»;",
+        "false",
+        &[Test(STORE, "rights::a_superuser_calls_nothing_of_a_plain_role")],
+    ),
+    Mutant::new(
+        "pg-migrates-unasked",
+        "A migration calls what is in the schema before it has asked whose it is",
+        "dlock-postgres/src/admin/migrate.rs",
+        "if «!owner.is_self && !owner.is_superuser» {",
+        "false",
+        &[Test(STORE, "rights::a_role_that_may_not_migrate_is_told_the_owner")],
+    ),
+    Mutant::new(
+        "pg-script-in-any-schema",
+        "The statements of a migration accept a schema of another role",
+        "dlock-postgres/src/schema.rs",
+        "«RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = {refusal}»;",
+        "NULL",
+        &[Test(STORE, "rights::a_schema_that_was_there_before_is_not_dlocks")],
     ),
     Mutant::new(
         "pg-listens-although-off",

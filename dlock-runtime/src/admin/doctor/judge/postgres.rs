@@ -12,6 +12,7 @@ const OLDEST: u32 = 140_000;
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     let mut findings = vec![version(server), role(server)];
     findings.extend(schema(server));
+    findings.extend(owner(server));
     findings.extend(permissions(server));
     findings.extend(durability(server));
     findings.extend(latency::judge(facts, server));
@@ -62,6 +63,25 @@ fn schema(server: &ServerFacts) -> Option<Finding> {
         Finding::broken(Topic::Schema, format!("{what}, and this program needs {needed}"))
             .advice("use the version of dlock that has created it, or create another schema with `dlock postgres migrate`")
     })
+}
+
+fn owner(server: &ServerFacts) -> Option<Finding> {
+    let name = server.told("schema").unwrap_or("dlock");
+    if let Some(reason) = server.told("distrust") {
+        let what =
+            format!("nothing in schema `{name}` may be called: whose it is makes that dangerous");
+        return Some(Finding::broken(Topic::Schema, what).advice(reason));
+    }
+    if !server.is("owner_is_superuser", "true") {
+        return None;
+    }
+    let owner = server.told("owner").unwrap_or("postgres");
+    let what = format!("schema `{name}` belongs to a superuser, `{owner}`");
+    Some(
+        Finding::note(Topic::Schema, what)
+            .why("its functions run with the permissions of their owner, and need none but those for its tables")
+            .advice("let a role without login own it, as the page about PostgreSQL shows"),
+    )
 }
 
 fn permissions(server: &ServerFacts) -> Vec<Finding> {

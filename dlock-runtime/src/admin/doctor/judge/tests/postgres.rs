@@ -106,6 +106,18 @@ fn every_state_of_a_server_has_its_finding() {
         ),
         (&[("schema_version", "2")], broken, Topic::Schema, "needs 1"),
         (
+            &[("distrust", "execute: REVOKE CREATE")],
+            broken,
+            Topic::Schema,
+            "REVOKE CREATE",
+        ),
+        (
+            &[("owner", "admin"), ("owner_is_superuser", "true")],
+            Note,
+            Topic::Schema,
+            "belongs to a superuser, `admin`",
+        ),
+        (
             &[("fsync", "off")],
             Risk,
             Topic::Persistence,
