@@ -73,6 +73,12 @@ struct Own {
 }
 
 impl Config {
+    /// How long a request waits for rows that other sessions have locked. It is undone before its caller gives the connection
+    /// up: otherwise a process of the server would wait on for each such connection.
+    pub(crate) fn lock_limit(&self) -> Duration {
+        self.response_limit * 2 / 3
+    }
+
     /// Reads the URL.
     ///
     /// # Errors

@@ -88,13 +88,26 @@ pub(crate) fn is_not_replicated(notice: &DbError) -> bool {
     notice.routine() == Some("SyncRepWaitForLSN")
 }
 
+/// Whether a request was undone because other sessions have locked what it needs.
+pub(crate) fn is_lock_limit(failure: &Failure) -> bool {
+    let Failure::Postgres(error) = failure else {
+        return false;
+    };
+    error.as_db_error().is_some_and(is_of_lock_timeout)
+}
+
+/// The name of the place is in no language, unlike the message.
+fn is_of_lock_timeout(refusal: &DbError) -> bool {
+    *refusal.code() == SqlState::LOCK_NOT_AVAILABLE
+        && refusal.routine() == Some("ProcessInterrupts")
+}
+
 fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
     let message = refusal.message();
     let code = refusal.code();
     let schema = &config.schema;
     let (kind, text) = match code.code() {
-        // `lock_timeout`. The name of the place is in no language, unlike the message.
-        "55P03" if refusal.routine() == Some("ProcessInterrupts") => (
+        "55P03" if is_of_lock_timeout(refusal) => (
             StoreErrorKind::Refused,
             format!(
                 "{message}: another session has locked rows or tables of schema `{schema}`; find it in `pg_locks`, and \
@@ -138,7 +151,7 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
         "53300" => (
             StoreErrorKind::Unreachable,
             format!(
-                "{message}; a manager needs two connections: raise `max_connections`, or the `CONNECTION LIMIT` of the \
+                "{message}; a manager needs two connections, and a third one at times: raise `max_connections`, or the `CONNECTION LIMIT` of the \
                  role or the database"
             ),
         ),

@@ -55,8 +55,8 @@
 //!
 //! A lock that needs no lease, because it ends with one transaction, is [`lock_in`].
 //!
-//! A manager has two connections, whatever the number of its locks. Renewals have one of them, on a thread of their own.
-//! Requests work behind a pooler in transaction mode.
+//! A manager has two connections, whatever the number of its locks, and a third one at times. Renewals have one of them, on a
+//! thread of their own. Requests work behind a pooler in transaction mode.
 //!
 //! With the feature `admin`, the module `admin` has an inspector for operators, and applies the migration, as `dlock postgres
 //! migrate` does.
@@ -77,6 +77,7 @@ mod message;
 mod pooled;
 mod pump;
 mod releases;
+mod requests;
 mod schema;
 mod scheme;
 mod session;

@@ -26,7 +26,7 @@ use dlock_runtime::{
 };
 use tokio::runtime::Handle;
 
-use crate::{calls::Call, errors, line::Line, session::Session};
+use crate::{calls::Call, errors, line::Line, requests::Requests};
 
 /// The pauses before a release is repeated double from the first to the last: a lease that begins late lasts about as long as it
 /// was late, and a network that was down for longer delivers later.
@@ -37,7 +37,7 @@ const LAST_PAUSE: Duration = Duration::from_secs(64);
 const LONGEST_WAY: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Releases {
-    session: Arc<Session>,
+    requests: Arc<Requests>,
     /// The thread of the store.
     runtime: Handle,
     /// For each owner with an acquire request that has no answer: the connection of the first one.
@@ -52,9 +52,9 @@ struct Unanswered {
 }
 
 impl Releases {
-    pub(crate) fn new(session: Arc<Session>, runtime: Handle) -> Arc<Self> {
+    pub(crate) fn new(requests: Arc<Requests>, runtime: Handle) -> Arc<Self> {
         Arc::new(Self {
-            session,
+            requests,
             runtime,
             unanswered: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
@@ -78,31 +78,29 @@ impl Releases {
     ) -> Result<Released, StoreError> {
         // Also if this is dropped.
         let mut repeated = self.repeated(key, owner);
-        let line = self.session.line().await?;
-        let answer = self.send(&line, key, owner).await;
-        if answer.is_ok()
-            && let Some(repeated) = repeated.take_if(|it| it.is_on(&line))
-        {
+        let (released, line) = self.send(key, owner).await?;
+        if let Some(repeated) = repeated.take_if(|it| it.is_on(&line)) {
             repeated.cancel();
         }
-        answer
+        Ok(released)
     }
 
-    async fn send(
-        &self,
-        line: &Arc<Line>,
-        key: &LockKey,
-        owner: &str,
-    ) -> Result<Released, StoreError> {
+    /// Returns the answer, and the connection on which it came.
+    async fn send(&self, key: &LockKey, owner: &str) -> Result<(Released, Arc<Line>), StoreError> {
         let parameters = [&key.as_str() as _, &owner as _];
-        let rows = self
-            .session
-            .ask_on(line, Call::Release, &parameters)
-            .await?;
-        match rows.first().map(|row| row.try_get(0)) {
-            Some(Ok(true)) => Ok(Released::WasHeld),
-            Some(Ok(false)) => Ok(Released::WasGone),
-            _ => Err(errors::no_row()),
+        let mut asked = self.requests.about(key);
+        loop {
+            let way = asked.way().await?;
+            let answered = way.send(Call::Release, &parameters).await;
+            let Some(answer) = asked.judge(answered) else {
+                continue;
+            };
+            let released = match answer?.first().map(|row| row.try_get(0)) {
+                Some(Ok(true)) => Released::WasHeld,
+                Some(Ok(false)) => Released::WasGone,
+                _ => return Err(errors::no_row()),
+            };
+            return Ok((released, way.line().clone()));
         }
     }
 
@@ -142,13 +140,11 @@ impl Releases {
             tokio::time::sleep(pause).await;
             pause *= 2;
             // As long as the server is away, no request arrives there either.
-            while !self.session.is_up() {
+            while !self.requests.usual().is_up() {
                 tokio::time::sleep(FIRST_PAUSE).await;
             }
             let _turn = self.turn.lock().await;
-            if let Ok(line) = self.session.line().await {
-                self.send(&line, key, owner).await.ok();
-            }
+            self.send(key, owner).await.ok();
         }
     }
 }
@@ -205,7 +201,7 @@ mod tests {
     use dlock_testkit::PostgresServer;
 
     use super::*;
-    use crate::{Schema, config::Config, pump::Home, worker::Worker};
+    use crate::{Schema, config::Config, worker::Worker};
 
     const OWNER: &str = "somebody.1";
 
@@ -222,9 +218,8 @@ mod tests {
         let config = Config::parse(&server.url_of("postgres", &name), &options);
         let config = Arc::new(config.unwrap());
         let worker = Worker::start().unwrap();
-        let route = config.requests.clone();
-        let session = Session::start(&worker, config, route, Home::of_store(), None);
-        let releases = Releases::new(Arc::new(session), worker.handle().clone());
+        let requests = Requests::new(config, worker.tasks(), None);
+        let releases = Releases::new(Arc::new(requests), worker.handle().clone());
         let old = Line::on(client, &schema, None).await.unwrap();
         (releases, Arc::new(old), worker)
     }
@@ -240,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_behind_its_request_is_not_repeated() {
         let (releases, _old, _worker) = world().await;
-        let line = releases.session.line().await.unwrap();
+        let line = releases.requests.usual().line().await.unwrap();
         drop(releases.asking(OWNER, &line));
         assert!(!is_repeated(&releases).await);
     }
@@ -255,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_is_repeated_if_any_request_was_on_another_connection() {
         let (releases, old, _worker) = world().await;
-        let line = releases.session.line().await.unwrap();
+        let line = releases.requests.usual().line().await.unwrap();
         for line in [&old, &line] {
             drop(releases.asking(OWNER, line));
         }
@@ -265,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_that_is_dropped_is_repeated() {
         let (releases, _old, _worker) = world().await;
-        let line = releases.session.line().await.unwrap();
+        let line = releases.requests.usual().line().await.unwrap();
         drop(releases.asking(OWNER, &line));
         let key = LockKey::new("order:42").unwrap();
         drop(releases.repeated(&key, OWNER));

@@ -32,7 +32,7 @@ use crate::{
     pooled::Turns,
     pump::{self, Home, Pump, Pumped},
     trust::{self, Owner},
-    worker::Worker,
+    worker::Tasks,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -73,14 +73,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts to connect. The thread of `worker` watches over the connection, and `home` has it. It receives the messages,
-    /// if they are passed.
+    /// Starts to connect. The thread of the store watches over the connection, and `home` has it. It receives the messages,
+    /// if they are passed. No request on it waits for a lock of others for longer than `lock_limit`.
     pub(crate) fn start(
-        worker: &Worker,
+        tasks: &Tasks,
         config: Arc<Config>,
         route: Route,
         home: Home,
         messages: Option<Messages>,
+        lock_limit: Duration,
     ) -> Self {
         let (set_link, link) = watch::channel(Link::Connecting);
         let (doubted, home) = (Arc::new(Notify::new()), Arc::new(home));
@@ -91,13 +92,14 @@ impl Session {
             doubted: doubted.clone(),
             home: home.clone(),
             messages,
+            lock_limit,
             sends_settings: true,
         };
-        let mut stopped = worker.stopped();
-        worker.handle().spawn(async move {
+        let unused = keeper.link.clone();
+        tasks.spawn(async move {
             tokio::select! {
                 () = keeper.keep() => {}
-                _ = stopped.changed() => {}
+                () = unused.closed() => {}
             }
         });
         Self {
@@ -155,25 +157,25 @@ impl Session {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let line = self.line().await?;
-        self.ask_on(&line, call, parameters).await
+        let answer = self.send_on(&line, call, parameters).await;
+        answer.map_err(|failure| errors::of_failure(&failure, &self.config))
     }
 
     /// Sends a request on this connection, which [`line`](Self::line) has returned.
-    pub(crate) async fn ask_on(
+    pub(crate) async fn send_on(
         &self,
         line: &Line,
         call: Call,
         parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<Vec<Row>, Failure> {
         // A caller that drops this future has waited as long as it can.
         let unanswered = Unanswered(&self.doubted);
         let answer = line.ask(call, parameters).await;
         std::mem::forget(unanswered);
-        answer.map_err(|failure| {
+        answer.inspect_err(|failure| {
             if !failure.is_of_server() {
                 self.doubted.notify_one();
             }
-            errors::of_failure(&failure, &self.config)
         })
     }
 }
@@ -202,6 +204,7 @@ struct Keeper {
     doubted: Arc<Notify>,
     home: Arc<Home>,
     messages: Option<Messages>,
+    lock_limit: Duration,
     /// `false` once a pooler has refused the settings.
     sends_settings: bool,
 }
@@ -258,9 +261,7 @@ impl Keeper {
             let mut config = host.clone();
             if self.sends_settings {
                 let own = config.get_options().unwrap_or_default();
-                // A request that waits for a lock of others is undone before its caller gives the connection up.
-                // Otherwise a process of the server would wait on for each of these connections.
-                let lock_limit = self.config.response_limit.as_millis() * 2 / 3;
+                let lock_limit = self.lock_limit.as_millis();
                 let lock_limit = lock_limit.clamp(1, LONGEST_LOCK_LIMIT);
                 config.options(format!(
                     "{SETTINGS} -c lock_timeout={lock_limit} -c {MARK}={mark:016x} {own}"
@@ -405,6 +406,7 @@ mod tests {
     use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 
     use super::*;
+    use crate::worker::Worker;
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -422,8 +424,9 @@ mod tests {
         options.connect_timeout = DEADLINE;
         let config = Arc::new(Config::parse(url, &options).unwrap());
         let worker = Worker::start().unwrap();
-        let route = config.requests.clone();
-        let session = Session::start(&worker, config, route, Home::of_callers(), None);
+        let (route, limit) = (config.requests.clone(), config.lock_limit());
+        let home = Home::of_callers();
+        let session = Session::start(&worker.tasks(), config, route, home, None, limit);
         (session, worker)
     }
 

@@ -15,9 +15,11 @@
 //!   why.
 //! - A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes: the commit frees
 //!   it, and until then the row counts as held. (`a_commit_ends_the_lock_at_once`)
-//! - A thread of the store watches over the two connections. That of renewals is on this thread, which no body can block;
+//! - A thread of the store watches over the connections. That of renewals is on this thread, which no body can block;
 //!   that of requests is on the runtime of the callers, as `pump.rs` says. If a request has no answer, its connection is
 //!   tried, and replaced if it does not answer either.
+//! - A request that waits for the row of its key holds up no request for another key: `requests.rs`.
+//!   (`a_locked_row_delays_no_other_key`)
 //! - A release can overtake a request on a connection that was given up, and is repeated then: `releases.rs` says why.
 //! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
 
@@ -42,11 +44,12 @@ use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     calls::Call,
-    config::{Config, Listen, Route},
+    config::{Config, Listen},
     errors,
     hints::Hints,
     pump::Home,
     releases::Releases,
+    requests::Requests,
     schema::Schema,
     session::Session,
     sweep,
@@ -56,7 +59,8 @@ use crate::{
 /// Locks in a schema of a PostgreSQL database.
 ///
 /// A manager makes one from a URL, see [`Postgres`](crate::Postgres). It has two connections: one for requests and
-/// messages, and one for renewals, which is on a thread of its own.
+/// messages, and one for renewals, which is on a thread of its own. While other sessions have locked rows of keys, and in a
+/// sweep of old rows, it has a third one.
 ///
 /// ```no_run
 /// use dlock_postgres::PostgresStore;
@@ -68,7 +72,7 @@ use crate::{
 /// # Ok(()) }
 /// ```
 pub struct PostgresStore {
-    requests: Arc<Session>,
+    requests: Arc<Requests>,
     releases: Arc<Releases>,
     renewals: Session,
     hints: Hints,
@@ -94,12 +98,12 @@ impl PostgresStore {
             Listen::Always => (None, Some(messages)),
             Listen::Direct | Listen::Never => (Some(messages), None),
         };
-        let start = |route: &Route, home, messages| {
-            Session::start(&worker, config.clone(), route.clone(), home, messages)
-        };
-        let requests = Arc::new(start(&config.requests, Home::of_callers(), with_requests));
-        let renewals = start(&config.messages, Home::of_store(), with_renewals);
-        sweep::start(&worker, requests.clone());
+        let tasks = worker.tasks();
+        let requests = Arc::new(Requests::new(config.clone(), tasks.clone(), with_requests));
+        let (route, limit) = (config.messages.clone(), config.lock_limit());
+        let home = Home::of_store();
+        let renewals = Session::start(&tasks, config.clone(), route, home, with_renewals, limit);
+        sweep::start(&tasks, requests.clone());
         Ok(Self {
             releases: Releases::new(requests.clone(), worker.handle().clone()),
             requests,
@@ -122,7 +126,7 @@ impl PostgresStore {
             url: self.config.shown.clone(),
             reason,
         };
-        self.requests.ready().await.map_err(unavailable)?;
+        self.requests.usual().ready().await.map_err(unavailable)?;
         self.renewals.ready().await.map_err(unavailable)
     }
 }
@@ -145,19 +149,21 @@ impl LockStore for PostgresStore {
             &request.label,
             &request.function,
         ];
-        self.requests.note_caller();
-        let line = self.requests.line().await?;
-        let asking = self.releases.asking(&owner, &line);
-        let answered = self.requests.ask_on(&line, Call::Acquire, &parameters);
-        let answered = answered.await;
-        if answered
-            .as_ref()
-            .err()
-            .is_none_or(StoreError::has_no_effect)
-        {
-            asking.settle();
-        }
-        let rows = answered?;
+        self.requests.usual().note_caller();
+        let mut asked = self.requests.about(request.key);
+        let rows = loop {
+            let way = asked.way().await?;
+            let asking = self.releases.asking(&owner, way.line());
+            let answered = way.send(Call::Acquire, &parameters).await;
+            let Some(answer) = asked.judge(answered) else {
+                asking.settle();
+                continue;
+            };
+            if answer.as_ref().err().is_none_or(StoreError::has_no_effect) {
+                asking.settle();
+            }
+            break answer?;
+        };
         let row = rows.first().ok_or_else(errors::no_row)?;
         answer_to_acquire(row).map_err(|error| bad_answer(&error))
     }
@@ -172,8 +178,8 @@ impl LockStore for PostgresStore {
         let functions: Vec<_> = requests.iter().map(|it| it.function).collect();
         let parameters: [&(dyn ToSql + Sync); 5] = [&keys, &owners, &ttls, &labels, &functions];
         // Their connection may be down alone: it can have another way to the server.
-        let session = if !self.renewals.is_up() && self.requests.is_up() {
-            &*self.requests
+        let session = if !self.renewals.is_up() && self.requests.usual().is_up() {
+            self.requests.usual()
         } else {
             &self.renewals
         };
@@ -202,7 +208,7 @@ impl LockStore for PostgresStore {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        self.requests.note_caller();
+        self.requests.usual().note_caller();
         let owner = request.owner.to_string();
         self.releases.release(request.key, &owner).await
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::store::StoreError;
 
-use crate::{calls::Call, session::Session, worker::Worker};
+use crate::{calls::Call, requests::Requests, worker::Tasks};
 
 /// The pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -16,16 +16,12 @@ const BATCH: i64 = 1000;
 /// The pause between two statements of a sweep, in which other requests have their turn.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Sweeps from time to time, on the thread of `worker`.
-pub(crate) fn start(worker: &Worker, session: Arc<Session>) {
-    let mut stopped = worker.stopped();
-    worker.handle().spawn(async move {
+/// Sweeps from time to time, until the store is dropped.
+pub(crate) fn start(tasks: &Tasks, requests: Arc<Requests>) {
+    tasks.spawn(async move {
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
-                _ = stopped.changed() => return,
-            }
-            if let Err(error) = sweep(&session).await {
+            tokio::time::sleep(PAUSE).await;
+            if let Err(error) = sweep(&requests).await {
                 tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
             }
         }
@@ -33,9 +29,9 @@ pub(crate) fn start(worker: &Worker, session: Arc<Session>) {
 }
 
 /// Removes all that is old now. A service whose keys are always new leaves more than one statement removes.
-async fn sweep(session: &Session) -> Result<(), StoreError> {
+async fn sweep(requests: &Requests) -> Result<(), StoreError> {
     loop {
-        let rows = session.ask(Call::Sweep, &[]).await?;
+        let rows = requests.ask_apart(Call::Sweep).await?;
         let removed = rows.first().and_then(|row| row.try_get(0).ok());
         if removed.is_none_or(|removed: i64| removed < BATCH) {
             return Ok(());
@@ -50,7 +46,7 @@ mod tests {
     use dlock_testkit::PostgresServer;
 
     use super::*;
-    use crate::{config::Config, pump::Home, schema::Schema};
+    use crate::{config::Config, schema::Schema, worker::Worker};
 
     #[tokio::test]
     async fn a_sweep_removes_all_that_is_old() {
@@ -82,9 +78,8 @@ mod tests {
         options.response_timeout = Duration::from_secs(30);
         let config = Arc::new(Config::parse(&url, &options).unwrap());
         let worker = Worker::start().unwrap();
-        let route = config.requests.clone();
-        let session = Session::start(&worker, config.clone(), route, Home::of_store(), None);
-        sweep(&session).await.unwrap();
+        let requests = Requests::new(config, worker.tasks(), None);
+        sweep(&requests).await.unwrap();
         for (left, expected) in [
             ("key FROM dlock.lock", "new"),
             ("owner FROM dlock.holder", "new.1"),

@@ -1,7 +1,7 @@
 //! The thread with the connections of a store. It lasts as long as the store, whichever runtimes of the user end or are
 //! blocked.
 
-use std::{io, thread, time::Duration};
+use std::{future::Future, io, thread, time::Duration};
 
 use tokio::{
     runtime::{Builder, Handle},
@@ -40,8 +40,29 @@ impl Worker {
         &self.handle
     }
 
-    /// Returns a value whose `changed` fails once the store is dropped.
-    pub(crate) fn stopped(&self) -> watch::Receiver<()> {
-        self.stop.subscribe()
+    pub(crate) fn tasks(&self) -> Tasks {
+        Tasks {
+            handle: self.handle.clone(),
+            stopped: self.stop.subscribe(),
+        }
+    }
+}
+
+/// Starts what runs on the thread until the store is dropped.
+#[derive(Clone)]
+pub(crate) struct Tasks {
+    handle: Handle,
+    stopped: watch::Receiver<()>,
+}
+
+impl Tasks {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut stopped = self.stopped.clone();
+        self.handle.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                _ = stopped.changed() => {}
+            }
+        });
     }
 }

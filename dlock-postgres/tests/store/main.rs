@@ -12,6 +12,7 @@ mod fence;
 #[path = "../isolation/mod.rs"]
 mod isolation;
 mod lock_in;
+mod locked_rows;
 mod messages;
 mod others;
 #[cfg(feature = "admin")]
