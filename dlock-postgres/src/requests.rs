@@ -264,10 +264,20 @@ mod tests {
     /// Otherwise each request for it would hold up those for other keys for a moment.
     #[tokio::test]
     async fn a_key_that_had_to_wait_is_remembered_for_a_while() {
-        let (requests, _client, _worker) = requests().await;
+        let (requests, client, _worker) = requests().await;
         let [key, other] = ["order:42", "order:7"].map(|key| LockKey::new(key).unwrap());
-        requests.note_slow(&key);
-        assert!(requests.about(&key).waits);
+        for lock in [
+            "INSERT INTO dlock.lock (key) VALUES ('order:42')",
+            "BEGIN; SELECT FROM dlock.lock FOR UPDATE",
+        ] {
+            client.batch_execute(lock).await.unwrap();
+        }
+        let mut asked = requests.about(&key);
+        let way = asked.way().await.unwrap();
+        let parameters: [&(dyn ToSql + Sync); 2] = [&"order:42", &"none.1"];
+        let answered = way.send(Call::Release, &parameters).await;
+        assert!(asked.judge(answered).is_none(), "it is sent again");
+        assert!(asked.waits && requests.about(&key).waits);
         assert!(!requests.about(&other).waits);
         *requests.slow().get_mut(&key).unwrap() = Instant::now();
         assert!(!requests.about(&key).waits);

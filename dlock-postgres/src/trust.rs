@@ -42,14 +42,17 @@ const OWNER: &str = "
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(crate) name: String,
+    #[cfg(feature = "admin")]
     pub(crate) is_superuser: bool,
     /// `true` if it is the role of the connection.
+    #[cfg(feature = "admin")]
     pub(crate) is_self: bool,
     /// The reason why nothing in the schema is called or read, with what to do.
     distrust: Option<String>,
 }
 
 /// Returns the statement whose row [`Owner::of`] reads. Its parameter is the name of the schema as a `text`.
+#[cfg(feature = "admin")]
 pub(crate) fn statement() -> String {
     filled("")
 }
@@ -78,7 +81,9 @@ impl Owner {
         };
         let mut owner = Self {
             name,
+            #[cfg(feature = "admin")]
             is_superuser: row.try_get(1)?,
+            #[cfg(feature = "admin")]
             is_self: row.try_get(2)?,
             distrust: None,
         };

@@ -14,6 +14,7 @@ const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const RELEASES: &str = "dlock-postgres/src/releases.rs";
 const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
+const REQUESTS: &str = "dlock-postgres/src/requests.rs";
 const TRUST: &str = "dlock-postgres/src/trust.rs";
 const PAGE: &str = "dlock-postgres/src/admin/page.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
@@ -55,6 +56,11 @@ const DURABLE: &[Look] = &[Test(
 const GROWS: &[Look] = &[Test(
     STORE,
     "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
+)];
+
+const SLOW_KEYS: &[Look] = &[Test(
+    UNIT,
+    "requests::tests::a_key_that_had_to_wait_is_remembered_for_a_while",
 )];
 
 const LATE: &[Look] = &[
@@ -459,6 +465,55 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             FAULTS,
             "late::a_lease_that_begins_after_its_release_is_released_again",
+        )],
+    ),
+    Mutant::new(
+        "pg-waits-on-the-usual-connection",
+        "A request waits for the row of its key where those for all other keys are",
+        REQUESTS,
+        "«MOMENT.min(config.lock_limit())»",
+        "config.lock_limit()",
+        &[Test(
+            STORE,
+            "locked_rows::a_locked_row_delays_no_other_key",
+        )],
+    ),
+    Mutant::new(
+        "pg-forgets-slow-keys",
+        "Each request for a key whose row is locked begins on the usual connection",
+        REQUESTS,
+        "«self.requests.note_slow(self.key);»",
+        "",
+        SLOW_KEYS,
+    ),
+    Mutant::new(
+        "pg-remembers-slow-keys",
+        "A key that had to wait once takes the second connection for ever",
+        REQUESTS,
+        "is_some_and(|until| «Instant::now() < *until»);",
+        "until.elapsed() < Duration::MAX",
+        SLOW_KEYS,
+    ),
+    Mutant::new(
+        "pg-second-connection-stays",
+        "The connection of requests that wait never ends",
+        REQUESTS,
+        "second.take_if(|it| «it.used.elapsed() >= idle»)",
+        "it.used.elapsed() == Duration::MAX",
+        &[Test(
+            UNIT,
+            "requests::tests::the_second_connection_is_there_while_it_is_used",
+        )],
+    ),
+    Mutant::new(
+        "pg-needs-a-second-connection",
+        "A request that waits fails if the server has no second connection for it",
+        REQUESTS,
+        "if let Ok(line) = «session_of(&turn).line().await»",
+        "Ok::<_, StoreError>(session_of(&turn).line().await?)",
+        &[Test(
+            STORE,
+            "locked_rows::a_server_without_another_connection_is_asked_on_the_usual_one",
         )],
     ),
     Mutant::new(
