@@ -578,8 +578,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-script-in-any-schema",
         "The statements of a migration accept a schema of another role",
         "dlock-postgres/src/schema.rs",
-        "«RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE = {refusal}»;",
-        "NULL",
+        "«self.beginning()», self.fill(DEFINITION)",
+        r#"self.beginning().replace("RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE =", "PERFORM")"#,
         &[Test(STORE, "rights::a_schema_that_was_there_before_is_not_dlocks")],
     ),
     Mutant::new(
