@@ -3,8 +3,8 @@
 //! The server carries out the requests of a connection one after the other. While another session has locked the row of a key,
 //! or many processes want it, a request for that key would hold up those for all others. So on the usual connection it
 //! waits for a moment only. Then it is undone, and sent again on the second connection, where such requests take turns.
-//! That one is made when it is needed, and ends when it is not: a table that is locked delays all keys of all processes, and
-//! each of them would have several.
+//! That one is made when it is needed, and ends when it is not. There is only one: a locked table delays all keys of all
+//! processes, and would cost each of them several connections.
 
 use std::{
     collections::HashMap,
@@ -58,10 +58,9 @@ struct Second {
 impl Requests {
     /// Begins to connect. The usual connection receives the messages, if they are passed.
     pub(crate) fn new(config: Arc<Config>, tasks: Tasks, messages: Option<Messages>) -> Self {
-        let limit = MOMENT.min(config.lock_limit());
         let (route, home) = (config.requests.clone(), Home::of_callers());
         Self {
-            usual: Session::start(&tasks, config.clone(), route, home, messages, limit),
+            usual: Session::start(&tasks, config.clone(), route, home, messages, MOMENT),
             config,
             tasks,
             second: Arc::default(),

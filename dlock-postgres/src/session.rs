@@ -74,7 +74,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// Starts to connect. The thread of the store watches over the connection, and `home` has it. It receives the messages,
-    /// if they are passed. No request on it waits for a lock of others for longer than `lock_limit`.
+    /// if they are passed. No request on it waits for a lock of others for longer than `lock_limit`, or
+    /// than [`Config::lock_limit`].
     pub(crate) fn start(
         tasks: &Tasks,
         config: Arc<Config>,
@@ -261,7 +262,7 @@ impl Keeper {
             let mut config = host.clone();
             if self.sends_settings {
                 let own = config.get_options().unwrap_or_default();
-                let lock_limit = self.lock_limit.as_millis();
+                let lock_limit = self.lock_limit.min(self.config.lock_limit()).as_millis();
                 let lock_limit = lock_limit.clamp(1, LONGEST_LOCK_LIMIT);
                 config.options(format!(
                     "{SETTINGS} -c lock_timeout={lock_limit} -c {MARK}={mark:016x} {own}"

@@ -471,7 +471,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-waits-on-the-usual-connection",
         "A request waits for the row of its key where those for all other keys are",
         REQUESTS,
-        "«MOMENT.min(config.lock_limit())»",
+        "home, messages, «MOMENT»)",
         "config.lock_limit()",
         &[Test(
             STORE,
