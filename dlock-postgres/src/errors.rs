@@ -151,8 +151,8 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
         "53300" => (
             StoreErrorKind::Unreachable,
             format!(
-                "{message}; a manager needs two connections, and a third one at times: raise `max_connections`, or the `CONNECTION LIMIT` of the \
-                 role or the database"
+                "{message}; a manager needs two connections, and a third one at times: raise `max_connections`, or the \
+                 `CONNECTION LIMIT` of the role or the database"
             ),
         ),
         "28P01" => (

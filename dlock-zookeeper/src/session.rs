@@ -232,7 +232,7 @@ async fn is_local(config: &Config, client: &Client) -> Result<bool, StoreError> 
             | MultiWriteError::OperationFailed { source, .. },
         ) => source,
     };
-    // Others are those of later requests, or of a permission that only this one needs.
+    // Another refusal comes back with a later request, or is about a permission that only this one needs.
     Ok(refusal == Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION))
 }
 

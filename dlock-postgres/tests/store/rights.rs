@@ -1,4 +1,5 @@
-//! Other roles of the database: what they have put into the schema runs with nobody's rights, and the migration leaves theirs.
+//! Other roles of the database: no function that they have put into the schema is called, and the migration leaves the permissions of
+//! theirs.
 
 use dlock_postgres::{
     Postgres, Schema,
@@ -10,7 +11,7 @@ use tokio_postgres::Client;
 
 use crate::database::DEADLINE;
 
-/// Gives the rights of a superuser to the role `{mallory}`, if the caller can.
+/// Gives the permissions of a superuser to the role `{mallory}`, if the caller can.
 const SEIZE: &str = "IF (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
                          EXECUTE 'ALTER ROLE {mallory} SUPERUSER';
                      END IF;";

@@ -11,7 +11,7 @@ use crate::world::{LIMIT, SESSION, TTL, acquires, client, manager, url};
 
 /// From there on the server gives each child the same number.
 #[tokio::test]
-async fn a_key_that_has_used_up_its_places_lets_in_nobody_until_it_is_made_anew() {
+async fn a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_anew() {
     let servers = ZooKeepers::start().await;
     let url = url(&servers, SESSION, "counters");
     let one = manager(&url, TTL).await;

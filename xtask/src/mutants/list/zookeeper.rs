@@ -399,7 +399,7 @@ pub(super) const ALL: &[Mutant] = &[
         "it.place < 0",
         &[Test(
             FAULTS,
-            "counters::a_key_that_has_used_up_its_places_lets_in_nobody_until_it_is_made_anew",
+            "counters::a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_anew",
         )],
     ),
     Mutant::new(
