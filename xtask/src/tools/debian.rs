@@ -17,6 +17,7 @@ pub(super) fn fetch(tool: &Tool, host: &Host, folder: &Path) -> Result<(), Strin
     fs::create_dir_all(&archives).map_err(|error| format!("`{}`: {error}", archives.display()))?;
     let settings = settings(tool, host, &archives)?;
     let download = || {
+        let _unchanged = host::unchanged();
         let wanted = wanted(tool, &settings)?;
         download(&archives, &settings, &format!("download {wanted}"))
     };
@@ -87,13 +88,11 @@ pub(super) fn debian_in(sources: &str) -> Vec<(&str, &str)> {
 
 /// The packages to unpack: the named ones, and those that an installation of them would bring and they need.
 fn wanted(tool: &Tool, settings: &[String]) -> Result<String, String> {
+    // An answer that is missing does not mean that nothing is needed.
     let apt = |program: &str, words: &str| {
         let settings = settings.iter().flat_map(|it| ["-o", it]);
-        output(
-            program,
-            &settings.chain(words.split(' ')).collect::<Vec<_>>(),
-        )
-        .unwrap_or_default()
+        let asked: Vec<_> = settings.chain(words.split(' ')).collect();
+        output(program, &asked).ok_or_else(|| format!("`{program} {words}` failed"))
     };
     if !tool.version.is_empty() {
         // There may be later ones in other lists.
@@ -101,7 +100,7 @@ fn wanted(tool: &Tool, settings: &[String]) -> Result<String, String> {
     }
     let mut named = tool.packages.to_owned();
     if tool.packages.starts_with("postgresql ") {
-        let server = server_in(&apt("apt-cache", "depends postgresql"));
+        let server = server_in(&apt("apt-cache", "depends postgresql")?);
         let number = server.ok_or("the lists of packages have no PostgreSQL")?;
         let packages = format!("postgresql-{number} postgresql-client-{number}");
         named = named.replace("postgresql", &packages);
@@ -109,7 +108,7 @@ fn wanted(tool: &Tool, settings: &[String]) -> Result<String, String> {
     let simulated = apt(
         "apt-get",
         &format!("-s install --no-install-recommends {named}"),
-    );
+    )?;
     let others = installed_in(&simulated).filter(|it| (tool.needs)(it));
     Ok(others.fold(named.clone(), |all, it| format!("{all} {it}")))
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use super::pip;
 use super::tool::Source;
@@ -117,7 +117,10 @@ impl Host {
             fs::create_dir_all(&self.cache).ok();
             let format = "$(LABEL)\t$(REPO_URI)\t$(CODENAME)";
             let words = ["indextargets", "--format", format, "Created-By: Packages"];
-            let gather = || output("apt-get", &words).unwrap_or_default();
+            let gather = || {
+                let _unchanged = unchanged();
+                output("apt-get", &words).unwrap_or_default()
+            };
             let sources = gather();
             // Without the lists, apt-get repeats the name of a field.
             if sources.lines().any(|it| !it.starts_with("$(")) {
@@ -127,6 +130,15 @@ impl Host {
             gather()
         })
     }
+}
+
+/// Written to while the packages of this machine or their lists change. In the meantime apt-get answers with an error, or knows
+/// fewer packages.
+static PACKAGES: RwLock<()> = RwLock::new(());
+
+/// Keeps this process from changing packages and lists until the guard is dropped.
+pub(super) fn unchanged() -> RwLockReadGuard<'static, ()> {
+    PACKAGES.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gets the lists of packages anew, once and where that is allowed.
@@ -145,5 +157,6 @@ fn apt_get(facts: Facts, words: &str) -> bool {
         "{}env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 -o Acquire::Retries=3 {words}",
         if sudo { "sudo -n " } else { "" }
     );
+    let _alone = PACKAGES.write().unwrap_or_else(PoisonError::into_inner);
     run(&words.split(' ').collect::<Vec<_>>())
 }
