@@ -10,7 +10,11 @@ use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
 
-use crate::{hosts, schema::Schema, tls};
+use crate::{
+    hosts,
+    schema::{Schema, VERSION},
+    tls,
+};
 
 /// The longest name of a connection in PostgreSQL.
 const LONGEST_NAME: usize = 63;
@@ -132,8 +136,7 @@ impl Config {
         };
         for config in &mut hosts {
             if config.get_application_name().is_none() && !options.label.is_empty() {
-                let name: String = options.label.chars().take(LONGEST_NAME).collect();
-                config.application_name(name);
+                config.application_name(connection_name(&options.label));
             }
             config
                 .ssl_mode(ssl_mode)
@@ -159,6 +162,13 @@ impl Config {
             shown: shown.clone(),
         })
     }
+}
+
+/// Returns the name of the connections of a process: which it is, and which version of the tables it knows.
+fn connection_name(label: &str) -> String {
+    let version = format!(" dlock/{VERSION}");
+    let label: String = label.chars().take(LONGEST_NAME - version.len()).collect();
+    label + &version
 }
 
 impl Route {

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::{self, AlertDescription};
 use crate::{
     calls::Failure,
     config::Config,
-    schema::{Schema, VERSION, quoted},
+    schema::{OLDEST, Schema, VERSION, quoted},
 };
 
 /// The error of a request without an answer of its own.
@@ -80,6 +80,20 @@ pub(crate) fn is_forgotten(error: &Error) -> bool {
         ]
         .contains(code)
     })
+}
+
+/// Whether a request was undone because it has found another version of the tables than that of its functions: the tables were
+/// upgraded under it.
+pub(crate) fn is_of_upgrade(failure: &Failure) -> bool {
+    let Failure::Postgres(error) = failure else {
+        return false;
+    };
+    let of_tables = [
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_COLUMN,
+        SqlState::UNDEFINED_FUNCTION,
+    ];
+    error.code().is_some_and(|it| of_tables.contains(it))
 }
 
 /// Whether a notice says that a request was cancelled while its commit waited for a synchronous standby. PostgreSQL reports
@@ -246,20 +260,36 @@ pub(crate) fn mark(row: &Row) -> Result<Option<String>, StoreError> {
     row.try_get(3).map_err(|error| unreadable(&error))
 }
 
-/// Refuses a schema of another version, and a standby.
-pub(crate) fn check(row: &Row, schema: &Schema) -> Result<(), StoreError> {
-    let version = row.try_get(0).map_err(|error| unreadable(&error))?;
-    let is_standby = row.try_get(1).map_err(|error| unreadable(&error))?;
-    let refusal = if version != VERSION {
-        let text = other_version(schema, version);
-        StoreError::new(StoreErrorKind::Unsupported, text)
-    } else if is_standby {
-        let text = "the server is a standby; point dlock at the primary server";
-        StoreError::new(StoreErrorKind::ReadOnly, text)
-    } else {
+/// The version of the tables.
+pub(crate) fn version(row: &Row) -> Result<i32, StoreError> {
+    row.try_get(0).map_err(|error| unreadable(&error))
+}
+
+/// The statement whose row says for which programs tables of a later version are.
+pub(crate) const OLDEST_PROGRAM: &str = "SELECT {schema}.oldest()";
+
+/// Refuses tables that are not for this program. `oldest` is that of later tables.
+pub(crate) fn check_version(
+    schema: &Schema,
+    version: i32,
+    oldest: Option<i32>,
+) -> Result<(), StoreError> {
+    if (OLDEST..=VERSION).contains(&version) || oldest.is_some_and(|it| it <= VERSION) {
         return Ok(());
-    };
-    Err(refusal.with_advice().unsent())
+    }
+    let text = other_version(schema, version);
+    let error = StoreError::new(StoreErrorKind::Unsupported, text);
+    Err(error.with_advice().unsent())
+}
+
+/// Refuses a standby.
+pub(crate) fn check(row: &Row) -> Result<(), StoreError> {
+    if row.try_get(1).map_err(|error| unreadable(&error))? {
+        let text = "the server is a standby; point dlock at the primary server";
+        let error = StoreError::new(StoreErrorKind::ReadOnly, text);
+        return Err(error.with_advice().unsent());
+    }
+    Ok(())
 }
 
 /// Refuses a connection whose transactions see an old snapshot: a request that has waited for the mutex of a key would
@@ -291,7 +321,7 @@ pub(crate) fn unreadable(error: &Error) -> StoreError {
 /// The text about a schema of another version.
 pub(crate) fn other_version(schema: &Schema, found: i32) -> String {
     let advice = if found < VERSION {
-        "the tables have to be made anew"
+        "execute `dlock postgres migrate`, which upgrades them while programs run"
     } else {
         "update the program"
     };

@@ -79,6 +79,7 @@ impl Requests {
             key,
             begun: Instant::now(),
             waits: self.is_slow(key),
+            was_upgraded: false,
         }
     }
 
@@ -161,6 +162,7 @@ pub(crate) struct Asked<'a> {
     key: &'a LockKey,
     begun: Instant,
     waits: bool,
+    was_upgraded: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -188,7 +190,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Returns the answer; `None` if the request was undone because the row is locked, and is to be sent again.
+    /// Returns the answer; `None` if the request was undone because the row is locked or the tables were upgraded, and is to be
+    /// sent again.
     pub(crate) fn judge(
         &mut self,
         answered: Result<Vec<Row>, Failure>,
@@ -203,6 +206,11 @@ impl<'a> Asked<'a> {
             if self.begun.elapsed() < self.requests.config.lock_limit() {
                 return None;
             }
+        }
+        // It was under way with the functions of the version before. Now it calls the new ones.
+        if !self.was_upgraded && errors::is_of_upgrade(&failure) {
+            self.was_upgraded = true;
+            return None;
         }
         Some(Err(errors::of_failure(&failure, &self.requests.config)))
     }
@@ -266,8 +274,8 @@ mod tests {
         let (requests, client, _worker) = requests().await;
         let [key, other] = ["order:42", "order:7"].map(|key| LockKey::new(key).unwrap());
         for lock in [
-            "INSERT INTO dlock.lock (key) VALUES ('order:42')",
-            "BEGIN; SELECT FROM dlock.lock FOR UPDATE",
+            "INSERT INTO dlock.mutex (key) VALUES ('order:42')",
+            "BEGIN; SELECT FROM dlock.mutex FOR UPDATE",
         ] {
             client.batch_execute(lock).await.unwrap();
         }

@@ -3,9 +3,18 @@
 use std::fmt;
 
 /// The version of the tables and functions, which [`version()`](self) of a schema returns.
-pub(crate) const VERSION: i32 = 1;
+pub(crate) const VERSION: i32 = 2;
 
-const DEFINITION: &str = include_str!("schema.sql");
+/// The oldest version with the functions that this program calls.
+pub(crate) const OLDEST: i32 = 1;
+
+/// The tables of keys, those of leases, and the functions.
+const KEYS: &str = include_str!("schema/keys.sql");
+const LEASES: &str = include_str!("schema/leases.sql");
+const ALL_FUNCTIONS: &str = include_str!("schema/functions.sql");
+
+/// What version 1 has otherwise.
+const FROM_1: &str = include_str!("schema/from_1.sql");
 
 /// The functions that a manager calls, and those that check its leases in a transaction.
 pub(crate) const FUNCTIONS: [&str; 7] = [
@@ -22,14 +31,17 @@ pub(crate) const FUNCTIONS: [&str; 7] = [
 pub(crate) const UNLOCK: &str = "unlock(text, text, bigint)";
 
 /// The functions that only the others call.
-const PARTS: [&str; 8] = [
+const PARTS: [&str; 11] = [
     "next_fence(bigint, timestamptz)",
     "admits(integer, bigint, boolean)",
     "commit_durably()",
-    "remove_ended(text, timestamptz)",
+    "remove_ended(text, bigint, timestamptz)",
+    "extend(text, text, bigint, text, text)",
     "channel(text)",
     "message(text, bigint, bigint, text)",
     "notify(text, bigint, bigint, text)",
+    "first_waiter(text, bigint, timestamptz)",
+    "count_grant({schema}.turn, bigint)",
     "grant_waiters(text, timestamptz, text, text)",
 ];
 
@@ -51,7 +63,7 @@ pub(crate) const OTHER_CREATORS: &str =
      WHERE a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE";
 
 /// The tables that the commands for operators read.
-pub(crate) const TABLES: [&str; 3] = ["lock", "holder", "waiter"];
+pub(crate) const TABLES: [&str; 3] = ["turn", "holder", "waiter"];
 
 /// The longest name of PostgreSQL, in bytes.
 const LONGEST: usize = 63;
@@ -124,16 +136,48 @@ impl Schema {
         Ok(format!("BEGIN;\n{}{grants}COMMIT;\n", self.definition()))
     }
 
+    /// Returns the statements that turn the tables and functions of version 1 into those of this version, in one transaction,
+    /// for `psql` or a migration of your own. Apply them as the owner of the schema. Programs go on: those of version 1 work
+    /// with version 2.
+    ///
+    /// They wait for transactions that depend on leases, and requests wait for them meanwhile: set a `lock_timeout` of a moment
+    /// before, and try again if it has passed, as [`Migration::apply`](crate::admin::Migration::apply) does.
+    #[must_use]
+    pub fn upgrade(&self) -> String {
+        let lock = self.lock_for_upgrade();
+        format!("BEGIN;\n{lock}{}COMMIT;\n", self.upgrade_definition())
+    }
+
+    /// Returns the statement that keeps requests from the tables of version 1.
+    pub(crate) fn lock_for_upgrade(&self) -> String {
+        self.fill("LOCK TABLE {schema}.lock, {schema}.holder, {schema}.waiter IN ACCESS EXCLUSIVE MODE;\n")
+    }
+
+    /// Returns the statements of the upgrade from version 1, without a transaction around them.
+    pub(crate) fn upgrade_definition(&self) -> String {
+        let functions = ALL_FUNCTIONS.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
+        let changes = self.joined([KEYS, FROM_1, &functions]);
+        format!("{}\n{changes}\n{}", self.beginning(), self.private())
+    }
+
     /// Returns the statements that create the tables and functions, without a transaction around them.
     pub(crate) fn definition(&self) -> String {
+        let parts = self.joined([KEYS, LEASES, ALL_FUNCTIONS]);
+        format!("{}\n{parts}\n{}", self.beginning(), self.private())
+    }
+
+    fn joined(&self, parts: [&str; 3]) -> String {
+        parts.map(|part| self.fill(part)).join("\n")
+    }
+
+    /// Returns the statement after which only the owner may call a function, except `oldest`.
+    fn private(&self) -> String {
         let functions = FUNCTIONS.into_iter().chain([UNLOCK]).chain(PARTS);
         let functions: Vec<_> = functions.map(|it| format!("    {{schema}}.{it}")).collect();
-        let functions = self.fill(&functions.join(",\n"));
-        format!(
-            "{}\n{}\nREVOKE ALL ON FUNCTION\n{functions}\n    FROM PUBLIC;\n",
-            self.beginning(),
-            self.fill(DEFINITION),
-        )
+        self.fill(&format!(
+            "REVOKE ALL ON FUNCTION\n{}\n    FROM PUBLIC;\n",
+            functions.join(",\n")
+        ))
     }
 
     /// Returns the statements that create the schema, or check that it and everything in it belongs to this role. Until the end of
@@ -235,9 +279,10 @@ END $$;
         }
     }
 
-    /// Fills the name of the schema into a statement.
+    /// Fills the name of the schema into a statement: `{schema}` as an identifier, `{name}` as a text.
     pub(crate) fn fill(&self, statement: &str) -> String {
-        statement.replace("{schema}", &self.quoted)
+        let statement = statement.replace("{schema}", &self.quoted);
+        statement.replace("{name}", &literal(&self.name))
     }
 }
 
@@ -297,13 +342,22 @@ mod tests {
 
     #[test]
     fn every_function_is_named_in_permissions() {
-        let named = FUNCTIONS.into_iter().chain([UNLOCK]).chain(PARTS);
+        // A program that is too old for them has to be told so, whatever it was granted.
+        let named = FUNCTIONS
+            .into_iter()
+            .chain([UNLOCK, "oldest()"])
+            .chain(PARTS);
         let mut named: Vec<_> = named.map(|it| it.split('(').next().unwrap()).collect();
-        let defined = DEFINITION.split("CREATE FUNCTION {schema}.").skip(1);
+        let defined = ALL_FUNCTIONS.split("CREATE FUNCTION {schema}.").skip(1);
         let mut defined: Vec<_> = defined.map(|it| it.split('(').next().unwrap()).collect();
         named.sort_unstable();
         defined.sort_unstable();
         assert_eq!(named, defined);
-        assert!(DEFINITION.contains(&format!("$$ SELECT {VERSION} $$")));
+        for (function, version) in [("version", VERSION), ("oldest", OLDEST)] {
+            let defined = format!(
+                "{function}() RETURNS integer\nLANGUAGE sql IMMUTABLE AS $$ SELECT {version} $$"
+            );
+            assert!(ALL_FUNCTIONS.contains(&defined), "{function}");
+        }
     }
 }

@@ -31,6 +31,7 @@ use crate::{
     line::Line,
     pooled::Turns,
     pump::{self, Home, Pump, Pumped},
+    schema::VERSION,
     trust::{self, Owner},
     worker::Tasks,
 };
@@ -322,20 +323,25 @@ impl Keeper {
         turns: &Turns,
     ) -> Result<Option<String>, StoreError> {
         let schema = &self.config.schema;
-        let asked = trust::numbered();
-        let rows = turns
-            .ask(client, &asked, &[&schema.name()], &[Type::TEXT])
-            .await;
-        let rows = rows.map_err(|failure| self.unsent(&failure))?;
-        let row = rows.first().expect("an answer has a row");
-        Owner::trusted(Owner::of(row, schema)?, schema)?;
-        let statement = schema.fill(errors::STATE) + ", $1";
-        let rows = turns.ask(client, &statement, &[], &[]).await;
-        let rows = rows.map_err(|failure| self.unsent(&failure))?;
-        let row = rows.first().expect("an answer has a row");
-        errors::check(row, schema)?;
-        errors::check_level(row, &self.config)?;
-        errors::mark(row)
+        let first = async |statement: &str, parameters: &[&(dyn ToSql + Sync)], types: &[Type]| {
+            let rows = turns.ask(client, statement, parameters, types).await;
+            let rows = rows.map_err(|failure| self.unsent(&failure))?;
+            Ok(rows.into_iter().next().expect("an answer has a row"))
+        };
+        let row = first(&trust::numbered(), &[&schema.name()], &[Type::TEXT]).await?;
+        Owner::trusted(Owner::of(&row, schema)?, schema)?;
+        let row = first(&(schema.fill(errors::STATE) + ", $1"), &[], &[]).await?;
+        let version = errors::version(&row)?;
+        let oldest = if version > VERSION {
+            let asked = schema.fill(errors::OLDEST_PROGRAM) + ", $1";
+            Some(errors::version(&first(&asked, &[], &[]).await?)?)
+        } else {
+            None
+        };
+        errors::check_version(schema, version, oldest)?;
+        errors::check(&row)?;
+        errors::check_level(&row, &self.config)?;
+        errors::mark(&row)
     }
 
     /// Offers the connection to requests, until it breaks, does not answer, or has to move. Returns `false` if it moves.

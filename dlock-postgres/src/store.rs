@@ -2,7 +2,7 @@
 //!
 //! # Rules
 //!
-//! - **Safety.** The row of `lock` is the mutex of a key; the clock is read after it was locked. A crash undoes no
+//! - **Safety.** The row of `mutex` is the mutex of a key; the clock is read after it was locked. A crash undoes no
 //!   commit that gives a lease.
 //! - **Safety.** A transaction that depends on a lease locks its row `FOR KEY SHARE`. A request removes the row only if
 //!   it gets it `FOR UPDATE` without waiting, so no process waits for a user's transaction.
@@ -20,8 +20,10 @@
 //!   tried, and replaced if it does not answer either.
 //! - A request that waits for the row of its key holds up no request for another key: `requests.rs`.
 //!   (`a_locked_row_delays_no_other_key`)
+//! - No request walks the dead versions of the rows of its key, which an open snapshot keeps: `keys.sql` says how.
+//!   (`an_open_snapshot_lets_no_request_read_more`)
 //! - A release can overtake a request on a connection that was given up, and is repeated then: `releases.rs` says why.
-//! - Unused rows are removed every ten minutes, in batches. Only the size of the tables depends on it.
+//! - One process removes unused rows, every ten minutes and in batches. Only the size of the tables depends on it.
 
 use std::{
     fmt,

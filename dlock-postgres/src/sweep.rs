@@ -1,16 +1,20 @@
 //! Removes rows that no process uses any more: ended leases, dead waiters, and keys after an hour. Only the size of the
-//! tables depends on it.
+//! tables depends on it. The schema sees to it that one process at a time does it, for all.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 
 use dlock_runtime::store::StoreError;
 
 use crate::{calls::Call, requests::Requests, worker::Tasks};
 
-/// The pause between two sweeps.
+/// The mean pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(600);
 
-/// The rows of one table that one statement removes at most, as the function `sweep` of the schema has it.
+/// The rows of one table that one statement looks at, as the function `sweep` of the schema has it.
 const BATCH: i64 = 1000;
 
 /// The pause between two statements of a sweep, in which other requests have their turn.
@@ -20,12 +24,18 @@ const BREATH: Duration = Duration::from_millis(100);
 pub(crate) fn start(tasks: &Tasks, requests: Arc<Requests>) {
     tasks.spawn(async move {
         loop {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause()).await;
             if let Err(error) = sweep(&requests).await {
                 tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
             }
         }
     });
+}
+
+/// Between half of the mean and one and a half: processes that have started together do not ask together.
+fn pause() -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    PAUSE / 2 + PAUSE.mul_f64(f64::from((random >> 32) as u32) / f64::from(u32::MAX))
 }
 
 /// Removes all that is old now. A service whose keys are always new leaves more than one statement removes.
@@ -56,9 +66,9 @@ mod tests {
         let schema = Schema::new("dlock").unwrap();
         let migration = schema.migration(None).unwrap();
         client.batch_execute(&migration).await.unwrap();
-        let fill = "INSERT INTO dlock.lock (key, used_at) \
+        let fill = "INSERT INTO dlock.mutex (key, used_at) \
                     SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' FROM generate_series(1, 2500) n;
-                    INSERT INTO dlock.lock (key) VALUES ('new')";
+                    INSERT INTO dlock.mutex (key) VALUES ('new')";
         // Of a program that was killed.
         let crashed = "INSERT INTO dlock.holder (key, owner, fence, ends) \
                        SELECT 'new', 'old.' || n, 1, clock_timestamp() - interval '61 seconds' \
@@ -81,7 +91,7 @@ mod tests {
         let requests = Requests::new(config, worker.tasks(), None);
         sweep(&requests).await.unwrap();
         for (left, expected) in [
-            ("key FROM dlock.lock", "new"),
+            ("key FROM dlock.mutex", "new"),
             ("owner FROM dlock.holder", "new.1"),
             ("owner FROM dlock.waiter", "new.1"),
         ] {
@@ -93,8 +103,19 @@ mod tests {
 
     #[test]
     fn the_size_of_a_batch_is_that_of_the_schema() {
-        let definition = include_str!("schema.sql");
+        let definition = include_str!("schema/functions.sql");
         let limit = format!("LIMIT {BATCH} FOR UPDATE SKIP LOCKED");
         assert_eq!(definition.matches(&limit).count(), 3);
+    }
+
+    #[test]
+    fn pauses_differ() {
+        let pauses: std::collections::BTreeSet<_> = (0..8).map(|_| pause()).collect();
+        assert!(pauses.len() > 1);
+        assert!(
+            pauses
+                .iter()
+                .all(|it| (PAUSE / 2..=PAUSE * 3 / 2).contains(it))
+        );
     }
 }

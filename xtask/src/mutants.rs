@@ -342,7 +342,7 @@ mod tests {
         "dlock-etcd/src/requests.rs",
         "dlock-etcd/src/settle.rs",
         "dlock-postgres/src/pooled.rs",
-        "dlock-postgres/src/schema.sql",
+        "dlock-postgres/src/schema/functions.sql",
         "dlock-postgres/src/store.rs",
         "dlock-runtime/src/store/quorum.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",

@@ -26,17 +26,21 @@ enum PostgresCommand {
     Migrate(MigrateArgs),
 }
 
-/// Creates the tables of dlock, or prints the statements that do
+/// Creates the tables of dlock, upgrades them, or prints the statements that do
 ///
-/// All statements are one transaction. If the tables are there already in this version, only
-/// the permissions are granted. The exit code is 1 if the schema has tables of another version,
-/// or the database refuses a statement; then nothing was changed.
+/// All statements are one transaction. Tables of an earlier version are upgraded while programs
+/// run. If the tables are there already in this version, only the permissions are granted. The
+/// exit code is 1 if the schema has tables of a later version, the database refuses a statement,
+/// or transactions keep an upgrade from the tables for a minute; then nothing was changed.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 struct MigrateArgs {
     /// Prints the statements, and does not connect
     #[arg(long)]
     print: bool,
+    /// Prints the statements that upgrade this version
+    #[arg(long, value_name = "VERSION", requires = "print", value_parser = clap::value_parser!(i32).range(1..2))]
+    from: Option<i32>,
     /// The schema; without it that of the URL, or else
     /// `--namespace`
     #[arg(long, verbatim_doc_comment, value_name = "NAME")]
@@ -55,7 +59,10 @@ pub(crate) async fn run(global: &Global, args: PostgresArgs) -> Result<Exit, Fai
     let migration = migration(global, &args)?;
     let schema = migration.schema().name().to_owned();
     if args.print {
-        let script = migration.script();
+        let script = match args.from {
+            Some(_) => migration.upgrade_script(),
+            None => migration.script(),
+        };
         if global.json {
             output::document(&json!({ "schema": schema, "script": script }))?;
         } else {
@@ -69,9 +76,10 @@ pub(crate) async fn run(global: &Global, args: PostgresArgs) -> Result<Exit, Fai
         return Err(Failure::new(Exit::Usage, text));
     }
     let migrated = migration.apply(&global.url, &global.options()?).await;
-    let (outcome, version) = match migrated.map_err(failure)? {
-        Migrated::Created { version } => ("created", version),
-        Migrated::AlreadyThere { version } => ("already-there", version),
+    let (outcome, version, from) = match migrated.map_err(failure)? {
+        Migrated::Created { version } => ("created", version, None),
+        Migrated::Upgraded { from, version } => ("upgraded", version, Some(from)),
+        Migrated::AlreadyThere { version } => ("already-there", version, None),
         other => {
             return Err(Failure::new(
                 Exit::Internal,
@@ -80,12 +88,17 @@ pub(crate) async fn run(global: &Global, args: PostgresArgs) -> Result<Exit, Fai
         }
     };
     if global.json {
-        output::document(&json!({ "schema": schema, "outcome": outcome, "version": version }))?;
+        let document =
+            json!({ "schema": schema, "outcome": outcome, "version": version, "from": from });
+        output::document(&document)?;
     } else {
-        output::line(&match outcome {
-            "created" => {
+        output::line(&match (outcome, from) {
+            ("created", _) => {
                 format!("Created the tables of dlock in schema `{schema}`, version {version}.")
             }
+            (_, Some(from)) => format!(
+                "Upgraded the tables of dlock in schema `{schema}` from version {from} to version {version}."
+            ),
             _ => {
                 format!("The tables of dlock are in schema `{schema}` already, version {version}.")
             }

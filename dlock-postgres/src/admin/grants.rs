@@ -74,7 +74,9 @@ pub(super) async fn grants(link: &Link, user: &str) -> Result<Grants, StoreError
             denied.push(Denied::new(rule, purpose(bare), is_required));
         }
     }
-    for table in TABLES.into_iter().filter(|_| is_there) {
+    // Tables of another version are others.
+    let tables = TABLES.into_iter().filter(|it| has(&there, "table", it));
+    for table in tables.filter(|_| is_there) {
         if !has(&allowed, "table", table) {
             let rule = schema.fill(&format!(
                 "GRANT SELECT ON TABLE {{schema}}.{table} TO {user};"

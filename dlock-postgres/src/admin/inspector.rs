@@ -21,7 +21,7 @@ const NAME: &str = "dlock operator";
 
 /// The names that managers give to their connections, unless the URL has another `application_name`.
 const PROCESSES: &str = "SELECT count(DISTINCT a.application_name) FROM pg_stat_activity a
-    WHERE a.datname = current_database() AND a.application_name ~ '^[^ ]+/[0-9]+$'";
+    WHERE a.datname = current_database() AND a.application_name ~ '^[^ ]+/[0-9]+( dlock/[0-9]+)?$'";
 
 /// About how many keys a walk will read.
 const ESTIMATE: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint

@@ -15,6 +15,7 @@ use crate::{
     config::Config,
     dial::Tries,
     errors,
+    schema::VERSION,
     trust::{self, Owner},
 };
 
@@ -229,7 +230,13 @@ impl Link {
         connected.trust(&self.config).await?;
         let rows = self.ask_on(connected, errors::STATE, &[]).await?;
         let row = rows.first().ok_or_else(|| unreadable("no version"))?;
-        errors::check(row, &self.config.schema)
+        let (schema, version) = (&self.config.schema, errors::version(row)?);
+        // The tables of other versions are others.
+        if version != VERSION {
+            let text = errors::other_version(schema, version);
+            return Err(StoreError::new(StoreErrorKind::Unsupported, text).with_advice());
+        }
+        errors::check(row)
     }
 }
 

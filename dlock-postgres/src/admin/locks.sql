@@ -13,10 +13,13 @@ moment AS MATERIALIZED (
     FROM pg_database d WHERE d.datname = current_database()
 ),
 chosen AS MATERIALIZED (
-    SELECT page.key, coalesce(l.last_fence, 0) AS last_fence, coalesce(l.is_shared, false) AS is_shared,
+    SELECT page.key, coalesce(t.last_fence, 0) AS last_fence, coalesce(t.is_shared, false) AS is_shared,
            -- Each grant notes its time here. That to a reader may not be the first.
-           CASE WHEN NOT l.is_shared THEN l.used_at END AS granted_at
-    FROM page LEFT JOIN {schema}.lock l ON l.key = page.key
+           CASE WHEN NOT t.is_shared THEN t.granted_at END AS granted_at,
+           coalesce(t.least, 0) AS least, coalesce(t.head, 0) AS head
+    FROM page LEFT JOIN LATERAL (
+        SELECT * FROM {schema}.turn t WHERE t.key = page.key ORDER BY t.last_fence DESC LIMIT 1
+    ) t ON true
     WHERE $4::text IS NULL OR page.key ~ $4
 ),
 held AS MATERIALIZED (
@@ -26,7 +29,7 @@ held AS MATERIALIZED (
                THEN greatest(extract(epoch FROM moment.now - chosen.granted_at) * 1000, 0) END::bigint AS held_ms,
            row_number() OVER (PARTITION BY h.key ORDER BY h.owner) AS nth,
            count(*) OVER (PARTITION BY h.key) AS total
-    FROM chosen JOIN {schema}.holder h ON h.key = chosen.key CROSS JOIN moment
+    FROM chosen JOIN {schema}.holder h ON h.key = chosen.key AND h.number >= chosen.least CROSS JOIN moment
     WHERE h.ends > moment.now OR EXISTS (
         SELECT FROM (
             SELECT h.xmax AS xid
@@ -50,7 +53,7 @@ waiting AS MATERIALIZED (
            greatest(extract(epoch FROM moment.now - w.since) * 1000, 0)::bigint AS waiting_ms,
            row_number() OVER (PARTITION BY w.key ORDER BY w.place) AS nth,
            count(*) OVER (PARTITION BY w.key) AS total
-    FROM chosen JOIN {schema}.waiter w ON w.key = chosen.key CROSS JOIN moment
+    FROM chosen JOIN {schema}.waiter w ON w.key = chosen.key AND w.place >= chosen.head CROSS JOIN moment
     -- One that is dead for longer only waits to be removed.
     WHERE w.alive > moment.now - interval '1 minute'
 )

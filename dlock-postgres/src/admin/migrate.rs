@@ -1,4 +1,6 @@
-//! Creates the tables and functions of dlock in a database, as far as they are not there.
+//! Creates the tables and functions of dlock in a database, or upgrades them.
+
+use std::time::Duration;
 
 use dlock_runtime::{
     ConnectError,
@@ -9,12 +11,17 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use super::link::{Purpose, connect, within};
+use tokio::time::{Instant, sleep};
+
+use super::{
+    link::{Connected, Purpose, connect, within},
+    relied,
+};
 use crate::{
     InvalidSchema, Schema,
     config::Config,
     errors,
-    schema::VERSION,
+    schema::{OLDEST, VERSION, quoted},
     trust::{self, Owner},
 };
 
@@ -28,6 +35,13 @@ const HAS_VERSION: &str =
 
 /// Two migrations at the same time wait for each other by this advisory lock. It is the ASCII of `dlock`.
 const ONE_AT_A_TIME: &str = "SELECT pg_advisory_xact_lock(431316165483)";
+
+/// How long an upgrade keeps requests waiting while it waits for the tables, and how long it leaves them alone after that.
+const MOMENT: &str = "SET LOCAL lock_timeout = '200ms'";
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long an upgrade tries to get the tables. Transactions that depend on leases keep it from them.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The statements that create the tables of dlock in a schema, with the permissions of some roles.
 ///
@@ -55,6 +69,13 @@ pub enum Migrated {
         /// The version of the schema.
         version: i32,
     },
+    /// The tables were of an earlier version, and were upgraded.
+    Upgraded {
+        /// The version that was there.
+        from: i32,
+        /// The version of the schema.
+        version: i32,
+    },
     /// The tables were there. Only the permissions were granted.
     AlreadyThere {
         /// The version of the schema.
@@ -69,9 +90,12 @@ pub enum MigrateError {
     /// The URL is invalid, or the server cannot be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The schema has another version of the tables.
+    /// The schema has a version of the tables that this program does not know.
     #[error("{0}")]
     OtherVersion(String),
+    /// Transactions that depend on leases kept the upgrade from the tables for a minute.
+    #[error("{0}")]
+    Busy(String),
     /// The database refused a statement, and rolled all of them back.
     #[error("{0}")]
     Refused(String),
@@ -135,8 +159,20 @@ impl Migration {
         )
     }
 
-    /// Applies the migration to the database of `url` in one transaction: all of it, or nothing. If the tables are there
-    /// already in this version, it grants the permissions only. It must be called on a runtime of tokio.
+    /// Returns the statements that upgrade version 1, in one transaction. [`Schema::upgrade`] says how to apply them.
+    #[must_use]
+    pub fn upgrade_script(&self) -> String {
+        let upgrade = self.schema.upgrade();
+        let statements = upgrade.strip_suffix("COMMIT;\n").unwrap_or(&upgrade);
+        format!("{statements}{}COMMIT;\n", self.grants)
+    }
+
+    /// Applies the migration to the database of `url` in one transaction: all of it, or nothing. Tables of an earlier version are
+    /// upgraded while programs use them. If the tables are there already in this version, it grants the permissions only. It must
+    /// be called on a runtime of tokio.
+    ///
+    /// An upgrade needs the tables for itself for a moment. While a transaction depends on a lease, it tries again every second,
+    /// for a minute.
     ///
     /// # Errors
     ///
@@ -164,35 +200,83 @@ impl Migration {
             url: config.shown.clone(),
             reason,
         })?;
-        let client = &connected.client;
-        let step = async |statements: &str| {
-            let asked = async { Ok(client.batch_execute(statements).await) };
-            match within(&config, asked).await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(self.refused(&error)),
-                Err(error) => Err(MigrateError::Unknown(error)),
+        let begun = Instant::now();
+        loop {
+            if let Some(migrated) = self.once(&config, &connected).await? {
+                return Ok(migrated);
             }
+            if begun.elapsed() > PATIENCE {
+                return Err(MigrateError::Busy(self.busy(&config, &connected).await));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Applies the migration. Returns `None` if others use the tables that it has to change.
+    async fn once(
+        &self,
+        config: &Config,
+        connected: &Connected,
+    ) -> Result<Option<Migrated>, MigrateError> {
+        let client = &connected.client;
+        let ask = async |statements: &str| {
+            let asked = async { Ok(client.batch_execute(statements).await) };
+            within(config, asked).await.map_err(MigrateError::Unknown)
+        };
+        let step = async |statements: &str| {
+            let answered = ask(statements).await?;
+            answered.map_err(|error| self.refused(&error))
         };
         step(BEGIN).await?;
         step(ONE_AT_A_TIME).await?;
+        let version = VERSION;
         let migrated = match self.found(client).await? {
             None => {
                 step(&self.schema.definition()).await?;
-                Migrated::Created { version: VERSION }
+                Migrated::Created { version }
             }
-            Some(VERSION) => Migrated::AlreadyThere { version: VERSION },
-            Some(other) => {
+            Some((VERSION, _)) => Migrated::AlreadyThere { version },
+            Some((from, owner)) if (OLDEST..VERSION).contains(&from) => {
+                // All of a schema belongs to one role.
+                let owner = quoted(&owner.name).unwrap_or_default();
+                step(&format!("SET LOCAL ROLE {owner}; {MOMENT}")).await?;
+                match ask(&self.schema.lock_for_upgrade()).await? {
+                    Ok(()) => step(&self.schema.upgrade_definition()).await?,
+                    Err(error) if is_busy(&error) => {
+                        step("ROLLBACK").await?;
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(self.refused(&error)),
+                }
+                step("RESET ROLE").await?;
+                Migrated::Upgraded { from, version }
+            }
+            Some((other, _)) => {
                 let text = errors::other_version(&self.schema, other);
                 return Err(MigrateError::OtherVersion(text));
             }
         };
         step(&self.grants).await?;
         step("COMMIT").await?;
-        Ok(migrated)
+        Ok(Some(migrated))
     }
 
-    /// Returns the version of the tables that are there.
-    async fn found(&self, client: &Client) -> Result<Option<i32>, MigrateError> {
+    /// Says which transactions keep an upgrade from the tables.
+    async fn busy(&self, config: &Config, connected: &Connected) -> String {
+        let schema = &self.schema;
+        let found = relied::relying(config, connected, "").await;
+        let each = found.unwrap_or_default();
+        let each: Vec<_> = each.iter().map(relied::Relying::described).collect();
+        let seconds = PATIENCE.as_secs();
+        format!(
+            "the tables of dlock were not upgraded in schema `{schema}`: for {seconds} seconds, others had locked them; wait for \
+             these transactions, or end them, and apply the migration again: {}",
+            each.join("; ")
+        )
+    }
+
+    /// Returns the version of the tables that are there, and whose they are.
+    async fn found(&self, client: &Client) -> Result<Option<(i32, Owner)>, MigrateError> {
         let (schema, name) = (&self.schema, self.schema.name());
         let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&name, Type::TEXT)];
         let row = self.one(client, &trust::statement(), &parameters).await?;
@@ -215,8 +299,8 @@ impl Migration {
         }
         let version = schema.fill("SELECT {schema}.version()");
         let row = self.one(client, &version, &[]).await?;
-        let found = row.try_get(0).map(Some);
-        found.map_err(|error| self.refused(&error))
+        let found = row.try_get(0).map_err(|error| self.refused(&error))?;
+        Ok(Some((found, owner)))
     }
 
     async fn one(
@@ -261,4 +345,10 @@ impl Migration {
             "the tables of dlock were not created in schema `{schema}`: {message}; {advice}"
         ))
     }
+}
+
+/// Whether the time limit for a lock has passed, or another session waits for this one.
+fn is_busy(error: &Error) -> bool {
+    let code = error.code().map(tokio_postgres::error::SqlState::code);
+    matches!(code, Some("55P03" | "40P01"))
 }

@@ -107,7 +107,7 @@ impl Relying {
     }
 
     /// Describes it: `pid 4711 (billing@host-3/4711, user "shop", idle in transaction since 2026-11-22T04:39:20Z)`.
-    fn described(&self) -> String {
+    pub(super) fn described(&self) -> String {
         let Self {
             place,
             application,

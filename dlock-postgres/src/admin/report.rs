@@ -16,7 +16,10 @@ use super::{
     link::{Link, field},
     relied::{self, Place},
 };
-use crate::{config::Listen, schema::VERSION};
+use crate::{
+    config::Listen,
+    schema::{OLDEST, VERSION},
+};
 
 /// Settings, as the server reports them to any user.
 const SETTINGS: &str = "SELECT s.name, s.setting FROM pg_settings s WHERE s.name IN (
@@ -33,9 +36,15 @@ const TABLES: &str = "SELECT c.relname::text, s.n_live_tup, s.n_dead_tup,
         coalesce(c.reloptions @> ARRAY['autovacuum_enabled=false'], false), c.relpersistence = 'u'
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_stat_all_tables s ON s.relid = c.oid
-    WHERE n.nspname = $1 AND c.relname IN ('lock', 'holder', 'waiter')";
+    WHERE n.nspname = $1 AND c.relname IN ('mutex', 'turn', 'holder', 'waiter')";
 
 const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// The processes that know an earlier version of the tables only, by the names of their connections. Those that know version 1
+/// only have no version in it.
+const BEHIND: &str = r"SELECT DISTINCT m.part[1] FROM pg_stat_activity a
+    CROSS JOIN LATERAL regexp_matches(a.application_name, '^([^ ]+/[0-9]+)(?: dlock/([0-9]{1,9}))?$') AS m (part)
+    WHERE a.datname = current_database() AND coalesce(m.part[2]::integer, 1) < $1 ORDER BY 1";
 
 /// The number of round trips that are measured.
 const SAMPLES: usize = 20;
@@ -61,6 +70,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     tell(&mut report.info, "product", &"PostgreSQL");
     tell(&mut report.info, "schema", &config.schema.name());
     tell(&mut report.info, "needed_version", &VERSION);
+    tell(&mut report.info, "oldest_version", &OLDEST);
     tell(&mut report.info, "pooled", &is_pooled);
     let listens = match config.listen {
         Listen::Direct => "direct",
@@ -88,11 +98,12 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     if grants.reads_version {
         let rows = link.ask("SELECT {schema}.version()", &[]).await?;
         if let Some(row) = rows.first() {
-            tell(
-                &mut report.info,
-                "schema_version",
-                &field::<i32>(row, 0, "version")?,
-            );
+            let version: i32 = field(row, 0, "version")?;
+            tell(&mut report.info, "schema_version", &version);
+            let rows = link.ask(BEHIND, &[(&version, Type::INT4)]).await?;
+            let names = rows.iter().map(|row| field::<&str>(row, 0, "name"));
+            let names: Vec<_> = names.collect::<Result<_, _>>()?;
+            tell(&mut report.info, "processes_behind", &names.join(", "));
         }
     }
     let schema = config.schema.name();

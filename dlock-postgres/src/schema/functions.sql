@@ -1,58 +1,10 @@
--- Locks of dlock, version 1. `{schema}` stands for the name of the schema.
---
--- The row of `lock` is the mutex of a key: whoever changes holders or waiters locks it FOR NO KEY UPDATE first, in a
--- transaction of one statement. A row of `holder` is a lease. What changes leases without the mutex locks only that
--- row: a renewal FOR NO KEY UPDATE, a user's transaction that depends on the lease FOR KEY SHARE. A lease is removed
--- only by who gets its row FOR UPDATE without waiting, so nobody ever waits for a user's transaction.
---
--- The time is read after the mutex was locked, and never that of the transaction, which may be long ago.
---
--- A function that a manager calls has a search path of its own. The functions that only these call run under it. Each
--- looks for a few rows by their keys. A plan that was made while a table was small would read the whole table, and a
--- session keeps it while the table grows: a hot key grows it by a dead row for each grant. So they use the indices.
---
--- Under the mutex, a key gets no new holder or waiter from others: a request that has found none need not look again.
-
-CREATE TABLE {schema}.lock (
-    key text COLLATE "C" PRIMARY KEY,
-    -- The last number that was given: a fence, or the number of a grant.
-    last_fence bigint NOT NULL DEFAULT 0,
-    -- The fence of the holders.
-    epoch bigint NOT NULL DEFAULT 0,
-    is_shared boolean NOT NULL DEFAULT false,
-    used_at timestamptz NOT NULL DEFAULT clock_timestamp()
-) WITH (fillfactor = 70);
-
-CREATE TABLE {schema}.holder (
-    key text COLLATE "C" NOT NULL,
-    owner text COLLATE "C" NOT NULL,
-    fence bigint NOT NULL,
-    ends timestamptz NOT NULL,
-    label text,
-    function text,
-    PRIMARY KEY (key, owner)
-) WITH (fillfactor = 70);
-
--- Not logged: after a crash the waiters ask again. It has to be so: a waiter's fence must not outlive the grants that a failover
--- has undone.
-CREATE UNLOGGED TABLE {schema}.waiter (
-    key text COLLATE "C" NOT NULL,
-    owner text COLLATE "C" NOT NULL,
-    place bigint GENERATED ALWAYS AS IDENTITY,
-    -- 0 for exclusive, -1 for shared, otherwise the number of permits.
-    most integer NOT NULL,
-    alive timestamptz NOT NULL,
-    -- For operators: since when it waits, and the process.
-    since timestamptz NOT NULL,
-    label text,
-    -- The fence of an exclusive grant to it, if no greater one is given before, and the message about that grant: its hash
-    -- takes time, and a release is what others wait for.
-    number bigint,
-    message text,
-    PRIMARY KEY (key, owner)
-) WITH (fillfactor = 70);
+-- The functions. Programs of earlier versions call those that they know.
 
 CREATE FUNCTION {schema}.version() RETURNS integer
+LANGUAGE sql IMMUTABLE AS $$ SELECT 2 $$;
+
+-- The oldest program that these functions are for.
+CREATE FUNCTION {schema}.oldest() RETURNS integer
 LANGUAGE sql IMMUTABLE AS $$ SELECT 1 $$;
 
 -- The next number for a key: the clock in units of 10 microseconds since 2024, or one more than the last. STABLE, as
@@ -77,14 +29,34 @@ LANGUAGE sql AS $$
 $$;
 
 -- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
-CREATE FUNCTION {schema}.remove_ended(_key text, _now timestamptz) RETURNS void
+CREATE FUNCTION {schema}.remove_ended(_key text, _least bigint, _now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.ends <= _now) THEN
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= _least AND h.ends <= _now) THEN
         DELETE FROM {schema}.holder h
-        USING (SELECT e.owner FROM {schema}.holder e WHERE e.key = _key AND e.ends <= _now FOR UPDATE SKIP LOCKED) ended
+        USING (SELECT e.owner FROM {schema}.holder e
+               WHERE e.key = _key AND e.number >= _least AND e.ends <= _now FOR UPDATE SKIP LOCKED) ended
         WHERE h.key = _key AND h.owner = ended.owner;
     END IF;
+END $$;
+
+-- Sets a new end of a lease that has not ended, without the mutex. Returns its fence, or null. Not one of a lease that a
+-- transaction has adopted: this would wait for its end. An empty label changes nothing.
+CREATE FUNCTION {schema}.extend(_key text, _owner text, _ttl_ms bigint, _label text, _function text) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    _fence bigint;
+BEGIN
+    PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE {schema}.holder h
+        SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
+            label = coalesce(nullif(_label, ''), h.label),
+            function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
+        WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
+        RETURNING h.fence INTO _fence;
+    END IF;
+    RETURN _fence;
 END $$;
 
 -- The channel of a client. Everybody who may connect can listen and send, so it has only a part of the client's id.
@@ -104,56 +76,85 @@ LANGUAGE sql AS $$
     SELECT pg_notify({schema}.channel(_owner), {schema}.message(_owner, _fence, _number, _key))
 $$;
 
+-- Returns the first living waiter, or null, and removes the dead ones before it. The mutex is locked.
+CREATE FUNCTION {schema}.first_waiter(_key text, _head bigint, _now timestamptz) RETURNS {schema}.waiter
+LANGUAGE plpgsql AS $$
+DECLARE
+    _first {schema}.waiter;
+BEGIN
+    SELECT * INTO _first FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _head ORDER BY w.place LIMIT 1;
+    IF _first.alive <= _now THEN
+        SELECT * INTO _first FROM {schema}.waiter w
+            WHERE w.key = _key AND w.place >= _head AND w.alive > _now ORDER BY w.place LIMIT 1;
+        DELETE FROM {schema}.waiter w
+            WHERE w.key = _key AND w.place >= _head AND (_first.place IS NULL OR w.place < _first.place);
+    END IF;
+    RETURN _first;
+END $$;
+
+-- Notes a grant, or several: the state of the key is `_turn` from now on, and was that of `_last_fence`.
+CREATE FUNCTION {schema}.count_grant(_turn {schema}.turn, _last_fence bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE {schema}.turn t
+        SET last_fence = _turn.last_fence, epoch = _turn.epoch, is_shared = _turn.is_shared,
+            granted_at = _turn.granted_at, least = _turn.least, head = _turn.head
+        WHERE t.key = _turn.key AND t.last_fence = _last_fence;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
+    END IF;
+END $$;
+
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
 -- notifies them; 64 at most, and none behind `_before`. `_leaver` waits no more. The mutex is locked. Returns how many.
 CREATE FUNCTION {schema}.grant_waiters(_key text, _now timestamptz, _before text, _leaver text) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
-    _lock {schema}.lock;
+    _turn {schema}.turn;
+    _last_fence bigint;
     _next {schema}.waiter;
     _holders bigint;
     _granted integer := 0;
-    _is_clean boolean;
     _told text;
 BEGIN
-    SELECT w.owner, w.most, l.last_fence, l.epoch, l.is_shared,
-            (SELECT count(*) FROM {schema}.holder h WHERE h.key = _key),
-            NOT EXISTS (SELECT FROM {schema}.waiter d WHERE d.key = _key AND (d.alive <= _now OR d.owner = _leaver))
-        INTO _next.owner, _next.most, _lock.last_fence, _lock.epoch, _lock.is_shared, _holders, _is_clean
-        FROM {schema}.waiter w JOIN {schema}.lock l USING (key)
-        WHERE w.key = _key AND w.alive > _now AND w.owner IS DISTINCT FROM _leaver ORDER BY w.place LIMIT 1;
-    IF _is_clean IS NOT TRUE THEN
-        DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.alive <= _now OR w.owner = _leaver);
+    IF _leaver IS NOT NULL THEN
+        DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _leaver;
     END IF;
+    SELECT * INTO _turn FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
+    _last_fence := _turn.last_fence;
+    _next := {schema}.first_waiter(_key, _turn.head, _now);
     IF _next.owner IS NULL OR _next.owner = _before THEN
         RETURN 0;
     END IF;
-    WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _lock.is_shared) LOOP
-        _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
+    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least;
+    WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _turn.is_shared) LOOP
+        _turn.last_fence := {schema}.next_fence(_turn.last_fence, _now);
+        _turn.head := _next.place + 1;
         IF _holders = 0 THEN
-            _lock.epoch := _lock.last_fence;
-            _lock.is_shared := _next.most <> 0;
+            _turn.epoch := _turn.last_fence;
+            _turn.is_shared := _next.most <> 0;
+            _turn.least := _turn.last_fence;
         END IF;
         WITH granted AS (DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner)
-        INSERT INTO {schema}.holder (key, owner, fence, ends)
-            VALUES (_key, _next.owner, _lock.epoch, _now + interval '3 seconds')
-            RETURNING {schema}.notify(_next.owner, _lock.epoch, _lock.last_fence, _key) INTO _told;
+        INSERT INTO {schema}.holder (key, owner, fence, ends, number)
+            VALUES (_key, _next.owner, _turn.epoch, _now + interval '3 seconds', _turn.last_fence)
+            RETURNING {schema}.notify(_next.owner, _turn.epoch, _turn.last_fence, _key) INTO _told;
         _granted := _granted + 1;
         _holders := _holders + 1;
         -- Nobody holds a key beside an exclusive holder.
         EXIT WHEN _next.most = 0;
-        SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
-        EXIT WHEN NOT FOUND OR _next.owner = _before;
+        _next := {schema}.first_waiter(_key, _turn.head, _now);
+        EXIT WHEN _next.owner IS NULL OR _next.owner = _before;
     END LOOP;
     IF _granted > 0 THEN
-        UPDATE {schema}.lock l
-            SET last_fence = _lock.last_fence, epoch = _lock.epoch, is_shared = _lock.is_shared, used_at = _now
-            WHERE l.key = _key;
+        _turn.granted_at := _now;
+        PERFORM {schema}.count_grant(_turn, _last_fence);
     END IF;
     RETURN _granted;
 END $$;
 
--- Requests a lease. `_most` as in `waiter`. The place counts from 0 and is null for who does not wait.
+-- Requests a lease. `_most` as in `waiter`. The place counts from 0, says 64 for all later ones, and is null for who does not
+-- wait.
 CREATE FUNCTION {schema}.acquire(
     _key text, _owner text, _ttl_ms bigint, _most integer, _queue boolean, _label text, _function text,
     OUT is_granted boolean, OUT fence bigint, OUT last_fence bigint, OUT place bigint,
@@ -163,68 +164,91 @@ SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz;
-    _lock {schema}.lock;
+    _used_at timestamptz;
+    _turn {schema}.turn;
+    _last_fence bigint;
+    _is_used boolean;
     _own {schema}.holder;
-    _first text;
+    _first {schema}.waiter;
     _gave boolean := false;
     _is_bound boolean := false;
     _holders bigint := 0;
     _earliest timestamptz;
+    _least bigint;
+    _place bigint;
     _number bigint;
     _message text;
     _setting text;
 BEGIN
+    -- A waiter that was told of its grant: without the mutex, for which others wait.
+    fence := {schema}.extend(_key, _owner, _ttl_ms, _label, _function);
+    IF fence IS NOT NULL THEN
+        _setting := {schema}.commit_durably();
+        is_granted := true;
+        RETURN;
+    END IF;
     LOOP
-        SELECT * INTO _lock FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+        SELECT m.used_at INTO _used_at FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
-        INSERT INTO {schema}.lock (key) VALUES (_key) ON CONFLICT DO NOTHING;
+        INSERT INTO {schema}.mutex (key) VALUES (_key) ON CONFLICT DO NOTHING;
     END LOOP;
-    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key)
-        OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key) THEN
-        -- Not a lease that a transaction has adopted: this would wait for its end. And before other rows are locked: a
-        -- renewal may have this one, and wait for those.
-        PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR KEY SHARE SKIP LOCKED;
-        IF FOUND THEN
-            UPDATE {schema}.holder h
-            SET ends = clock_timestamp() + _ttl_ms * interval '1 millisecond',
-                label = coalesce(nullif(_label, ''), h.label),
-                function = CASE WHEN _label = '' THEN h.function ELSE nullif(_function, '') END
-            WHERE h.key = _key AND h.owner = _owner AND h.ends > clock_timestamp()
-            RETURNING * INTO _own;
-            IF FOUND THEN
-                _setting := {schema}.commit_durably();
-                is_granted := true;
-                fence := _own.fence;
-                RETURN;
-            END IF;
+    LOOP
+        SELECT t.key, t.last_fence, t.epoch, t.is_shared, t.least, t.head,
+                EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= t.least)
+                OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key AND w.place >= t.head)
+            INTO _turn.key, _turn.last_fence, _turn.epoch, _turn.is_shared, _turn.least, _turn.head, _is_used
+            FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
+        EXIT WHEN FOUND;
+        INSERT INTO {schema}.turn (key) VALUES (_key);
+    END LOOP;
+    IF _is_used THEN
+        -- Before other rows are locked: a renewal may have this one, and wait for those.
+        fence := {schema}.extend(_key, _owner, _ttl_ms, _label, _function);
+        IF fence IS NOT NULL THEN
+            _setting := {schema}.commit_durably();
+            is_granted := true;
+            RETURN;
         END IF;
         _now := clock_timestamp();
-        PERFORM {schema}.remove_ended(_key, _now);
+        PERFORM {schema}.remove_ended(_key, _turn.least, _now);
         -- The owner's last lease has ended, and a transaction still depends on it.
         _is_bound := EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner);
         _gave := {schema}.grant_waiters(_key, _now, _owner, NULL) > 0;
         IF _gave THEN
-            SELECT * INTO STRICT _lock FROM {schema}.lock l WHERE l.key = _key;
+            SELECT * INTO STRICT _turn FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
         END IF;
-        SELECT count(*), min(h.ends) INTO _holders, _earliest FROM {schema}.holder h WHERE h.key = _key;
-        SELECT w.owner INTO _first FROM {schema}.waiter w WHERE w.key = _key ORDER BY w.place LIMIT 1;
+        SELECT count(*), min(h.ends), min(h.number) INTO _holders, _earliest, _least
+            FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least;
+        SELECT * INTO _first FROM {schema}.waiter w
+            WHERE w.key = _key AND w.place >= _turn.head ORDER BY w.place LIMIT 1;
     ELSE
         _now := clock_timestamp();
     END IF;
-    IF NOT _is_bound AND (_first IS NULL OR _first = _owner) AND {schema}.admits(_most, _holders, _lock.is_shared) THEN
+    IF _used_at < _now - interval '10 minutes' THEN
+        UPDATE {schema}.mutex m SET used_at = _now WHERE m.key = _key;
+    END IF;
+    IF NOT _is_bound AND (_first.owner IS NULL OR _first.owner = _owner)
+        AND {schema}.admits(_most, _holders, _turn.is_shared) THEN
+        _last_fence := _turn.last_fence;
+        _turn.last_fence := {schema}.next_fence(_last_fence, _now);
         IF _holders = 0 THEN
-            _lock.last_fence := {schema}.next_fence(_lock.last_fence, _now);
-            _lock.epoch := _lock.last_fence;
-            _lock.is_shared := _most <> 0;
+            _turn.epoch := _turn.last_fence;
+            _turn.is_shared := _most <> 0;
         END IF;
+        _turn.least := coalesce(_least, _turn.last_fence);
+        _turn.head := coalesce(_first.place + 1, _turn.head);
         WITH counted AS (
-            UPDATE {schema}.lock l
-            SET last_fence = _lock.last_fence, epoch = _lock.epoch, is_shared = _lock.is_shared, used_at = _now
-            WHERE l.key = _key)
-        INSERT INTO {schema}.holder (key, owner, fence, ends, label, function)
-            VALUES (_key, _owner, _lock.epoch, _now + _ttl_ms * interval '1 millisecond',
-                    nullif(_label, ''), nullif(_function, ''));
-        IF _first IS NOT NULL THEN
+            UPDATE {schema}.turn t
+            SET last_fence = _turn.last_fence, epoch = _turn.epoch, is_shared = _turn.is_shared, granted_at = _now,
+                least = _turn.least, head = _turn.head
+            WHERE t.key = _key AND t.last_fence = _last_fence RETURNING t.key)
+        INSERT INTO {schema}.holder (key, owner, fence, ends, label, function, number)
+            SELECT counted.key, _owner, _turn.epoch, _now + _ttl_ms * interval '1 millisecond',
+                nullif(_label, ''), nullif(_function, ''), _turn.last_fence FROM counted;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
+        END IF;
+        IF _first.owner IS NOT NULL THEN
             DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
             IF _most <> 0 THEN
                 PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
@@ -232,7 +256,7 @@ BEGIN
         END IF;
         _setting := {schema}.commit_durably();
         is_granted := true;
-        fence := _lock.epoch;
+        fence := _turn.epoch;
         RETURN;
     END IF;
     IF _queue AND NOT _is_bound THEN
@@ -240,20 +264,30 @@ BEGIN
             WHERE w.key = _key AND w.owner = _owner;
         IF NOT FOUND THEN
             IF _most = 0 THEN
-                _number := {schema}.next_fence(_lock.last_fence, _now);
+                _number := {schema}.next_fence(_turn.last_fence, _now);
                 _message := {schema}.message(_owner, _number, _number, _key);
             END IF;
             INSERT INTO {schema}.waiter (key, owner, most, alive, since, label, number, message)
                 VALUES (_key, _owner, _most, _now + interval '3 seconds', _now, nullif(_label, ''),
-                        _number, _message);
+                        _number, _message)
+                RETURNING place INTO _place;
+            -- A crash takes the waiters with it, and their places begin anew.
+            IF _place < _turn.head THEN
+                _turn.head := 0;
+                UPDATE {schema}.turn t SET head = 0 WHERE t.key = _key AND t.last_fence = _turn.last_fence;
+            END IF;
         END IF;
     END IF;
-    SELECT (SELECT count(*) FROM {schema}.waiter w WHERE w.key = _key AND w.place < own.place)
+    -- Each poll asks this under the mutex, so it must not depend on the number of waiters.
+    SELECT (SELECT count(*) FROM (
+            SELECT FROM {schema}.waiter w
+            WHERE w.key = _key AND w.place >= _turn.head AND w.place < own.place LIMIT 64) ahead)
         INTO place FROM {schema}.waiter own WHERE own.key = _key AND own.owner = _owner;
-    SELECT * INTO _own FROM {schema}.holder h WHERE h.key = _key ORDER BY h.ends DESC LIMIT 1;
+    SELECT * INTO _own FROM {schema}.holder h
+        WHERE h.key = _key AND h.number >= _turn.least ORDER BY h.ends DESC LIMIT 1;
     is_granted := false;
     fence := _own.fence;
-    last_fence := _lock.last_fence;
+    last_fence := _turn.last_fence;
     label := _own.label;
     function := _own.function;
     IF _most > 0 THEN
@@ -282,21 +316,34 @@ DECLARE
     _is_awaited boolean;
     _is_shared boolean;
     _fence bigint;
+    _turn {schema}.turn;
     _next {schema}.waiter;
     _gave boolean := false;
     _told text;
     _setting text;
 BEGIN
-    SELECT l.last_fence INTO _fence FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
+    LOOP
+        SELECT t.last_fence, t.least, t.head, first.owner, first.place, first.most, first.alive, first.number, first.message
+            INTO _turn.last_fence, _turn.least, _turn.head,
+                _next.owner, _next.place, _next.most, _next.alive, _next.number, _next.message
+            FROM {schema}.turn t LEFT JOIN LATERAL (
+                SELECT * FROM {schema}.waiter w WHERE w.key = _key AND w.place >= t.head ORDER BY w.place LIMIT 1
+            ) first ON true
+            WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
+        EXIT WHEN FOUND;
+        INSERT INTO {schema}.turn (key) VALUES (_key);
+    END LOOP;
+    _is_awaited := _next.owner IS NOT NULL;
     DELETE FROM {schema}.holder h
         WHERE h.ctid = (SELECT o.ctid FROM {schema}.holder o
                         WHERE o.key = _key AND o.owner = _owner FOR UPDATE SKIP LOCKED)
-        RETURNING h.ends, EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key),
-            EXISTS (SELECT FROM {schema}.holder o WHERE o.key = _key AND o.owner <> _owner)
-        INTO _ends, _is_awaited, _is_shared;
+        RETURNING h.ends, EXISTS (
+            SELECT FROM {schema}.holder o WHERE o.key = _key AND o.number >= _turn.least AND o.owner <> _owner)
+        INTO _ends, _is_shared;
     IF NOT FOUND THEN
         -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that
         -- has adopted the lease, nor for one that has fenced it.
@@ -304,37 +351,36 @@ BEGIN
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
         DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner RETURNING h.ends INTO _ends;
-        _is_awaited := true;
         _is_shared := true;
     END IF;
     _now := clock_timestamp();
-    IF _is_awaited AND NOT _is_shared THEN
-        SELECT w.owner, w.most, w.number, w.message
-            INTO _next.owner, _next.most, _next.number, _next.message FROM {schema}.waiter w
-            WHERE w.key = _key AND w.alive > _now ORDER BY w.place LIMIT 1;
-    END IF;
-    IF _next.most = 0 THEN
+    IF NOT _is_shared AND _next.most = 0 AND _next.alive > _now THEN
         -- The usual grant, as `grant_waiters` makes it, in fewer statements: the key has no holder, this waiter will be the
         -- only one, and the owner of the lease is in no queue.
         -- The row of a key without a last fence was lost with its fences.
-        IF _fence > 0 AND _next.number > _fence THEN
+        IF _turn.last_fence > 0 AND _next.number > _turn.last_fence THEN
             _fence := _next.number;
         ELSE
-            _fence := {schema}.next_fence(_fence, _now);
+            _fence := {schema}.next_fence(_turn.last_fence, _now);
             _next.message := {schema}.message(_next.owner, _fence, _fence, _key);
         END IF;
         WITH granted AS (
-                DELETE FROM {schema}.waiter w WHERE w.key = _key AND (w.owner = _next.owner OR w.alive <= _now)),
+                DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _next.owner),
             counted AS (
-                UPDATE {schema}.lock l SET last_fence = _fence, epoch = _fence, is_shared = false, used_at = _now
-                WHERE l.key = _key)
-        INSERT INTO {schema}.holder (key, owner, fence, ends)
-            VALUES (_key, _next.owner, _fence, _now + interval '3 seconds')
+                UPDATE {schema}.turn t
+                SET last_fence = _fence, epoch = _fence, is_shared = false, granted_at = _now, least = _fence,
+                    head = _next.place + 1
+                WHERE t.key = _key AND t.last_fence = _turn.last_fence RETURNING t.key)
+        INSERT INTO {schema}.holder (key, owner, fence, ends, number)
+            SELECT counted.key, _next.owner, _fence, _now + interval '3 seconds', _fence FROM counted
             RETURNING pg_notify({schema}.channel(_next.owner), _next.message) INTO _told;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
+        END IF;
         _gave := true;
     ELSE
         IF _is_shared THEN
-            PERFORM {schema}.remove_ended(_key, _now);
+            PERFORM {schema}.remove_ended(_key, _turn.least, _now);
         END IF;
         IF _is_awaited THEN
             _gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0;
@@ -364,16 +410,8 @@ BEGIN
             AS due (key, owner, ttl_ms, label, function, index)
         ORDER BY due.key COLLATE "C", due.owner COLLATE "C"
     LOOP
-        -- Not a lease that a transaction has adopted: the others, and requests that wait for them with the mutex of
-        -- their keys, would wait for its end. And not of several at once: a release that finds only this lock is refused.
-        PERFORM FROM {schema}.holder h WHERE h.key = _due.key AND h.owner = _due.owner FOR KEY SHARE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND;
-        UPDATE {schema}.holder h
-            SET ends = clock_timestamp() + _due.ttl_ms * interval '1 millisecond',
-                label = coalesce(nullif(_due.label, ''), h.label),
-                function = CASE WHEN _due.label = '' THEN h.function ELSE nullif(_due.function, '') END
-            WHERE h.key = _due.key AND h.owner = _due.owner AND h.ends > clock_timestamp();
-        IF FOUND THEN
+        -- Not of several at once: a release that finds only this lock is refused.
+        IF {schema}.extend(_due.key, _due.owner, _due.ttl_ms, _due.label, _due.function) IS NOT NULL THEN
             RETURN NEXT _due.index;
         END IF;
     END LOOP;
@@ -422,7 +460,7 @@ DECLARE
     _now timestamptz;
     _each text;
 BEGIN
-    PERFORM FROM {schema}.lock l WHERE l.key = _key FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
     -- First refuse a lease that a transaction has adopted: the next lock would wait for its end. Then wait for a renewal
     -- that is under way, which does not take long.
     PERFORM FROM {schema}.holder h
@@ -444,41 +482,57 @@ BEGIN
     LOOP
         PERFORM {schema}.notify(_each, 0, 0, _key);
     END LOOP;
-    PERFORM {schema}.remove_ended(_key, _now);
+    PERFORM {schema}.remove_ended(_key, 0, _now);
     PERFORM {schema}.grant_waiters(_key, _now, NULL, NULL);
     PERFORM {schema}.commit_durably();
     RETURN true;
 END $$;
 
 -- Removes what is left over: leases that ended and waiters that died a minute ago, and keys that have not been used for an
--- hour. A fence that is forgotten is replaced by the clock. Returns the most rows that it has removed from one table.
+-- hour. A fence that is forgotten is replaced by the clock. One process at a time does it, and again after nine minutes.
+-- Returns the most rows that it has looked at in one table.
 CREATE FUNCTION {schema}.sweep() RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off AS $$
 DECLARE
-    _removed bigint;
+    _now timestamptz := clock_timestamp();
+    _keys text[];
+    _unused text[];
+    _count bigint;
     _most bigint;
 BEGIN
+    PERFORM FROM {schema}.sweeping s WHERE s.due <= _now FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
     DELETE FROM {schema}.holder h
     USING (SELECT e.key, e.owner FROM {schema}.holder e
-           WHERE e.ends < clock_timestamp() - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
+           WHERE e.ends < _now - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) ended
     WHERE h.key = ended.key AND h.owner = ended.owner;
     GET DIAGNOSTICS _most = ROW_COUNT;
     DELETE FROM {schema}.waiter w
     USING (SELECT d.key, d.owner FROM {schema}.waiter d
-           WHERE d.alive < clock_timestamp() - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) dead
+           WHERE d.alive < _now - interval '1 minute' LIMIT 1000 FOR UPDATE SKIP LOCKED) dead
     WHERE w.key = dead.key AND w.owner = dead.owner;
-    GET DIAGNOSTICS _removed = ROW_COUNT;
-    _most := greatest(_most, _removed);
-    DELETE FROM {schema}.lock l
-    USING (SELECT o.key FROM {schema}.lock o
-           WHERE o.used_at < clock_timestamp() - interval '1 hour'
-             -- The clock may have been set back since: the next fence would not be greater.
-             AND o.last_fence < {schema}.next_fence(0, clock_timestamp())
-             -- A request that comes just now may leave a waiter without this row, and makes it again when it polls.
-             AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)
-             AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = o.key)
-           LIMIT 1000 FOR UPDATE SKIP LOCKED) old
-    WHERE l.key = old.key;
-    GET DIAGNOSTICS _removed = ROW_COUNT;
-    RETURN greatest(_most, _removed);
+    GET DIAGNOSTICS _count = ROW_COUNT;
+    _most := greatest(_most, _count);
+    SELECT array_agg(old.key) INTO _keys FROM (
+        SELECT m.key FROM {schema}.mutex m WHERE m.used_at < _now - interval '1 hour'
+        ORDER BY m.used_at LIMIT 1000 FOR UPDATE SKIP LOCKED) old;
+    -- Under their mutexes.
+    SELECT array_agg(old.key) INTO _unused FROM unnest(_keys) AS old (key)
+        WHERE NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = old.key)
+            AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = old.key)
+            -- The clock may have been set back since: the next fence would not be greater.
+            AND NOT EXISTS (
+                SELECT FROM {schema}.turn t WHERE t.key = old.key AND t.last_fence >= {schema}.next_fence(0, _now));
+    DELETE FROM {schema}.turn t WHERE t.key = ANY (_unused);
+    DELETE FROM {schema}.mutex m WHERE m.key = ANY (_unused);
+    -- The others are looked at again in an hour.
+    UPDATE {schema}.mutex m SET used_at = _now WHERE m.key = ANY (_keys);
+    _most := greatest(_most, cardinality(_keys));
+    IF _most < 1000 THEN
+        UPDATE {schema}.sweeping s SET due = _now + interval '9 minutes';
+    END IF;
+    RETURN _most;
 END $$;

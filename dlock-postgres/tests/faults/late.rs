@@ -85,7 +85,7 @@ impl Late {
 }
 
 /// The fence of the key: each lease counts one.
-const FENCE: &str = "SELECT max(last_fence) FROM dlock.lock";
+const FENCE: &str = "SELECT max(last_fence) FROM dlock.turn";
 
 /// The number of places in queues so far.
 const PLACES: &str = "SELECT pg_sequence_last_value('dlock.waiter_place_seq')";

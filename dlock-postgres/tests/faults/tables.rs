@@ -98,20 +98,20 @@ async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
         )
     };
     let terminate = CONNECTIONS.replace("count(*)", "count(pg_terminate_backend(pid))");
-    world.execute(&version(2)).await;
+    world.execute(&version(3)).await;
     world.execute(&terminate).await;
     let mut text = String::new();
     eventually(DEADLINE, "the version is named", async || {
         let acquired = manager.lock("order:42").acquire().await;
         text = acquired.map_or_else(|error| error.to_string(), |_| String::new());
-        text.contains("version 2")
+        text.contains("version 3")
     })
     .await;
     assert!(
         text.contains("schema `dlock`") && text.contains("update the program"),
         "{text}"
     );
-    world.execute(&version(1)).await;
+    world.execute(&version(2)).await;
     eventually(DEADLINE, "the manager connects again", async || {
         manager.lock("order:42").run(async |_| ()).await.is_ok()
     })
@@ -161,7 +161,7 @@ async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by
     let (one, other) = (world.manager().await, world.manager().await);
     let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
     world
-        .execute("TRUNCATE dlock.lock, dlock.holder, dlock.waiter")
+        .execute("TRUNCATE dlock.mutex, dlock.turn, dlock.holder, dlock.waiter")
         .await;
     let next = other.lock("account:7").acquire().await.unwrap();
     assert!(
@@ -184,7 +184,7 @@ async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by
 
     let lost = hold(&one, async || {
         world
-            .execute("TRUNCATE dlock.lock, dlock.holder, dlock.waiter")
+            .execute("TRUNCATE dlock.mutex, dlock.turn, dlock.holder, dlock.waiter")
             .await;
     })
     .await;

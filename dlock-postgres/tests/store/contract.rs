@@ -37,7 +37,7 @@ async fn a_manager_has_two_connections_whatever_it_holds() {
         );
     }
     let connections = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND application_name LIKE '%/{}'",
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = '{}' AND application_name LIKE '%/{} %'",
         database.name,
         std::process::id()
     );
@@ -77,10 +77,14 @@ async fn rows_that_nobody_uses_are_swept_after_an_hour() {
     let held = manager.lock("order:3").acquire().await.unwrap();
     let client = database.client().await;
     let age =
-        "UPDATE dlock.lock SET used_at = used_at - interval '61 minutes' WHERE key <> 'order:2'";
+        "UPDATE dlock.mutex SET used_at = used_at - interval '61 minutes' WHERE key <> 'order:2'";
     client.batch_execute(age).await.unwrap();
-    assert_eq!(database.number("SELECT dlock.sweep()").await, 1);
-    assert_eq!(database.number("SELECT count(*) FROM dlock.lock").await, 2);
+    assert_eq!(
+        database.number("SELECT dlock.sweep()").await,
+        2,
+        "one is held"
+    );
+    assert_eq!(database.number("SELECT count(*) FROM dlock.mutex").await, 2);
     held.release().await.unwrap();
     // A fence of the swept key still grows, by the clock.
     manager.lock("order:1").run(async |_| ()).await.unwrap();

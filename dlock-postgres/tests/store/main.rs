@@ -23,3 +23,5 @@ mod rows;
 mod runtimes;
 mod schema;
 mod unpolled;
+#[cfg(feature = "admin")]
+mod upgrade;

@@ -142,7 +142,7 @@ async fn a_role_that_reads_all_tables_begins_no_body() {
 #[tokio::test]
 async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
     // Ahead of the clock too.
-    let given = "UPDATE dlock.lock SET last_fence = (SELECT number + 1000000000 FROM dlock.waiter)";
+    let given = "UPDATE dlock.turn SET last_fence = (SELECT number + 1000000000 FROM dlock.waiter)";
     for since in ["SELECT", given] {
         let database = Database::new().await;
         let (client, mut received) = stranger(&database).await;
@@ -158,7 +158,7 @@ async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
         let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
         admin.batch_execute(patient).await.unwrap();
         admin.batch_execute(since).await.unwrap();
-        let last = database.number("SELECT last_fence FROM dlock.lock").await;
+        let last = database.number("SELECT last_fence FROM dlock.turn").await;
         let number = database.number("SELECT number FROM dlock.waiter").await;
         let release = "SELECT dlock.release('a key', 'one.1')";
         admin.batch_execute(release).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_message_says_the_fence_of_its_grant_whatever_was_given_since() {
         let message: String = admin.query_one(&message, &[]).await.unwrap().get(0);
         assert_eq!(received.recv().await.unwrap().payload(), message, "{since}");
         let counted =
-            "SELECT last_fence FROM dlock.lock WHERE last_fence = epoch AND NOT is_shared";
+            "SELECT last_fence FROM dlock.turn WHERE last_fence = epoch AND NOT is_shared";
         assert_eq!(database.number(counted).await, fence, "{since}");
     }
 }

@@ -16,11 +16,11 @@ const MOST: usize = 500;
 /// Three full parts of locks with a holder, with a waiter, and with both. The last lock of the first part has more waiters than
 /// a part has locks.
 const LOCKS: &str = "
-    INSERT INTO dlock.lock (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1499) n;
+    INSERT INTO dlock.mutex (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1499) n;
     INSERT INTO dlock.holder (key, owner, fence, ends)
-        SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.lock WHERE key NOT LIKE '%5';
+        SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.mutex WHERE key NOT LIKE '%5';
     INSERT INTO dlock.waiter (key, owner, most, alive, since)
-        SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.lock
+        SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.mutex
         WHERE key LIKE '%5' OR key LIKE '%7';
     INSERT INTO dlock.waiter (key, owner, most, alive, since)
         SELECT 'k:0499', repeat('0', 32) || '.' || n, 0, now() + interval '1 hour', now()
@@ -119,7 +119,7 @@ async fn a_lease_is_held_since_its_grant_and_not_since_its_fence() {
         client.execute(acquire, &[owner]).await.unwrap();
     }
     let inspector = inspector(&database).await;
-    let long_ago = "UPDATE dlock.lock SET last_fence = 1;
+    let long_ago = "UPDATE dlock.turn SET last_fence = 1;
         UPDATE dlock.waiter SET number = 2, message = '', alive = now() + interval '1 hour'";
     client.batch_execute(long_ago).await.unwrap();
     let release = "SELECT dlock.release('order:42', $1)";

@@ -155,12 +155,12 @@ async fn a_schema_with_parts_of_two_owners_is_refused() {
     );
     shared.execute(&given).await;
     let replaced = format!(
-        "DROP TABLE dlock.lock;
-         CREATE TABLE dlock.lock (key text COLLATE \"C\" PRIMARY KEY, last_fence bigint NOT NULL DEFAULT 0,
+        "DROP TABLE dlock.mutex;
+         CREATE TABLE dlock.mutex (key text COLLATE \"C\" PRIMARY KEY, last_fence bigint NOT NULL DEFAULT 0,
              epoch bigint NOT NULL DEFAULT 0, is_shared boolean NOT NULL DEFAULT false,
              used_at timestamptz NOT NULL DEFAULT clock_timestamp());
          CREATE FUNCTION dlock.boo() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {SEIZE} RETURN NEW; END $$;
-         CREATE TRIGGER boo BEFORE INSERT ON dlock.lock FOR EACH ROW EXECUTE FUNCTION dlock.boo()"
+         CREATE TRIGGER boo BEFORE INSERT ON dlock.mutex FOR EACH ROW EXECUTE FUNCTION dlock.boo()"
     );
     shared.execute_as("mallory", &replaced).await;
     for url in [shared.url(), shared.url_as("shop")] {
@@ -210,7 +210,7 @@ async fn a_superuser_calls_nothing_of_a_plain_role() {
     let shared = Shared::new().await;
     let own = migration().role(&shared.role("shop")).unwrap();
     let migrated = own.apply(&shared.url_as("owner"), &options()).await;
-    assert_eq!(migrated.unwrap(), Migrated::Created { version: 1 });
+    assert_eq!(migrated.unwrap(), Migrated::Created { version: 2 });
     for text in shared.refusals(&shared.url()).await {
         assert!(
             text.contains("greater permissions") && text.contains("owner_"),
@@ -242,7 +242,7 @@ async fn a_migration_leaves_the_rights_of_other_functions() {
     );
     shared.execute(&theirs).await;
     let migrated = migration().apply(&shared.url(), &options()).await;
-    assert_eq!(migrated.unwrap(), Migrated::Created { version: 1 });
+    assert_eq!(migrated.unwrap(), Migrated::Created { version: 2 });
     shared.execute_as("shop", "SELECT dlock.total()").await;
     let refused = manager(&shared.url_as("shop")).await.unwrap_err();
     assert!(

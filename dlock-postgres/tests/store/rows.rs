@@ -121,12 +121,12 @@ async fn a_sweep_keeps_a_fence_that_is_ahead_of_the_clock() {
     let client = database.client().await;
     assert!(is_true(&client, &acquire("a.1")).await);
     // The clock of the server was two hours ahead at the last grant, and has been set back.
-    let ahead = "UPDATE dlock.lock SET last_fence = last_fence + 7200 * 100000, epoch = epoch + 7200 * 100000, \
-                 used_at = used_at - interval '61 minutes'";
+    let ahead = "UPDATE dlock.turn SET last_fence = last_fence + 7200 * 100000, epoch = epoch + 7200 * 100000;
+                 UPDATE dlock.mutex SET used_at = used_at - interval '61 minutes'";
     client.batch_execute(ahead).await.unwrap();
     assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
-    let last = database.number("SELECT last_fence FROM dlock.lock").await;
-    assert_eq!(database.number("SELECT dlock.sweep()").await, 0);
+    let last = database.number("SELECT last_fence FROM dlock.turn").await;
+    assert_eq!(database.number("SELECT dlock.sweep()").await, 1);
     let next = "SELECT fence FROM dlock.acquire('order:42', 'b.1', 30000, 0, true, '', '')";
     assert_eq!(database.number(next).await, last + 1);
 }
@@ -186,9 +186,9 @@ async fn a_fence_grows_although_the_clock_is_behind_the_last_one() {
     let database = Database::new().await;
     let client = database.client().await;
     assert!(is_true(&client, &acquire("a.1")).await);
-    let ahead = "UPDATE dlock.lock SET last_fence = last_fence + 1000000000";
+    let ahead = "UPDATE dlock.turn SET last_fence = last_fence + 1000000000";
     client.batch_execute(ahead).await.unwrap();
-    let last = database.number("SELECT last_fence FROM dlock.lock").await;
+    let last = database.number("SELECT last_fence FROM dlock.turn").await;
     let fence = "SELECT fence FROM dlock.holder";
     assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
     assert!(is_true(&client, &acquire("b.1")).await);
@@ -200,7 +200,7 @@ async fn a_fence_grows_although_the_clock_is_behind_the_last_one() {
     client.batch_execute(patient).await.unwrap();
     assert!(is_true(&client, "SELECT dlock.release('order:42', 'b.1')").await);
     assert_eq!(database.number(fence).await, last + 2);
-    let counted = "SELECT last_fence FROM dlock.lock WHERE last_fence = epoch AND NOT is_shared";
+    let counted = "SELECT last_fence FROM dlock.turn WHERE last_fence = epoch AND NOT is_shared";
     assert_eq!(database.number(counted).await, last + 2);
 }
 
@@ -267,12 +267,152 @@ async fn a_url_with_listen_off_has_no_connection_that_listens() {
     assert_eq!(database.number(&listening).await, 0);
 }
 
+/// The connection of a manager has another level, so this never happens by a request of dlock.
+#[tokio::test]
+async fn a_request_in_an_old_snapshot_is_undone() {
+    let database = Database::new().await;
+    let (mut old, one) = (database.client().await, database.client().await);
+    assert!(is_true(&one, &acquire("a.1")).await);
+    assert!(is_true(&one, "SELECT dlock.release('order:42', 'a.1')").await);
+    let repeatable = old.build_transaction();
+    let repeatable = repeatable.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let tx = repeatable.start().await.unwrap();
+    tx.batch_execute("SELECT 1").await.unwrap();
+    assert!(is_true(&one, &acquire("b.1")).await);
+    let granted = tx.query_one(&acquire("c.1"), &[]).await;
+    let refused = granted.expect_err("broken promise: two have the lock");
+    assert_eq!(refused.code().unwrap().code(), "40001");
+}
+
+/// The pages that a statement reads, with those of the functions that it calls.
+async fn pages(client: &Client, statement: &str) -> i64 {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS) {statement}");
+    let plan = client.query(&explain, &[]).await.unwrap();
+    let mut lines = plan.iter().map(|row| row.get::<_, String>(0));
+    let used = lines.find(|it| it.contains("Buffers: shared")).unwrap();
+    let counts = used.split([' ', ',']).filter_map(|word| {
+        let count = word.strip_prefix("hit=").or(word.strip_prefix("read="));
+        count.map(|it| it.parse::<i64>().unwrap())
+    });
+    counts.sum()
+}
+
+fn ask(owner: &str, most: i32) -> String {
+    format!("SELECT * FROM dlock.acquire('order:42', '{owner}', 30000, {most}, true, '', '')")
+}
+
+/// A snapshot keeps the dead versions of all rows, and those of a hot key are many.
+#[tokio::test]
+async fn an_open_snapshot_lets_no_request_read_more() {
+    const TURNS: &str = "DO $$ BEGIN FOR n IN 1 .. 1000 LOOP
+            PERFORM dlock.acquire('order:42', 'a.' || n, 30000, {0}, true, '', '');
+            PERFORM dlock.acquire('order:42', 'b.' || n, 30000, {0}, true, '', '');
+            COMMIT;
+            PERFORM dlock.release('order:42', 'a.' || n);
+            COMMIT;
+            PERFORM dlock.release('order:42', 'b.' || n);
+            COMMIT;
+        END LOOP; END $$";
+    for most in [0, -1] {
+        let database = Database::new().await;
+        let (mut old, client) = (database.client().await, database.client().await);
+        let repeatable = old.build_transaction();
+        let repeatable = repeatable.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+        let snapshot = repeatable.start().await.unwrap();
+        snapshot.batch_execute("SELECT 1").await.unwrap();
+        let turns = TURNS.replace("{0}", &most.to_string());
+        client.batch_execute(&turns).await.unwrap();
+        // The first request reads the catalogs as well. The second one waits, if the lock is exclusive.
+        pages(&client, &ask("c.0", most)).await;
+        let turn = [
+            "SELECT dlock.release('order:42', 'c.0')".to_owned(),
+            ask("c.1", most),
+            ask("c.2", most),
+            "SELECT dlock.release('order:42', 'c.1')".to_owned(),
+            "SELECT dlock.release('order:42', 'c.2')".to_owned(),
+        ];
+        for statement in turn {
+            let read = pages(&client, &statement).await;
+            assert!(read < 200, "{most}: {read} pages: {statement}");
+        }
+        snapshot.commit().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_poll_reads_as_much_for_the_last_of_many_waiters_as_for_an_early_one() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(is_true(&client, &acquire("a.1")).await);
+    let many = "INSERT INTO dlock.waiter (key, owner, most, alive, since)
+        SELECT 'order:42', 'w.' || n, 0, now() + interval '1 hour', now() FROM generate_series(0, 2999) n";
+    client.batch_execute(many).await.unwrap();
+    // The first request reads the catalogs as well.
+    pages(&client, &ask("w.1", 0)).await;
+    for (owner, place) in [("w.0", 0), ("w.63", 63), ("w.2999", 64)] {
+        let read = pages(&client, &ask(owner, 0)).await;
+        assert!(read < 200, "{read} pages: {owner}");
+        let asked = format!("SELECT place FROM ({}) it", ask(owner, 0));
+        assert_eq!(database.number(&asked).await, place);
+    }
+}
+
+/// The numbers of places are not logged, as the waiters are not.
+#[tokio::test]
+async fn a_waiter_is_granted_the_key_although_places_have_begun_anew() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(is_true(&client, &acquire("a.1")).await);
+    let crashed = "UPDATE dlock.turn SET head = 1000000";
+    client.batch_execute(crashed).await.unwrap();
+    assert!(!is_true(&client, &acquire("b.1")).await);
+    let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    client.batch_execute(patient).await.unwrap();
+    assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
+    let owner = "SELECT count(*) FROM dlock.holder WHERE owner = 'b.1'";
+    assert_eq!(database.number(owner).await, 1);
+}
+
+#[tokio::test]
+async fn the_row_of_a_key_that_was_lost_alone_is_made_again() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    for statement in [
+        "SELECT is_granted FROM dlock.acquire('order:42', 'a.1', 30000, 0, true, '', '')",
+        "SELECT dlock.release('order:42', 'a.1')",
+    ] {
+        assert!(is_true(&client, statement).await);
+        let lost = "DELETE FROM dlock.turn";
+        client.batch_execute(lost).await.unwrap();
+    }
+    assert!(is_true(&client, &acquire("b.1")).await);
+}
+
+#[tokio::test]
+async fn one_process_sweeps_for_all() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    let old = "INSERT INTO dlock.mutex (key, used_at) SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' \
+               FROM generate_series(1, 1001) n";
+    one.batch_execute(old).await.unwrap();
+    let sweep = "SELECT dlock.sweep()";
+    let tx = one.transaction().await.unwrap();
+    let swept: i64 = tx.query_one(sweep, &[]).await.unwrap().get(0);
+    assert_eq!(swept, 1000);
+    let beside: i64 = other.query_one(sweep, &[]).await.unwrap().get(0);
+    assert_eq!(beside, 0, "another one is about it");
+    tx.commit().await.unwrap();
+    assert_eq!(database.number(sweep).await, 1, "there was more");
+    other.batch_execute(old).await.unwrap();
+    assert_eq!(database.number(sweep).await, 0, "it was done a moment ago");
+}
+
 /// A session keeps the plan of a function while tables grow, and a small table is read as a whole unless that is off.
 #[tokio::test]
 async fn requests_read_no_whole_table() {
     let database = Database::new().await;
     let mut client = database.client().await;
-    let tables = ["lock", "holder", "waiter"];
+    let tables = ["mutex", "turn", "holder", "waiter"];
     for table in tables {
         let empty = format!("VACUUM ANALYZE dlock.{table}");
         client.batch_execute(&empty).await.unwrap();

@@ -42,13 +42,32 @@ async fn a_schema_that_is_missing_or_of_another_version_is_refused_by_name() {
     );
 
     let database = Database::new().await;
-    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'";
-    database.client().await.batch_execute(other).await.unwrap();
-    let text = refusal(&database.url()).await;
-    assert!(
-        text.contains("version 2") && text.contains("update the program"),
-        "{text}"
-    );
+    for (version, oldest, advice) in [
+        (0, 0, "dlock postgres migrate"),
+        (3, 3, "update the program"),
+    ] {
+        has_version(&database, version, oldest).await;
+        let text = refusal(&database.url()).await;
+        let named = format!("version {version} ");
+        assert!(text.contains(&named) && text.contains(advice), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_later_schema_that_is_for_this_program_too_is_used() {
+    let database = Database::new().await;
+    has_version(&database, 3, 2).await;
+    let manager = builder().connect(database.url()).await.unwrap();
+    manager.lock("order:42").run(async |_| ()).await.unwrap();
+}
+
+async fn has_version(database: &Database, version: i32, oldest: i32) {
+    for (function, number) in [("version", version), ("oldest", oldest)] {
+        let other = format!(
+            "CREATE OR REPLACE FUNCTION dlock.{function}() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT {number}'"
+        );
+        database.client().await.batch_execute(&other).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -187,7 +187,7 @@ fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
 #[test]
 fn a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled() {
     const CONNECTIONS: &str = "SELECT coalesce(min(pid), 0)::bigint FROM pg_stat_activity \
-         WHERE datname = current_database() AND application_name = 'test/1' AND query LIKE 'LISTEN%'";
+         WHERE datname = current_database() AND application_name = 'test/1 dlock/2' AND query LIKE 'LISTEN%'";
     let first = one_thread();
     let (database, store, old) = first.block_on(async {
         let database = Database::new().await;

@@ -4,7 +4,9 @@ use super::super::look::Look::{self, Test};
 use super::super::look::{RUNTIME, TYPED, Target};
 use super::super::mutant::Mutant;
 
-const SCHEMA: &str = "dlock-postgres/src/schema.sql";
+const SCHEMA: &str = "dlock-postgres/src/schema/functions.sql";
+const FROM_1: &str = "dlock-postgres/src/schema/from_1.sql";
+const MIGRATE: &str = "dlock-postgres/src/admin/migrate.rs";
 const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session.rs";
@@ -56,6 +58,11 @@ const DURABLE: &[Look] = &[Test(
 const GROWS: &[Look] = &[Test(
     STORE,
     "rows::a_fence_grows_although_the_clock_is_behind_the_last_one",
+)];
+
+const SNAPSHOT: &[Look] = &[Test(
+    STORE,
+    "rows::an_open_snapshot_lets_no_request_read_more",
 )];
 
 const SLOW_KEYS: &[Look] = &[Test(
@@ -112,11 +119,11 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-no-mutex",
         "A request does not lock the row of its key",
         SCHEMA,
-        "SELECT * INTO _lock FROM {schema}.lock l WHERE l.key = _key «FOR NO KEY UPDATE»; EXIT WHEN FOUND;",
+        "SELECT m.used_at INTO _used_at FROM {schema}.mutex m WHERE m.key = _key «FOR NO KEY UPDATE»; EXIT WHEN FOUND;",
         "",
         &[Test(STORE, "rows::two_that_ask_at_once_are_one_after_the_other")],
     )
-    .breaks("The row of `lock` is the mutex of a key"),
+    .breaks("The row of `mutex` is the mutex of a key"),
     Mutant::new(
         "pg-fence-by-the-clock-alone",
         "The next fence is the clock, although the last one is ahead of it",
@@ -277,7 +284,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-late-renewal-revives",
         "A renewal brings back a lease that has ended",
         SCHEMA,
-        "h.owner = _due.owner «AND h.ends > clock_timestamp()»; IF FOUND THEN RETURN NEXT",
+        "h.owner = _owner «AND h.ends > clock_timestamp()» RETURNING h.fence INTO _fence;",
         "",
         CONTRACT,
     ),
@@ -285,7 +292,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewal-of-any-owner",
         "A renewal renews the lease of another owner",
         SCHEMA,
-        "WHERE h.key = _due.key «AND h.owner = _due.owner» AND h.ends > clock_timestamp();",
+        "WHERE h.key = _key «AND h.owner = _owner» AND h.ends > clock_timestamp() RETURNING h.fence INTO _fence;",
         "",
         CONTRACT,
     ),
@@ -301,7 +308,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-last-waiter-first",
         "A release grants the key to the last waiter, if that is exclusive",
         SCHEMA,
-        "w.alive > _now ORDER BY w.place «»LIMIT 1; END IF; IF _next.most = 0",
+        "w.place >= t.head ORDER BY w.place «»LIMIT 1 ) first ON true",
         "DESC ",
         FIRST,
     ),
@@ -309,7 +316,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-last-waiter-first-of-all-modes",
         "A release grants the key to the last waiter",
         SCHEMA,
-        "w.owner IS DISTINCT FROM _leaver ORDER BY w.place «»LIMIT 1; IF _is_clean",
+        "SELECT * INTO _first FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _head ORDER BY w.place «»LIMIT 1; IF _first.alive",
         "DESC ",
         FIRST,
     ),
@@ -317,7 +324,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-dead-waiter-granted",
         "A release grants the key to a waiter that has died, if that is exclusive",
         SCHEMA,
-        "WHERE w.key = _key AND «w.alive > _now» ORDER BY w.place LIMIT 1; END IF; IF _next.most = 0",
+        "IF NOT _is_shared AND _next.most = 0 AND «_next.alive > _now» THEN",
         "true",
         DEAD,
     ),
@@ -325,23 +332,23 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-dead-waiter-of-any-mode-granted",
         "A release grants the key to a waiter that has died",
         SCHEMA,
-        "WHERE w.key = _key AND «w.alive > _now» AND w.owner IS DISTINCT FROM _leaver",
-        "true",
+        "IF «_first.alive <= _now» THEN SELECT * INTO _first",
+        "false",
         DEAD,
     ),
     Mutant::new(
         "pg-granted-waiter-stays",
         "A waiter with the lease stays in the queue",
         SCHEMA,
-        "WHERE w.key = _key AND («w.owner = _next.owner OR» w.alive <= _now)",
-        "",
+        "WITH granted AS ( DELETE FROM {schema}.waiter w WHERE w.key = _key AND «w.owner = _next.owner»), counted",
+        "false",
         DEAD,
     ),
     Mutant::new(
         "pg-exclusive-beside-shared",
         "The release of one that shares the lock grants the key to an exclusive waiter, although others hold it",
         SCHEMA,
-        "IF _is_awaited AND «NOT _is_shared» THEN SELECT w.owner, w.most, w.number",
+        "IF «NOT _is_shared» AND _next.most = 0 AND _next.alive",
         "true",
         CONTRACT,
     ),
@@ -349,7 +356,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-every-grant-is-exclusive",
         "A release grants the key to a shared waiter as to an exclusive one",
         SCHEMA,
-        "LIMIT 1; END IF; IF «_next.most = 0» THEN -- The usual grant",
+        "IF NOT _is_shared AND «_next.most = 0» AND _next.alive",
         "_next.most IS NOT NULL",
         CONTRACT,
     ),
@@ -357,7 +364,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-grant-by-the-clock-alone",
         "The fence of a grant is the clock, although the last one is ahead of it",
         SCHEMA,
-        "ELSE _fence := {schema}.next_fence(«_fence», _now);",
+        "ELSE _fence := {schema}.next_fence(«_turn.last_fence», _now); _next.message",
         "0",
         OLD_NUMBER,
     ),
@@ -365,7 +372,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-grant-by-an-old-number",
         "The fence of a grant is from when the waiter came, although a greater one was given since",
         SCHEMA,
-        "IF _fence > 0 AND «_next.number > _fence» THEN _fence := _next.number;",
+        "IF _turn.last_fence > 0 AND «_next.number > _turn.last_fence» THEN _fence := _next.number;",
         "_next.number IS NOT NULL",
         OLD_NUMBER,
     ),
@@ -397,7 +404,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-sweeps-what-is-held",
         "The row of a key is swept while its lock is held",
         SCHEMA,
-        "AND «NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = o.key)»",
+        "WHERE «NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = old.key)»",
         "true",
         &[Test(STORE, "contract::rows_that_nobody_uses_are_swept_after_an_hour")],
     ),
@@ -405,8 +412,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-sweeps-no-crashed-process",
         "A sweep leaves the rest of ended leases and dead waiters, if few keys are old",
         SCHEMA,
-        "RETURN «greatest(_most, _removed)»;",
-        "_removed",
+        "_most := «greatest(_most, cardinality(_keys))»; IF _most < 1000",
+        "coalesce(cardinality(_keys), 0)",
         &[Test(UNIT, "sweep::tests::a_sweep_removes_all_that_is_old")],
     ),
     Mutant::new(
@@ -578,7 +585,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-script-in-any-schema",
         "The statements of a migration accept a schema of another role",
         "dlock-postgres/src/schema.rs",
-        "«self.beginning()», self.fill(DEFINITION)",
+        "format!(\"{}\\n{parts}\\n{}\", «self.beginning()», self.private())",
         r#"self.beginning().replace("RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE =", "PERFORM")"#,
         &[Test(STORE, "rights::a_schema_that_was_there_before_is_not_dlocks")],
     ),
@@ -597,7 +604,7 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-renewal-waits-for-a-transaction",
         "A renewal waits for a transaction that has adopted one of its leases",
         SCHEMA,
-        "h.owner = _due.owner FOR KEY SHARE «SKIP LOCKED»; CONTINUE",
+        "h.owner = _owner FOR KEY SHARE «SKIP LOCKED»; IF FOUND THEN UPDATE",
         "",
         &[Test(STORE, "adopted::a_renewal_does_not_wait_for_a_lease_that_a_transaction_has_adopted")],
     )
@@ -606,8 +613,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-sweep-forgets-what-is-ahead",
         "A sweep removes a fence that is ahead of the clock",
         SCHEMA,
-        "«AND o.last_fence < {schema}.next_fence(0, clock_timestamp())»",
-        "",
+        "SELECT FROM {schema}.turn t WHERE t.key = old.key AND «t.last_fence >= {schema}.next_fence(0, _now)»",
+        "false",
         &[Test(STORE, "rows::a_sweep_keeps_a_fence_that_is_ahead_of_the_clock")],
     ),
     Mutant::new(
@@ -649,8 +656,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-answer-about-the-server-of-others",
         "The answer about a server is believed without the number of its request",
         SESSION,
-        "let rows = «turns.ask(client, &statement, &[], &[]).await»;",
-        "client.query_typed(&statement, &[(&0_i64 as _, tokio_postgres::types::Type::INT8)]).await.map_err(Failure::from)",
+        "let rows = «turns.ask(client, statement, parameters, types).await»;",
+        "{ let all = parameters.iter().copied().zip(types.iter().cloned()); let all: Vec<_> = all.chain([(&0_i64 as _, Type::INT8)]).collect(); client.query_typed(statement, &all).await.map_err(Failure::from) }",
         &[Test(
             UNIT,
             "session::tests::an_answer_about_the_server_that_a_pooler_has_mixed_up_is_not_believed",
@@ -765,18 +772,127 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(STORE, "rows::requests_read_no_whole_table")],
     ),
     Mutant::new(
+        "pg-request-walks-dead-holders",
+        "A request looks for holders among those of all earlier turns",
+        SCHEMA,
+        "EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key «AND h.number >= t.least») OR",
+        "",
+        SNAPSHOT,
+    )
+    .breaks("No request walks the dead versions of the rows of its key"),
+    Mutant::new(
+        "pg-request-walks-dead-waiters",
+        "A request looks for waiters among those of all earlier turns",
+        SCHEMA,
+        "FROM {schema}.waiter w WHERE w.key = _key «AND w.place >= t.head» ORDER BY w.place LIMIT 1 ) first",
+        "",
+        SNAPSHOT,
+    )
+    .breaks("No request walks the dead versions of the rows of its key"),
+    Mutant::new(
+        "pg-head-stays",
+        "A grant by a release leaves the queue to be looked through from its beginning",
+        SCHEMA,
+        "head = «_next.place + 1» WHERE",
+        "_turn.head",
+        SNAPSHOT,
+    )
+    .breaks("No request walks the dead versions of the rows of its key"),
+    Mutant::new(
+        "pg-least-of-the-newest",
+        "Who shares the lock with others hides them",
+        SCHEMA,
+        "_turn.least := «coalesce(_least, _turn.last_fence)»;",
+        "_turn.last_fence",
+        CONTRACT,
+    ),
+    Mutant::new(
+        "pg-place-counted-to-the-end",
+        "A poll counts all waiters before its own",
+        SCHEMA,
+        "w.place < own.place «LIMIT 64») ahead",
+        "",
+        &[Test(
+            STORE,
+            "rows::a_poll_reads_as_much_for_the_last_of_many_waiters_as_for_an_early_one",
+        )],
+    ),
+    Mutant::new(
+        "pg-places-of-before-a-crash",
+        "Waiters whose places have begun anew are not found",
+        SCHEMA,
+        "IF «_place < _turn.head» THEN _turn.head := 0;",
+        "false",
+        &[Test(
+            STORE,
+            "rows::a_waiter_is_granted_the_key_although_places_have_begun_anew",
+        )],
+    ),
+    Mutant::new(
+        "pg-everybody-sweeps",
+        "Each process sweeps, also when another one has just done so",
+        SCHEMA,
+        "WHERE «s.due <= _now» FOR UPDATE SKIP LOCKED",
+        "true",
+        &[Test(STORE, "rows::one_process_sweeps_for_all")],
+    ),
+    Mutant::new(
+        "pg-old-program-refused",
+        "Tables of a later version are refused although they are for this program too",
+        ERRORS,
+        "|| «oldest.is_some_and(|it| it <= VERSION)»",
+        "{ let _ = oldest; false }",
+        &[Test(
+            STORE,
+            "schema::a_later_schema_that_is_for_this_program_too_is_used",
+        )],
+    ),
+    Mutant::new(
+        "pg-upgrade-loses-an-index",
+        "An upgrade leaves an index out",
+        FROM_1,
+        "«CREATE INDEX waiter_place ON {schema}.waiter (key, place);»",
+        "",
+        &[Test(
+            STORE,
+            "upgrade::the_printed_upgrade_makes_the_same_tables_and_functions_as_a_new_schema",
+        )],
+    ),
+    Mutant::new(
+        "pg-upgrade-forgets-who-shares",
+        "An upgrade takes those who share a lock for one who has it alone",
+        FROM_1,
+        "SELECT l.key, l.last_fence, l.epoch, «l.is_shared», l.used_at",
+        "false",
+        &[Test(
+            STORE,
+            "upgrade::those_who_share_a_lock_share_it_after_the_upgrade",
+        )],
+    ),
+    Mutant::new(
+        "pg-upgrade-waits-with-all-requests-behind-it",
+        "An upgrade waits for transactions as long as they last",
+        MIGRATE,
+        "«SET LOCAL lock_timeout = '200ms'»",
+        "SELECT 1",
+        &[Test(
+            STORE,
+            "upgrade::an_upgrade_that_waits_for_a_transaction_keeps_nobody_waiting",
+        )],
+    ),
+    Mutant::new(
         "pg-any-version",
         "Tables of another version are taken for those of this one",
         ERRORS,
-        "if «version != VERSION» {",
-        "false",
+        "if «(OLDEST..=VERSION).contains(&version)» || oldest",
+        "true",
         VERSION,
     ),
     Mutant::new(
         "pg-standby-is-a-primary",
         "A standby is taken for the primary server",
         ERRORS,
-        "else if «is_standby» {",
+        "if «row.try_get(1).map_err(|error| unreadable(&error))?» {",
         "false",
         &[Test(STORE, "faults::a_standby_is_refused_until_it_is_promoted")],
     ),

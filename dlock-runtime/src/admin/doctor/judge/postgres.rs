@@ -57,11 +57,28 @@ fn schema(server: &ServerFacts) -> Option<Finding> {
     let version = server.told("schema_version")?;
     let needed = server.told("needed_version")?;
     let what = format!("schema `{name}` has version {version}");
-    Some(if version == needed {
-        Finding::ok(Topic::Schema, what)
+    if version == needed {
+        let behind = server.told("processes_behind").unwrap_or_default();
+        if behind.is_empty() {
+            return Some(Finding::ok(Topic::Schema, what));
+        }
+        let what = format!("{what}, and these processes know an earlier one only: {behind}");
+        return Some(
+            Finding::note(Topic::Schema, what)
+                .why("they go on with this version, and perhaps not with the next one")
+                .advice("update them before the schema is upgraded again"),
+        );
+    }
+    let number = |text: &str| text.parse::<u32>().unwrap_or_default();
+    let what = format!("{what}, and this program needs {needed}");
+    let oldest = server.told("oldest_version").map_or(0, number);
+    Some(if (oldest..number(needed)).contains(&number(version)) {
+        Finding::broken(Topic::Schema, what)
+            .why("processes with locks work with both; commands that list locks need this one")
+            .advice("run `dlock postgres migrate`, which upgrades it while processes run")
     } else {
-        Finding::broken(Topic::Schema, format!("{what}, and this program needs {needed}"))
-            .advice("use the version of dlock that has created it, or create another schema with `dlock postgres migrate`")
+        Finding::broken(Topic::Schema, what)
+            .advice("use the version of dlock that has created or upgraded it")
     })
 }
 
@@ -147,7 +164,7 @@ fn durability(server: &ServerFacts) -> Vec<Finding> {
     let calm = "at a time without open transactions";
     for (table, lost) in [
         (
-            "lock",
+            "turn",
             "a fencing token can then be smaller than an earlier one",
         ),
         ("holder", "two clients can then hold the same key"),

@@ -14,14 +14,16 @@ use crate::admin::doctor::{
     judge::judge,
 };
 
-const FINE: [(&str, &str); 19] = [
+const FINE: [(&str, &str); 21] = [
     ("product", "PostgreSQL"),
     ("server_version", "15.4"),
     ("server_version_num", "150004"),
     ("in_recovery", "off"),
     ("schema", "dlock"),
-    ("schema_version", "1"),
-    ("needed_version", "1"),
+    ("schema_version", "3"),
+    ("needed_version", "3"),
+    ("oldest_version", "2"),
+    ("processes_behind", ""),
     ("has_schema", "true"),
     ("reads_tables", "true"),
     ("fsync", "on"),
@@ -104,7 +106,25 @@ fn every_state_of_a_server_has_its_finding() {
             Topic::Schema,
             "postgres migrate",
         ),
-        (&[("schema_version", "2")], broken, Topic::Schema, "needs 1"),
+        (&[("schema_version", "4")], broken, Topic::Schema, "needs 3"),
+        (
+            &[("schema_version", "1")],
+            broken,
+            Topic::Schema,
+            "use the version of dlock that",
+        ),
+        (
+            &[("schema_version", "2")],
+            broken,
+            Topic::Schema,
+            "postgres migrate",
+        ),
+        (
+            &[("processes_behind", "billing@a/7, shop@b/9")],
+            Note,
+            Topic::Schema,
+            "an earlier one only: billing@a/7, shop@b/9",
+        ),
         (
             &[("distrust", "execute: REVOKE CREATE")],
             broken,
@@ -237,7 +257,7 @@ fn transactions_and_tables_have_their_findings() {
             "ALTER TABLE \"dlock\".waiter SET UNLOGGED",
         ),
         (
-            &[("lock_live", "100"), ("lock_dead", "20000")],
+            &[("turn_live", "100"), ("turn_dead", "20000")],
             Risk,
             Topic::Tables,
             "20000 dead rows",
