@@ -274,8 +274,8 @@ mod tests {
         let (requests, client, _worker) = requests().await;
         let [key, other] = ["order:42", "order:7"].map(|key| LockKey::new(key).unwrap());
         for lock in [
-            "INSERT INTO dlock.mutex (key) VALUES ('order:42')",
-            "BEGIN; SELECT FROM dlock.mutex FOR UPDATE",
+            "INSERT INTO dlock.turn (key) VALUES ('order:42')",
+            "BEGIN; SELECT FROM dlock.turn FOR UPDATE",
         ] {
             client.batch_execute(lock).await.unwrap();
         }

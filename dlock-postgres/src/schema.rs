@@ -35,13 +35,13 @@ const PARTS: [&str; 11] = [
     "next_fence(bigint, timestamptz)",
     "admits(integer, bigint, boolean)",
     "commit_durably()",
+    "make_turn(text)",
     "remove_ended(text, bigint, timestamptz)",
     "extend(text, text, bigint, text, text)",
     "channel(text)",
     "message(text, bigint, bigint, text)",
     "notify(text, bigint, bigint, text)",
     "first_waiter(text, bigint, timestamptz)",
-    "count_grant({schema}.turn, bigint)",
     "grant_waiters(text, timestamptz, text, text)",
 ];
 

@@ -2,7 +2,7 @@
 //!
 //! # Rules
 //!
-//! - **Safety.** The row of `mutex` is the mutex of a key; the clock is read after it was locked. A crash undoes no
+//! - **Safety.** The row of `turn` is the mutex of a key; the clock is read after it was locked. A crash undoes no
 //!   commit that gives a lease.
 //! - **Safety.** A transaction that depends on a lease locks its row `FOR KEY SHARE`. A request removes the row only if
 //!   it gets it `FOR UPDATE` without waiting, so no process waits for a user's transaction.

@@ -66,9 +66,9 @@ mod tests {
         let schema = Schema::new("dlock").unwrap();
         let migration = schema.migration(None).unwrap();
         client.batch_execute(&migration).await.unwrap();
-        let fill = "INSERT INTO dlock.mutex (key, used_at) \
+        let fill = "INSERT INTO dlock.turn (key, granted_at) \
                     SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' FROM generate_series(1, 2500) n;
-                    INSERT INTO dlock.mutex (key) VALUES ('new')";
+                    INSERT INTO dlock.turn (key) VALUES ('new')";
         // Of a program that was killed.
         let crashed = "INSERT INTO dlock.holder (key, owner, fence, ends) \
                        SELECT 'new', 'old.' || n, 1, clock_timestamp() - interval '61 seconds' \
@@ -91,7 +91,7 @@ mod tests {
         let requests = Requests::new(config, worker.tasks(), None);
         sweep(&requests).await.unwrap();
         for (left, expected) in [
-            ("key FROM dlock.mutex", "new"),
+            ("key FROM dlock.turn", "new"),
             ("owner FROM dlock.holder", "new.1"),
             ("owner FROM dlock.waiter", "new.1"),
         ] {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_size_of_a_batch_is_that_of_the_schema() {
         let definition = include_str!("schema/functions.sql");
-        let limit = format!("LIMIT {BATCH} FOR UPDATE SKIP LOCKED");
+        let limit = format!("LIMIT {BATCH}");
         assert_eq!(definition.matches(&limit).count(), 3);
     }
 

@@ -29,7 +29,7 @@ held AS MATERIALIZED (
                THEN greatest(extract(epoch FROM moment.now - chosen.granted_at) * 1000, 0) END::bigint AS held_ms,
            row_number() OVER (PARTITION BY h.key ORDER BY h.owner) AS nth,
            count(*) OVER (PARTITION BY h.key) AS total
-    FROM chosen JOIN {schema}.holder h ON h.key = chosen.key AND h.number >= chosen.least CROSS JOIN moment
+    FROM chosen JOIN {schema}.holder h ON h.key = chosen.key AND h.number >= chosen.least AND h.number >= 0 CROSS JOIN moment
     WHERE h.ends > moment.now OR EXISTS (
         SELECT FROM (
             SELECT h.xmax AS xid
@@ -53,7 +53,7 @@ waiting AS MATERIALIZED (
            greatest(extract(epoch FROM moment.now - w.since) * 1000, 0)::bigint AS waiting_ms,
            row_number() OVER (PARTITION BY w.key ORDER BY w.place) AS nth,
            count(*) OVER (PARTITION BY w.key) AS total
-    FROM chosen JOIN {schema}.waiter w ON w.key = chosen.key AND w.place >= chosen.head CROSS JOIN moment
+    FROM chosen JOIN {schema}.waiter w ON w.key = chosen.key AND w.place >= chosen.head AND w.place >= 0 CROSS JOIN moment
     -- One that is dead for longer only waits to be removed.
     WHERE w.alive > moment.now - interval '1 minute'
 )

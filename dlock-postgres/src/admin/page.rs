@@ -22,9 +22,9 @@ const LOCKS: &str = include_str!("locks.sql");
 /// The keys behind `$1` with holders or waiters, of which there are at most `$2`. It reads at most that many rows for each key
 /// of the page, whatever the number of keys, since it follows two indexes.
 const WALK: &str = "SELECT both_tables.key FROM (
-        (SELECT DISTINCT h.key FROM {schema}.holder h WHERE h.key > $1 AND h.key ^@ $3 ORDER BY h.key LIMIT $2)
+        (SELECT DISTINCT h.key FROM {schema}.holder h WHERE h.key > $1 AND h.key ^@ $3 AND h.number >= 0 ORDER BY h.key LIMIT $2)
         UNION
-        (SELECT DISTINCT w.key FROM {schema}.waiter w WHERE w.key > $1 AND w.key ^@ $3 ORDER BY w.key LIMIT $2)
+        (SELECT DISTINCT w.key FROM {schema}.waiter w WHERE w.key > $1 AND w.key ^@ $3 AND w.place >= 0 ORDER BY w.key LIMIT $2)
     ) AS both_tables ORDER BY both_tables.key LIMIT $2";
 
 /// The keys of `$1`; the other parameters have no meaning here.

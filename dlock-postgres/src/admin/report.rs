@@ -36,7 +36,7 @@ const TABLES: &str = "SELECT c.relname::text, s.n_live_tup, s.n_dead_tup,
         coalesce(c.reloptions @> ARRAY['autovacuum_enabled=false'], false), c.relpersistence = 'u'
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_stat_all_tables s ON s.relid = c.oid
-    WHERE n.nspname = $1 AND c.relname IN ('mutex', 'turn', 'holder', 'waiter')";
+    WHERE n.nspname = $1 AND c.relname IN ('turn', 'holder', 'waiter')";
 
 const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 

@@ -22,7 +22,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
                      SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// Those who have the lock, also by a lease that has ended.
-const OWNERS: &str = "SELECT h.owner FROM {schema}.holder h WHERE h.key = $1";
+const OWNERS: &str = "SELECT h.owner FROM {schema}.holder h WHERE h.key = $1 AND h.number >= 0";
 
 /// Ends the lease of `holder` in `seen`, or those of all holders.
 pub(super) async fn unlock(

@@ -8,11 +8,12 @@ INSERT INTO {schema}.turn (key, last_fence, epoch, is_shared, granted_at)
     WHERE l.last_fence >= {schema}.next_fence(0, clock_timestamp())
         OR EXISTS (SELECT FROM {schema}.holder h WHERE h.key = l.key)
         OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = l.key);
-INSERT INTO {schema}.mutex (key) SELECT t.key FROM {schema}.turn t;
 
-ALTER TABLE {schema}.holder ADD COLUMN number bigint NOT NULL DEFAULT 0;
-CREATE INDEX holder_number ON {schema}.holder (key, number);
-CREATE INDEX waiter_place ON {schema}.waiter (key, place);
+ALTER TABLE {schema}.holder ADD COLUMN number bigint NOT NULL DEFAULT 0,
+    DROP CONSTRAINT holder_pkey, ADD PRIMARY KEY (owner, key);
+CREATE INDEX holder_number ON {schema}.holder (key, number) WHERE number >= 0;
+ALTER TABLE {schema}.waiter DROP CONSTRAINT waiter_pkey, ADD PRIMARY KEY (owner, key);
+CREATE INDEX waiter_place ON {schema}.waiter (key, place) WHERE place >= 0;
 
 -- Who reads the locks, reads their turns as well.
 DO $$

@@ -28,14 +28,24 @@ LANGUAGE sql AS $$
     SELECT CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END
 $$;
 
+-- Makes the row of a key that is used for the first time, or after a sweep. Two that do it at once wait for each other by the
+-- primary key, until the first one has made its grant and the second one finds the row.
+CREATE FUNCTION {schema}.make_turn(_key text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO {schema}.turn (key) VALUES (_key) ON CONFLICT DO NOTHING;
+    DELETE FROM {schema}.turn t WHERE t.key = _key AND t.last_fence = 0
+        AND EXISTS (SELECT FROM {schema}.turn o WHERE o.key = _key AND o.last_fence > 0);
+END $$;
+
 -- Removes the leases of a key that have ended. One that somebody's transaction depends on is still held.
 CREATE FUNCTION {schema}.remove_ended(_key text, _least bigint, _now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= _least AND h.ends <= _now) THEN
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= _least AND h.number >= 0 AND h.ends <= _now) THEN
         DELETE FROM {schema}.holder h
         USING (SELECT e.owner FROM {schema}.holder e
-               WHERE e.key = _key AND e.number >= _least AND e.ends <= _now FOR UPDATE SKIP LOCKED) ended
+               WHERE e.key = _key AND e.number >= _least AND e.number >= 0 AND e.ends <= _now FOR UPDATE SKIP LOCKED) ended
         WHERE h.key = _key AND h.owner = ended.owner;
     END IF;
 END $$;
@@ -82,27 +92,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
     _first {schema}.waiter;
 BEGIN
-    SELECT * INTO _first FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _head ORDER BY w.place LIMIT 1;
+    SELECT * INTO _first FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _head AND w.place >= 0 ORDER BY w.place LIMIT 1;
     IF _first.alive <= _now THEN
         SELECT * INTO _first FROM {schema}.waiter w
-            WHERE w.key = _key AND w.place >= _head AND w.alive > _now ORDER BY w.place LIMIT 1;
+            WHERE w.key = _key AND w.place >= _head AND w.place >= 0 AND w.alive > _now ORDER BY w.place LIMIT 1;
         DELETE FROM {schema}.waiter w
-            WHERE w.key = _key AND w.place >= _head AND (_first.place IS NULL OR w.place < _first.place);
+            WHERE w.key = _key AND w.place >= _head AND w.place >= 0 AND (_first.place IS NULL OR w.place < _first.place);
     END IF;
     RETURN _first;
-END $$;
-
--- Notes a grant, or several: the state of the key is `_turn` from now on, and was that of `_last_fence`.
-CREATE FUNCTION {schema}.count_grant(_turn {schema}.turn, _last_fence bigint) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    UPDATE {schema}.turn t
-        SET last_fence = _turn.last_fence, epoch = _turn.epoch, is_shared = _turn.is_shared,
-            granted_at = _turn.granted_at, least = _turn.least, head = _turn.head
-        WHERE t.key = _turn.key AND t.last_fence = _last_fence;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
-    END IF;
 END $$;
 
 -- Makes the living waiters at the head of the queue holders for three seconds, as long as the key lets them in, and
@@ -126,7 +123,7 @@ BEGIN
     IF _next.owner IS NULL OR _next.owner = _before THEN
         RETURN 0;
     END IF;
-    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least;
+    SELECT count(*) INTO _holders FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least AND h.number >= 0;
     WHILE _granted < 64 AND {schema}.admits(_next.most, _holders, _turn.is_shared) LOOP
         _turn.last_fence := {schema}.next_fence(_turn.last_fence, _now);
         _turn.head := _next.place + 1;
@@ -147,8 +144,10 @@ BEGIN
         EXIT WHEN _next.owner IS NULL OR _next.owner = _before;
     END LOOP;
     IF _granted > 0 THEN
-        _turn.granted_at := _now;
-        PERFORM {schema}.count_grant(_turn, _last_fence);
+        UPDATE {schema}.turn t
+            SET last_fence = _turn.last_fence, epoch = _turn.epoch, is_shared = _turn.is_shared, granted_at = _now,
+                least = _turn.least, head = _turn.head
+            WHERE t.key = _key AND t.last_fence = _last_fence;
     END IF;
     RETURN _granted;
 END $$;
@@ -164,10 +163,7 @@ SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
     _now timestamptz;
-    _used_at timestamptz;
     _turn {schema}.turn;
-    _last_fence bigint;
-    _is_used boolean;
     _own {schema}.holder;
     _first {schema}.waiter;
     _gave boolean := false;
@@ -180,28 +176,13 @@ DECLARE
     _message text;
     _setting text;
 BEGIN
-    -- A waiter that was told of its grant: without the mutex, for which others wait.
-    fence := {schema}.extend(_key, _owner, _ttl_ms, _label, _function);
-    IF fence IS NOT NULL THEN
-        _setting := {schema}.commit_durably();
-        is_granted := true;
-        RETURN;
-    END IF;
     LOOP
-        SELECT m.used_at INTO _used_at FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
+        SELECT * INTO _turn FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1 FOR NO KEY UPDATE;
         EXIT WHEN FOUND;
-        INSERT INTO {schema}.mutex (key) VALUES (_key) ON CONFLICT DO NOTHING;
+        PERFORM {schema}.make_turn(_key);
     END LOOP;
-    LOOP
-        SELECT t.key, t.last_fence, t.epoch, t.is_shared, t.least, t.head,
-                EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= t.least)
-                OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key AND w.place >= t.head)
-            INTO _turn.key, _turn.last_fence, _turn.epoch, _turn.is_shared, _turn.least, _turn.head, _is_used
-            FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
-        EXIT WHEN FOUND;
-        INSERT INTO {schema}.turn (key) VALUES (_key);
-    END LOOP;
-    IF _is_used THEN
+    IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least AND h.number >= 0)
+        OR EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _turn.head AND w.place >= 0) THEN
         -- Before other rows are locked: a renewal may have this one, and wait for those.
         fence := {schema}.extend(_key, _owner, _ttl_ms, _label, _function);
         IF fence IS NOT NULL THEN
@@ -218,36 +199,24 @@ BEGIN
             SELECT * INTO STRICT _turn FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
         END IF;
         SELECT count(*), min(h.ends), min(h.number) INTO _holders, _earliest, _least
-            FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least;
+            FROM {schema}.holder h WHERE h.key = _key AND h.number >= _turn.least AND h.number >= 0;
         SELECT * INTO _first FROM {schema}.waiter w
-            WHERE w.key = _key AND w.place >= _turn.head ORDER BY w.place LIMIT 1;
+            WHERE w.key = _key AND w.place >= _turn.head AND w.place >= 0 ORDER BY w.place LIMIT 1;
     ELSE
         _now := clock_timestamp();
     END IF;
-    IF _used_at < _now - interval '10 minutes' THEN
-        UPDATE {schema}.mutex m SET used_at = _now WHERE m.key = _key;
-    END IF;
     IF NOT _is_bound AND (_first.owner IS NULL OR _first.owner = _owner)
         AND {schema}.admits(_most, _holders, _turn.is_shared) THEN
-        _last_fence := _turn.last_fence;
-        _turn.last_fence := {schema}.next_fence(_last_fence, _now);
-        IF _holders = 0 THEN
-            _turn.epoch := _turn.last_fence;
-            _turn.is_shared := _most <> 0;
-        END IF;
-        _turn.least := coalesce(_least, _turn.last_fence);
-        _turn.head := coalesce(_first.place + 1, _turn.head);
+        _number := {schema}.next_fence(_turn.last_fence, _now);
+        fence := CASE WHEN _holders = 0 THEN _number ELSE _turn.epoch END;
         WITH counted AS (
             UPDATE {schema}.turn t
-            SET last_fence = _turn.last_fence, epoch = _turn.epoch, is_shared = _turn.is_shared, granted_at = _now,
-                least = _turn.least, head = _turn.head
-            WHERE t.key = _key AND t.last_fence = _last_fence RETURNING t.key)
+            SET last_fence = _number, epoch = fence, is_shared = _most <> 0, granted_at = _now,
+                least = coalesce(_least, _number), head = coalesce(_first.place + 1, _turn.head)
+            WHERE t.key = _key AND t.last_fence = _turn.last_fence)
         INSERT INTO {schema}.holder (key, owner, fence, ends, label, function, number)
-            SELECT counted.key, _owner, _turn.epoch, _now + _ttl_ms * interval '1 millisecond',
-                nullif(_label, ''), nullif(_function, ''), _turn.last_fence FROM counted;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
-        END IF;
+            VALUES (_key, _owner, fence, _now + _ttl_ms * interval '1 millisecond',
+                    nullif(_label, ''), nullif(_function, ''), _number);
         IF _first.owner IS NOT NULL THEN
             DELETE FROM {schema}.waiter w WHERE w.key = _key AND w.owner = _owner;
             IF _most <> 0 THEN
@@ -256,7 +225,6 @@ BEGIN
         END IF;
         _setting := {schema}.commit_durably();
         is_granted := true;
-        fence := _turn.epoch;
         RETURN;
     END IF;
     IF _queue AND NOT _is_bound THEN
@@ -281,10 +249,10 @@ BEGIN
     -- Each poll asks this under the mutex, so it must not depend on the number of waiters.
     SELECT (SELECT count(*) FROM (
             SELECT FROM {schema}.waiter w
-            WHERE w.key = _key AND w.place >= _turn.head AND w.place < own.place LIMIT 64) ahead)
+            WHERE w.key = _key AND w.place >= _turn.head AND w.place >= 0 AND w.place < own.place LIMIT 64) ahead)
         INTO place FROM {schema}.waiter own WHERE own.key = _key AND own.owner = _owner;
     SELECT * INTO _own FROM {schema}.holder h
-        WHERE h.key = _key AND h.number >= _turn.least ORDER BY h.ends DESC LIMIT 1;
+        WHERE h.key = _key AND h.number >= _turn.least AND h.number >= 0 ORDER BY h.ends DESC LIMIT 1;
     is_granted := false;
     fence := _own.fence;
     last_fence := _turn.last_fence;
@@ -322,28 +290,18 @@ DECLARE
     _told text;
     _setting text;
 BEGIN
-    PERFORM FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
+    SELECT * INTO _turn FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1 FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    LOOP
-        SELECT t.last_fence, t.least, t.head, first.owner, first.place, first.most, first.alive, first.number, first.message
-            INTO _turn.last_fence, _turn.least, _turn.head,
-                _next.owner, _next.place, _next.most, _next.alive, _next.number, _next.message
-            FROM {schema}.turn t LEFT JOIN LATERAL (
-                SELECT * FROM {schema}.waiter w WHERE w.key = _key AND w.place >= t.head ORDER BY w.place LIMIT 1
-            ) first ON true
-            WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1;
-        EXIT WHEN FOUND;
-        INSERT INTO {schema}.turn (key) VALUES (_key);
-    END LOOP;
-    _is_awaited := _next.owner IS NOT NULL;
     DELETE FROM {schema}.holder h
         WHERE h.ctid = (SELECT o.ctid FROM {schema}.holder o
                         WHERE o.key = _key AND o.owner = _owner FOR UPDATE SKIP LOCKED)
-        RETURNING h.ends, EXISTS (
-            SELECT FROM {schema}.holder o WHERE o.key = _key AND o.number >= _turn.least AND o.owner <> _owner)
-        INTO _ends, _is_shared;
+        RETURNING h.ends,
+            EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _turn.head AND w.place >= 0),
+            EXISTS (SELECT FROM {schema}.holder o
+                    WHERE o.key = _key AND o.number >= _turn.least AND o.number >= 0 AND o.owner <> _owner)
+        INTO _ends, _is_awaited, _is_shared;
     IF NOT FOUND THEN
         -- Wait for a renewal that is under way, which does not take long, but not for a transaction: neither for one that
         -- has adopted the lease, nor for one that has fenced it.
@@ -351,10 +309,15 @@ BEGIN
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;
         PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT;
         DELETE FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner RETURNING h.ends INTO _ends;
+        _is_awaited := true;
         _is_shared := true;
     END IF;
     _now := clock_timestamp();
-    IF NOT _is_shared AND _next.most = 0 AND _next.alive > _now THEN
+    IF _is_awaited AND NOT _is_shared THEN
+        SELECT * INTO _next FROM {schema}.waiter w
+            WHERE w.key = _key AND w.place >= _turn.head AND w.place >= 0 ORDER BY w.place LIMIT 1;
+    END IF;
+    IF _next.most = 0 AND _next.alive > _now THEN
         -- The usual grant, as `grant_waiters` makes it, in fewer statements: the key has no holder, this waiter will be the
         -- only one, and the owner of the lease is in no queue.
         -- The row of a key without a last fence was lost with its fences.
@@ -370,13 +333,10 @@ BEGIN
                 UPDATE {schema}.turn t
                 SET last_fence = _fence, epoch = _fence, is_shared = false, granted_at = _now, least = _fence,
                     head = _next.place + 1
-                WHERE t.key = _key AND t.last_fence = _turn.last_fence RETURNING t.key)
+                WHERE t.key = _key AND t.last_fence = _turn.last_fence)
         INSERT INTO {schema}.holder (key, owner, fence, ends, number)
-            SELECT counted.key, _next.owner, _fence, _now + interval '3 seconds', _fence FROM counted
+            VALUES (_key, _next.owner, _fence, _now + interval '3 seconds', _fence)
             RETURNING pg_notify({schema}.channel(_next.owner), _next.message) INTO _told;
-        IF NOT FOUND THEN
-            RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'the turn of a key has changed under its mutex';
-        END IF;
         _gave := true;
     ELSE
         IF _is_shared THEN
@@ -460,25 +420,25 @@ DECLARE
     _now timestamptz;
     _each text;
 BEGIN
-    PERFORM FROM {schema}.mutex m WHERE m.key = _key FOR NO KEY UPDATE;
+    PERFORM FROM {schema}.turn t WHERE t.key = _key ORDER BY t.last_fence DESC LIMIT 1 FOR NO KEY UPDATE;
     -- First refuse a lease that a transaction has adopted: the next lock would wait for its end. Then wait for a renewal
     -- that is under way, which does not take long.
     PERFORM FROM {schema}.holder h
-        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        WHERE h.key = _key AND h.number >= 0 AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
         ORDER BY h.owner FOR KEY SHARE NOWAIT;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     PERFORM FROM {schema}.holder h
-        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        WHERE h.key = _key AND h.number >= 0 AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
         ORDER BY h.owner FOR NO KEY UPDATE;
     PERFORM FROM {schema}.holder h
-        WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
+        WHERE h.key = _key AND h.number >= 0 AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence
         ORDER BY h.owner FOR UPDATE NOWAIT;
     _now := clock_timestamp();
     FOR _each IN
         DELETE FROM {schema}.holder h
-            WHERE h.key = _key AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
+            WHERE h.key = _key AND h.number >= 0 AND h.owner = coalesce(_owner, h.owner) AND h.fence = _fence RETURNING h.owner
     LOOP
         PERFORM {schema}.notify(_each, 0, 0, _key);
     END LOOP;
@@ -496,12 +456,12 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off AS $$
 DECLARE
     _now timestamptz := clock_timestamp();
+    _after text;
     _keys text[];
-    _unused text[];
     _count bigint;
     _most bigint;
 BEGIN
-    PERFORM FROM {schema}.sweeping s WHERE s.due <= _now FOR UPDATE SKIP LOCKED;
+    SELECT s.after INTO _after FROM {schema}.sweep_state s WHERE s.due <= _now FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN 0;
     END IF;
@@ -516,23 +476,22 @@ BEGIN
     WHERE w.key = dead.key AND w.owner = dead.owner;
     GET DIAGNOSTICS _count = ROW_COUNT;
     _most := greatest(_most, _count);
+    -- A part of all keys, in their order.
+    SELECT array_agg(part.key) FILTER (WHERE part.granted_at < _now - interval '1 hour'), max(part.key), count(*)
+        INTO _keys, _after, _count
+        FROM (SELECT t.key, t.granted_at FROM {schema}.turn t WHERE t.key > _after ORDER BY t.key LIMIT 1000) part;
+    _most := greatest(_most, _count);
     SELECT array_agg(old.key) INTO _keys FROM (
-        SELECT m.key FROM {schema}.mutex m WHERE m.used_at < _now - interval '1 hour'
-        ORDER BY m.used_at LIMIT 1000 FOR UPDATE SKIP LOCKED) old;
-    -- Under their mutexes.
-    SELECT array_agg(old.key) INTO _unused FROM unnest(_keys) AS old (key)
-        WHERE NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = old.key)
-            AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = old.key)
+        SELECT t.key FROM {schema}.turn t WHERE t.key = ANY (_keys) AND t.granted_at < _now - interval '1 hour'
             -- The clock may have been set back since: the next fence would not be greater.
-            AND NOT EXISTS (
-                SELECT FROM {schema}.turn t WHERE t.key = old.key AND t.last_fence >= {schema}.next_fence(0, _now));
-    DELETE FROM {schema}.turn t WHERE t.key = ANY (_unused);
-    DELETE FROM {schema}.mutex m WHERE m.key = ANY (_unused);
-    -- The others are looked at again in an hour.
-    UPDATE {schema}.mutex m SET used_at = _now WHERE m.key = ANY (_keys);
-    _most := greatest(_most, cardinality(_keys));
-    IF _most < 1000 THEN
-        UPDATE {schema}.sweeping s SET due = _now + interval '9 minutes';
-    END IF;
+            AND t.last_fence < {schema}.next_fence(0, _now)
+        FOR UPDATE SKIP LOCKED) old;
+    -- Under their mutexes.
+    DELETE FROM {schema}.turn t WHERE t.key = ANY (_keys)
+        AND NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = t.key AND h.number >= 0)
+        AND NOT EXISTS (SELECT FROM {schema}.waiter w WHERE w.key = t.key AND w.place >= 0);
+    UPDATE {schema}.sweep_state s
+        SET after = CASE WHEN _count < 1000 THEN '' ELSE _after END,
+            due = CASE WHEN _most < 1000 THEN _now + interval '9 minutes' ELSE s.due END;
     RETURN _most;
 END $$;

@@ -9,10 +9,10 @@ CREATE TABLE {schema}.holder (
     function text,
     -- That of its grant.
     number bigint NOT NULL DEFAULT 0,
-    PRIMARY KEY (key, owner)
+    PRIMARY KEY (owner, key)
 ) WITH (fillfactor = 70);
 
-CREATE INDEX holder_number ON {schema}.holder (key, number);
+CREATE INDEX holder_number ON {schema}.holder (key, number) WHERE number >= 0;
 
 -- Not logged: after a crash the waiters ask again. It has to be so: a waiter's fence must not outlive the grants that a failover
 -- has undone.
@@ -30,7 +30,7 @@ CREATE UNLOGGED TABLE {schema}.waiter (
     -- takes time, and a release is what others wait for.
     number bigint,
     message text,
-    PRIMARY KEY (key, owner)
+    PRIMARY KEY (owner, key)
 ) WITH (fillfactor = 70);
 
-CREATE INDEX waiter_place ON {schema}.waiter (key, place);
+CREATE INDEX waiter_place ON {schema}.waiter (key, place) WHERE place >= 0;

@@ -169,7 +169,7 @@ async fn a_silent_host_does_not_hide_the_one_behind_it() {
     lock.run(async |_| ()).await.unwrap();
     world.server.resume();
     let row = standby.client("postgres").await;
-    let row = row.query_one("SELECT count(*) FROM dlock.mutex", &[]);
+    let row = row.query_one("SELECT count(*) FROM dlock.turn", &[]);
     assert_eq!(row.await.unwrap().get::<_, i64>(0), 1);
 }
 

@@ -64,7 +64,7 @@ async fn a_manager_that_leaves_a_pooler_mixes_up_no_answers_of_others() {
     let mut other = world.client().await;
     let tx = other.transaction().await.unwrap();
     tx.execute(
-        "SELECT FROM dlock.mutex WHERE key = 'order:1' FOR UPDATE",
+        "SELECT FROM dlock.turn WHERE key = 'order:1' FOR UPDATE",
         &[],
     )
     .await

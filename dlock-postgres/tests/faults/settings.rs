@@ -198,7 +198,7 @@ async fn a_request_that_a_time_limit_ends_behind_a_pooler_is_repeated() {
     let manager = connect(&pooler.url_of("postgres", &world.database)).await;
     manager.lock("order:42").run(async |_| ()).await.unwrap();
     let tx = client.transaction().await.unwrap();
-    let locked = "SELECT FROM dlock.mutex WHERE key = 'order:42' FOR UPDATE";
+    let locked = "SELECT FROM dlock.turn WHERE key = 'order:42' FOR UPDATE";
     tx.execute(locked, &[]).await.unwrap();
     eventually(DEADLINE, "the reason is named", async || {
         let lock = manager.lock("order:42").wait(Duration::from_secs(3));
@@ -247,7 +247,7 @@ async fn tables_that_another_session_has_locked_are_named_and_cost_no_connection
     let manager = world.manager().await;
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
-    tx.batch_execute("LOCK TABLE dlock.mutex IN ACCESS EXCLUSIVE MODE")
+    tx.batch_execute("LOCK TABLE dlock.turn IN ACCESS EXCLUSIVE MODE")
         .await
         .unwrap();
     eventually(DEADLINE, "the reason is named", async || {

@@ -161,7 +161,7 @@ async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by
     let (one, other) = (world.manager().await, world.manager().await);
     let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
     world
-        .execute("TRUNCATE dlock.mutex, dlock.turn, dlock.holder, dlock.waiter")
+        .execute("TRUNCATE dlock.turn, dlock.holder, dlock.waiter")
         .await;
     let next = other.lock("account:7").acquire().await.unwrap();
     assert!(
@@ -184,7 +184,7 @@ async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by
 
     let lost = hold(&one, async || {
         world
-            .execute("TRUNCATE dlock.mutex, dlock.turn, dlock.holder, dlock.waiter")
+            .execute("TRUNCATE dlock.turn, dlock.holder, dlock.waiter")
             .await;
     })
     .await;

@@ -76,15 +76,10 @@ async fn rows_that_nobody_uses_are_swept_after_an_hour() {
     }
     let held = manager.lock("order:3").acquire().await.unwrap();
     let client = database.client().await;
-    let age =
-        "UPDATE dlock.mutex SET used_at = used_at - interval '61 minutes' WHERE key <> 'order:2'";
+    let age = "UPDATE dlock.turn SET granted_at = granted_at - interval '61 minutes' WHERE key <> 'order:2'";
     client.batch_execute(age).await.unwrap();
-    assert_eq!(
-        database.number("SELECT dlock.sweep()").await,
-        2,
-        "one is held"
-    );
-    assert_eq!(database.number("SELECT count(*) FROM dlock.mutex").await, 2);
+    assert_eq!(database.number("SELECT dlock.sweep()").await, 3);
+    assert_eq!(database.number("SELECT count(*) FROM dlock.turn").await, 2);
     held.release().await.unwrap();
     // A fence of the swept key still grows, by the clock.
     manager.lock("order:1").run(async |_| ()).await.unwrap();

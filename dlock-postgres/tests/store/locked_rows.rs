@@ -28,11 +28,11 @@ async fn patient(url: &str, patience: Duration) -> LockManager {
 async fn lock_rows(database: &Database, keys: &[&str]) -> Client {
     let client = database.client().await;
     for key in keys {
-        let statement = "INSERT INTO dlock.mutex (key) VALUES ($1) ON CONFLICT DO NOTHING";
+        let statement = "SELECT dlock.make_turn($1)";
         client.execute(statement, &[key]).await.unwrap();
     }
     client.batch_execute("BEGIN").await.unwrap();
-    let statement = "SELECT FROM dlock.mutex WHERE key = ANY ($1) FOR UPDATE";
+    let statement = "SELECT FROM dlock.turn WHERE key = ANY ($1) FOR UPDATE";
     assert_eq!(
         client.query(statement, &[&keys]).await.unwrap().len(),
         keys.len()

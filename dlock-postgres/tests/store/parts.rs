@@ -16,11 +16,11 @@ const MOST: usize = 500;
 /// Three full parts of locks with a holder, with a waiter, and with both. The last lock of the first part has more waiters than
 /// a part has locks.
 const LOCKS: &str = "
-    INSERT INTO dlock.mutex (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1499) n;
+    INSERT INTO dlock.turn (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1499) n;
     INSERT INTO dlock.holder (key, owner, fence, ends)
-        SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.mutex WHERE key NOT LIKE '%5';
+        SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.turn WHERE key NOT LIKE '%5';
     INSERT INTO dlock.waiter (key, owner, most, alive, since)
-        SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.mutex
+        SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.turn
         WHERE key LIKE '%5' OR key LIKE '%7';
     INSERT INTO dlock.waiter (key, owner, most, alive, since)
         SELECT 'k:0499', repeat('0', 32) || '.' || n, 0, now() + interval '1 hour', now()

@@ -155,12 +155,12 @@ async fn a_schema_with_parts_of_two_owners_is_refused() {
     );
     shared.execute(&given).await;
     let replaced = format!(
-        "DROP TABLE dlock.mutex;
-         CREATE TABLE dlock.mutex (key text COLLATE \"C\" PRIMARY KEY, last_fence bigint NOT NULL DEFAULT 0,
+        "DROP TABLE dlock.turn;
+         CREATE TABLE dlock.turn (key text COLLATE \"C\" PRIMARY KEY, last_fence bigint NOT NULL DEFAULT 0,
              epoch bigint NOT NULL DEFAULT 0, is_shared boolean NOT NULL DEFAULT false,
-             used_at timestamptz NOT NULL DEFAULT clock_timestamp());
+             granted_at timestamptz NOT NULL DEFAULT clock_timestamp());
          CREATE FUNCTION dlock.boo() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {SEIZE} RETURN NEW; END $$;
-         CREATE TRIGGER boo BEFORE INSERT ON dlock.mutex FOR EACH ROW EXECUTE FUNCTION dlock.boo()"
+         CREATE TRIGGER boo BEFORE INSERT ON dlock.turn FOR EACH ROW EXECUTE FUNCTION dlock.boo()"
     );
     shared.execute_as("mallory", &replaced).await;
     for url in [shared.url(), shared.url_as("shop")] {

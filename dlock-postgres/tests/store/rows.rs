@@ -48,6 +48,20 @@ async fn two_that_ask_at_once_are_one_after_the_other() {
     assert!(!late.await.unwrap(), "the first one has it");
 }
 
+/// The second one waits for the first one, whose grant has given the row another number.
+#[tokio::test]
+async fn two_that_use_a_key_first_make_one_row() {
+    let database = Database::new().await;
+    let (mut one, other) = (database.client().await, database.client().await);
+    let tx = one.transaction().await.unwrap();
+    tx.query_one(&acquire("a.1"), &[]).await.unwrap();
+    let late = tokio::spawn(async move { is_true(&other, &acquire("b.1")).await });
+    waits_for_a_lock(&database, || late.is_finished()).await;
+    tx.commit().await.unwrap();
+    assert!(!late.await.unwrap(), "broken promise: both have the lock");
+    assert_eq!(database.number("SELECT count(*) FROM dlock.turn").await, 1);
+}
+
 #[tokio::test]
 async fn a_release_waits_for_a_renewal_that_is_under_way() {
     let database = Database::new().await;
@@ -122,7 +136,7 @@ async fn a_sweep_keeps_a_fence_that_is_ahead_of_the_clock() {
     assert!(is_true(&client, &acquire("a.1")).await);
     // The clock of the server was two hours ahead at the last grant, and has been set back.
     let ahead = "UPDATE dlock.turn SET last_fence = last_fence + 7200 * 100000, epoch = epoch + 7200 * 100000;
-                 UPDATE dlock.mutex SET used_at = used_at - interval '61 minutes'";
+                 UPDATE dlock.turn SET granted_at = granted_at - interval '61 minutes'";
     client.batch_execute(ahead).await.unwrap();
     assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
     let last = database.number("SELECT last_fence FROM dlock.turn").await;
@@ -374,25 +388,10 @@ async fn a_waiter_is_granted_the_key_although_places_have_begun_anew() {
 }
 
 #[tokio::test]
-async fn the_row_of_a_key_that_was_lost_alone_is_made_again() {
-    let database = Database::new().await;
-    let client = database.client().await;
-    for statement in [
-        "SELECT is_granted FROM dlock.acquire('order:42', 'a.1', 30000, 0, true, '', '')",
-        "SELECT dlock.release('order:42', 'a.1')",
-    ] {
-        assert!(is_true(&client, statement).await);
-        let lost = "DELETE FROM dlock.turn";
-        client.batch_execute(lost).await.unwrap();
-    }
-    assert!(is_true(&client, &acquire("b.1")).await);
-}
-
-#[tokio::test]
 async fn one_process_sweeps_for_all() {
     let database = Database::new().await;
     let (mut one, other) = (database.client().await, database.client().await);
-    let old = "INSERT INTO dlock.mutex (key, used_at) SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' \
+    let old = "INSERT INTO dlock.turn (key, granted_at) SELECT 'order:' || n, clock_timestamp() - interval '61 minutes' \
                FROM generate_series(1, 1001) n";
     one.batch_execute(old).await.unwrap();
     let sweep = "SELECT dlock.sweep()";
@@ -412,7 +411,7 @@ async fn one_process_sweeps_for_all() {
 async fn requests_read_no_whole_table() {
     let database = Database::new().await;
     let mut client = database.client().await;
-    let tables = ["mutex", "turn", "holder", "waiter"];
+    let tables = ["turn", "holder", "waiter"];
     for table in tables {
         let empty = format!("VACUUM ANALYZE dlock.{table}");
         client.batch_execute(&empty).await.unwrap();

@@ -164,7 +164,7 @@ async fn an_upgrade_under_a_running_crowd_fails_no_request_and_breaks_no_promise
         (&app, "SELECT dlock.extend('a', 'a.1', 1, '', '')", false),
         (&app, "SELECT * FROM dlock.turn", false),
         (&operator, "SELECT * FROM dlock.turn", true),
-        (&operator, "SELECT * FROM dlock.mutex", false),
+        (&operator, "SELECT * FROM dlock.sweep_state", false),
     ] {
         let allowed = client
             .batch_execute(&format!("SET ROLE {role}; {statement}"))

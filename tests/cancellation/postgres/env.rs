@@ -86,7 +86,7 @@ impl Env for Postgres {
     }
 
     async fn locks(&self) -> Vec<String> {
-        let keys = "SELECT array_agg(key) FROM dlock.mutex";
+        let keys = "SELECT array_agg(key) FROM dlock.turn";
         let row = self.looks.query_one(keys, &[]).await.unwrap();
         let keys: Option<Vec<String>> = row.get(0);
         self.rows_of(&keys.unwrap_or_default()).await
@@ -101,7 +101,7 @@ impl Env for Postgres {
     async fn assert_clean(&self, keys: usize, managers: &[&LockManager]) {
         assert_idle(managers).await;
         assert_eq!(self.locks().await, Vec::<String>::new());
-        let fences = self.number("SELECT count(*) FROM dlock.mutex").await;
+        let fences = self.number("SELECT count(*) FROM dlock.turn").await;
         assert!(usize::try_from(fences).unwrap() <= keys, "{fences} fences");
     }
 }

@@ -37,7 +37,7 @@ async fn hostile_keys_and_labels_drive_no_terminal_and_are_complete_in_json() {
     // Keys that no client of dlock writes.
     let bad = "a\u{1b}[2J{b}\u{9b}31m";
     let client = database.client().await;
-    let lock = "INSERT INTO dlock.mutex (key) VALUES ($1)";
+    let lock = "INSERT INTO dlock.turn (key) VALUES ($1)";
     client.execute(lock, &[&bad]).await.unwrap();
     let holder = "INSERT INTO dlock.holder VALUES ($1, $2, -7, now() + interval '1 hour', $1, $1)";
     client
@@ -78,13 +78,13 @@ async fn hostile_keys_and_labels_drive_no_terminal_and_are_complete_in_json() {
 #[tokio::test]
 async fn all_pages_are_listed_and_patterns_mean_what_they_mean_in_redis() {
     let database = Database::new().await;
-    let many = "INSERT INTO dlock.mutex (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1199) n;
+    let many = "INSERT INTO dlock.turn (key) SELECT format('k:%s', lpad(n::text, 4, '0')) FROM generate_series(0, 1199) n;
         INSERT INTO dlock.holder (key, owner, fence, ends)
-            SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.mutex;
-        INSERT INTO dlock.mutex (key) SELECT format('free:%s', n) FROM generate_series(0, 1199) n;
-        INSERT INTO dlock.mutex (key) VALUES ('a.b'), ('axb'), ('a%b'), ('a_b'), ('a\\b'), ('a*b');
+            SELECT key, repeat('0', 32) || '.1', 1, now() + interval '1 hour' FROM dlock.turn;
+        INSERT INTO dlock.turn (key) SELECT format('free:%s', n) FROM generate_series(0, 1199) n;
+        INSERT INTO dlock.turn (key) VALUES ('a.b'), ('axb'), ('a%b'), ('a_b'), ('a\\b'), ('a*b');
         INSERT INTO dlock.waiter (key, owner, most, alive, since)
-            SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.mutex WHERE key LIKE 'a%'";
+            SELECT key, repeat('0', 32) || '.2', 0, now() + interval '1 hour', now() FROM dlock.turn WHERE key LIKE 'a%'";
     database.execute(many).await;
     for words in [&["ls", "--json", "--fast"][..], &["ls", "--json"]] {
         let listed = json(&database.call(words).await.with(0).stdout);

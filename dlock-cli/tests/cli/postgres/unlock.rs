@@ -155,7 +155,7 @@ async fn a_waiter_of_the_last_moment_gets_the_lock_whatever_the_level_of_the_dat
         .isolation_level(IsolationLevel::ReadCommitted);
     let tx = tx.start().await.unwrap();
     // The mutex of the key.
-    let lock = "SELECT FROM dlock.mutex WHERE key = 'job' FOR NO KEY UPDATE";
+    let lock = "SELECT FROM dlock.turn WHERE key = 'job' FOR NO KEY UPDATE";
     tx.execute(lock, &[]).await.unwrap();
     let unlocking = tokio::spawn(async move { inspector.unlock(&seen, None).await });
     let waits = "SELECT count(*) FROM pg_stat_activity \

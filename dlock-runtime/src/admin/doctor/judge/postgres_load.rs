@@ -158,7 +158,7 @@ pub(super) fn tables(server: &ServerFacts) -> Vec<Finding> {
         );
     }
     let schema = server.told("schema").unwrap_or("dlock");
-    for table in ["mutex", "turn", "holder", "waiter"] {
+    for table in ["turn", "holder", "waiter"] {
         let number = |kind: &str| server.number::<i64>(&format!("{table}_{kind}"));
         let (Some(live), Some(dead)) = (number("live"), number("dead")) else {
             continue;
