@@ -194,6 +194,14 @@ pub(crate) struct WatchResponse {
     pub(crate) events: Vec<Event>,
 }
 
+#[cfg(feature = "admin")]
+impl WatchResponse {
+    /// Returns `true` if no member has sent it.
+    pub(crate) fn is_of_no_member(&self) -> bool {
+        self.header.is_none_or(|header| header.member_id == 0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Enumeration)]
 #[repr(i32)]
 pub(crate) enum EventType {

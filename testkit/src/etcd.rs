@@ -2,6 +2,7 @@
 
 mod api;
 mod ensemble;
+mod grpc_proxy;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -18,6 +19,7 @@ use tokio::time::sleep;
 
 pub use api::etcd_call;
 pub use ensemble::EtcdEnsemble;
+pub use grpc_proxy::EtcdGrpcProxy;
 
 use crate::child::OwnedChild;
 use crate::data;

@@ -44,7 +44,7 @@ pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use disk::Disk;
 pub use dlock_waiting::{Polled, eventually, poll_times, poll_times_then_wake, within};
-pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdOptions, EtcdServer, etcd_call};
+pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdGrpcProxy, EtcdOptions, EtcdServer, etcd_call};
 pub use machine_time::machine_time;
 pub use memcached::MemcachedServer;
 pub use pool::Pooled;

@@ -23,7 +23,9 @@ use super::{
 use crate::{
     config::{Config, Member},
     conn::{self, Conn},
-    dial, errors, keys, version,
+    dial, errors, keys,
+    proto::WatchCreateRequest,
+    version,
 };
 
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
@@ -98,6 +100,9 @@ async fn fill(
     report.denied = found.denied;
     if found.reads {
         measure(config, conn, report).await?;
+        let revision = status.header.unwrap_or_default().revision;
+        let is_proxied = within(config.response_limit, is_proxied(conn, revision)).await?;
+        tell(&mut report.info, "is_proxied", &is_proxied);
     }
     Ok(())
 }
@@ -116,6 +121,22 @@ async fn status(config: &Config, channel: Channel) -> Result<MemberStatus, Store
     answer
         .map(tonic::Response::into_inner)
         .map_err(|status| errors::of_first_request(&status, config))
+}
+
+/// Returns `true` if this is etcd's gRPC proxy, and not a member. It follows a range once for all clients, so the beginning of a
+/// second watch is its own answer, which names no member.
+async fn is_proxied(conn: &Conn, revision: i64) -> Result<bool, StoreError> {
+    let (key, range_end) = keys::range(&conn.config.namespace, "");
+    let create = WatchCreateRequest {
+        key,
+        range_end,
+        start_revision: revision + 1,
+    };
+    let mut first = conn.watch(create.clone()).await?;
+    let is_begun = matches!(first.next().await, Ok(Some(_)));
+    let mut second = conn.watch(create).await?;
+    let begun = second.next().await;
+    Ok(is_begun && matches!(begun, Ok(Some(begun)) if begun.is_of_no_member()))
 }
 
 fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {

@@ -12,6 +12,7 @@ use dlock_runtime::{
     testing::SystemRandom,
 };
 use dlock_testkit::{EtcdMake, EtcdServer, Proxy, eventually, within};
+use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -209,4 +210,43 @@ async fn readers_behind_a_writer_are_all_told_when_it_leaves() {
         told == 2 && matches!(answers[0], AcquireOutcome::Granted { .. })
     })
     .await;
+}
+
+/// No request waits inside the server for a key, and none inside the store for that of another key.
+#[tokio::test]
+async fn a_key_that_many_poll_for_delays_no_other_key() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let (store, other) = (open(&server.url()), open(&server.url()));
+    let hot = key("hot");
+    hold(&other, &hot).await;
+    let waiters: Vec<_> = (0..64)
+        .map(|_| OwnerId::new(ClientId::new(&SystemRandom), 1))
+        .collect();
+    let all_ask = async || {
+        let asked = waiters.iter().map(|owner| {
+            let request = AcquireRequest::new(&hot, *owner, TTL);
+            store.acquire(request.queue(Queue::ForLease))
+        });
+        for answer in join_all(asked).await {
+            assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+        }
+    };
+    all_ask().await;
+    let polls = async {
+        loop {
+            all_ask().await;
+        }
+    };
+    let sections = async {
+        for _ in 0..50 {
+            let free = key("free");
+            let owner = hold(&store, &free).await;
+            let released = store.release(ReleaseRequest::new(&free, owner)).await;
+            released.unwrap();
+        }
+    };
+    tokio::select! {
+        () = polls => {}
+        ended = within(LONG, sections) => ended.expect("fifty sections of other keys"),
+    }
 }

@@ -239,7 +239,8 @@ impl Migration {
             Some((from, owner)) if (OLDEST..VERSION).contains(&from) => {
                 // All of a schema belongs to one role.
                 let owner = quoted(&owner.name).unwrap_or_default();
-                step(&format!("SET LOCAL ROLE {owner}; {MOMENT}")).await?;
+                step(&format!("SET LOCAL ROLE {owner}")).await?;
+                step(MOMENT).await?;
                 match ask(&self.schema.lock_for_upgrade()).await? {
                     Ok(()) => step(&self.schema.upgrade_definition()).await?,
                     Err(error) if is_busy(&error) => {

@@ -330,3 +330,44 @@ async fn waiters_that_leave_watch_nothing() {
         release(&store, key, holder, EXCLUSIVE).await;
     }
 }
+
+/// No request waits inside the server for a key, and none inside the store for that of another key.
+#[tokio::test]
+async fn a_key_that_many_poll_for_delays_no_other_key() {
+    let servers = ZooKeepers::shared().await;
+    let (waiting, holding) = (
+        store(&servers.url(SESSION)).await,
+        store(&servers.url(SESSION)).await,
+    );
+    let hot = key("hot");
+    hold(&holding, &hot, owner(), EXCLUSIVE).await;
+    let waiters: Vec<_> = iter::repeat_with(owner).take(64).collect();
+    let all_ask = async || {
+        let asked = waiters.iter().map(|owner| {
+            let request = AcquireRequest::new(&hot, *owner, TTL);
+            waiting.acquire(request.queue(Queue::ForLease))
+        });
+        for answer in join_all(asked).await {
+            assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+        }
+    };
+    all_ask().await;
+    let polls = async {
+        loop {
+            all_ask().await;
+            // Most of them ask no server.
+            tokio::task::yield_now().await;
+        }
+    };
+    let sections = async {
+        for _ in 0..50 {
+            let (free, owner) = (key("free"), owner());
+            hold(&waiting, &free, owner, EXCLUSIVE).await;
+            release(&waiting, &free, owner, EXCLUSIVE).await;
+        }
+    };
+    tokio::select! {
+        () = polls => {}
+        ended = within(3 * LIMIT, sections) => ended.expect("fifty sections of other keys"),
+    }
+}

@@ -1,6 +1,6 @@
 //! `dlock doctor` over etcd.
 
-use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdOptions, EtcdServer, eventually};
+use dlock_testkit::{EtcdEnsemble, EtcdGrpcProxy, EtcdMake, EtcdOptions, EtcdServer, eventually};
 use serde_json::Value;
 
 use super::{at, builder, call_as, json, with_users};
@@ -51,6 +51,20 @@ async fn a_server_is_examined() {
     assert_eq!(told["layout"], "ensemble");
     assert!(!told.to_string().contains("clock"), "{told:#}");
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_proxy_of_etcd_is_told_from_a_member() {
+    for make in [EtcdMake::Usual, EtcdMake::Old] {
+        let server = EtcdServer::shared(make).await;
+        let proxy = EtcdGrpcProxy::start(make, server).await;
+        let manager = builder("billing").connect(&proxy.url()).await.unwrap();
+        manager.lock("order:1").run(async |_| ()).await.unwrap();
+        let told = findings(&proxy.url(), 1).await;
+        about(&told, "risk", "role", "name the members in the URL");
+        let told = findings(&server.url(), 0).await;
+        assert!(!has(&told, "risk", "role", "proxy"), "{told:#}");
+    }
 }
 
 #[tokio::test]

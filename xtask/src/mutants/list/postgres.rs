@@ -342,7 +342,7 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "WITH granted AS ( DELETE FROM {schema}.waiter w WHERE w.key = _key AND «w.owner = _next.owner»), counted",
         "false",
-        DEAD,
+        FIRST,
     ),
     Mutant::new(
         "pg-exclusive-beside-shared",
@@ -882,8 +882,8 @@ pub(super) const ALL: &[Mutant] = &[
         "pg-upgrade-waits-with-all-requests-behind-it",
         "An upgrade waits for transactions as long as they last",
         MIGRATE,
-        "«SET LOCAL lock_timeout = '200ms'»",
-        "SELECT 1",
+        "step(«MOMENT»).await?;",
+        "\"SELECT 1\"",
         &[Test(
             STORE,
             "upgrade::an_upgrade_that_waits_for_a_transaction_keeps_nobody_waiting",

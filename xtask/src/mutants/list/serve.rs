@@ -208,8 +208,8 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-owner-ids",
         "The page tells the owner ids of holders",
         "dlock-runtime/src/admin/web/views.rs",
-        "handle: holder.owner.map(|owner| «owner.handle()».to_string()),",
-        "owner",
+        "handle: holder.owner.map(|owner| «owner.handle().to_string()»),",
+        "owner.to_string()",
         &[Test(
             RUNTIME,
             "admin::web::tests::documents::a_lock_has_its_holders_and_its_queue",

@@ -17,6 +17,7 @@ const USUAL_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
 pub(super) fn judge(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
     let mut findings = version(server);
     findings.push(role(server));
+    findings.extend(proxy(server));
     findings.extend(alarms(server));
     findings.push(database(server));
     findings.extend(permissions(server, "keys"));
@@ -59,6 +60,15 @@ fn version(server: &ServerFacts) -> Vec<Finding> {
         findings.push(Finding::ok(Topic::Version, what));
     }
     findings
+}
+
+fn proxy(server: &ServerFacts) -> Option<Finding> {
+    let what = "this is etcd's gRPC proxy, and not a member";
+    server.is("is_proxied", "true").then(|| {
+        Finding::risk(Topic::Role, what)
+            .why("locks keep their promises through it, and take many times as long")
+            .advice("name the members in the URL")
+    })
 }
 
 fn role(server: &ServerFacts) -> Finding {

@@ -69,6 +69,7 @@ fn a_member_is_judged_by_what_it_tells() {
         (&[], Topic::Role, Ok, "follower"),
         (&[("is_learner", "true")], Topic::Role, Broken, "learner"),
         (&[("has_leader", "false")], Topic::Role, Broken, "no leader"),
+        (&[("is_proxied", "true")], Topic::Role, Risk, "gRPC proxy"),
         (
             &[("alarms", "NOSPACE")],
             Topic::Database,
