@@ -1,4 +1,5 @@
-//! Locks in PostgreSQL beside the same by hand: a cycle, a hand-off between processes, `fence`, and many locks held.
+//! Locks in PostgreSQL beside the same by hand: a cycle, a hand-off between processes, `fence`, a hot key beside a
+//! snapshot, and many locks held.
 
 mod by_hand;
 mod cycle;
@@ -6,6 +7,7 @@ mod fenced;
 mod hand_off;
 mod held;
 mod queued;
+mod snapshot;
 mod turns;
 
 use std::path::PathBuf;
@@ -47,6 +49,10 @@ pub(crate) struct Options {
     /// How long they are held, in seconds
     #[arg(long, default_value_t = 15)]
     held: u64,
+
+    /// How many grants there are beside an open snapshot
+    #[arg(long, default_value_t = 8000, value_parser = clap::value_parser!(u32).range(1..))]
+    grants: u32,
 
     /// A program that takes turns by another library
     #[arg(long, value_name = "PROGRAM")]
@@ -93,6 +99,8 @@ async fn measure(
     println!("hand-offs, without and with fsync");
     hand_off::measure(options, &url, Disk::Ignored, &mut report).await?;
     hand_off::measure(options, &durable, Disk::Awaited, &mut report).await?;
+    println!("{} grants beside an open snapshot", options.grants);
+    snapshot::measure(options, &prepare(quick).await?, &mut report).await?;
     println!("{} locks, held for {} s", options.locks, options.held);
     held::measure(options, &prepare(quick).await?, &mut report).await?;
     Ok(report)

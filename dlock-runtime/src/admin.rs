@@ -108,6 +108,9 @@ pub struct LockInfo {
     pub held_at: usize,
     /// The number of servers that answered; 1, unless this is a quorum.
     pub servers: usize,
+    /// `true` if more than half of the numbers that ZooKeeper has for claims on a key are used. At the end, the key lets in no more
+    /// until it was free for a moment.
+    pub is_half_used_up: bool,
     /// The identity of each holder's lease in Redis, in the order of [`holders`](Self::holders), on each server that
     /// has it. Other stores recognize a lease by its owner and its fence.
     #[cfg(feature = "redis")]

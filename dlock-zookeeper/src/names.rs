@@ -88,6 +88,12 @@ impl Entry {
         !(0..=LAST_PLACE).contains(&self.place)
     }
 
+    /// Returns `true` if more than half of a key's places are used.
+    #[cfg(feature = "admin")]
+    pub(crate) fn is_past_half(&self) -> bool {
+        !(0..=LAST_PLACE / 2).contains(&self.place)
+    }
+
     /// Reads a name. Other nodes in the directory are no places.
     pub(crate) fn read(name: &str) -> Option<Self> {
         let (rest, place) = name.rsplit_once('-')?;

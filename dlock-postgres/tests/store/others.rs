@@ -112,7 +112,11 @@ async fn a_release_grants_the_key_to_the_first_waiter() {
         assert!(release(&client, "first.1").await);
         assert_eq!(holders(&client).await, "second.1");
         let waiters = "SELECT count(*) FROM dlock.waiter";
-        assert_eq!(database.number(waiters).await, 0, "who holds it waits no more");
+        assert_eq!(
+            database.number(waiters).await,
+            0,
+            "who holds it waits no more"
+        );
     }
 }
 

@@ -44,6 +44,7 @@ impl LockInfo {
             waiter_count: 0,
             last_fence: 0,
             held_at: 0,
+            is_half_used_up: false,
             servers: 1,
             #[cfg(feature = "redis")]
             seen: Vec::new(),

@@ -73,6 +73,7 @@ pub(super) fn lock(
         last_fence,
         held_at,
         servers,
+        is_half_used_up: false,
         seen: all.map(places).collect(),
     }
 }

@@ -39,6 +39,8 @@ pub(super) fn lock(claims: &Claims, now: SystemTime) -> LockInfo {
         }
     }
     lock.waiter_count = queue.waiters().len();
+    let mut all = queue.holders().iter().chain(queue.waiters());
+    lock.is_half_used_up = all.any(Entry::is_past_half);
     lock
 }
 

@@ -2,12 +2,28 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, Wait};
+use dlock::{LockError, LockManager, Wait};
 use dlock_testkit::{ZooKeepers, eventually};
 use futures_util::future::join_all;
-use zookeeper_client::{Acls, CreateMode};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::world::{LIMIT, SESSION, TTL, acquires, client, manager, url};
+
+/// Has the directory of a key stay, as there is something in it.
+async fn keeps(client: &Client, other: &str, manager: &LockManager) {
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    eventually(
+        LIMIT,
+        "the directory has a node of another program",
+        async || {
+            // An empty one may have been removed.
+            let guard = acquires(manager, "order:42").await;
+            guard.release().await.unwrap();
+            client.create(other, b"", &options).await.is_ok()
+        },
+    )
+    .await;
+}
 
 /// From there on the server gives each child the same number.
 #[tokio::test]
@@ -18,20 +34,9 @@ async fn a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_ane
     let before = acquires(&one, "order:42").await;
     let token = before.fencing_token();
     before.release().await.unwrap();
-    // Its directory stays as long as there is something in it.
     let (directory, other) = ("/counters/lock:order:42", "/counters/lock:order:42/other");
-    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let client = client(&servers).await;
-    eventually(
-        LIMIT,
-        "the directory has a node of another program",
-        async || {
-            // An empty one may have been removed.
-            acquires(&one, "order:42").await.release().await.unwrap();
-            client.create(other, b"", &options).await.is_ok()
-        },
-    )
-    .await;
+    keeps(&client, other, &one).await;
     servers.count_children_from(directory, i32::MAX - 5).await;
 
     let mut managers = Vec::new();
@@ -60,5 +65,35 @@ async fn a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_ane
     );
     let children = client.list_children(directory).await.unwrap();
     assert!(children[0].ends_with("-0000000000"), "{children:?}");
+    guard.release().await.unwrap();
+}
+
+#[cfg(feature = "admin")]
+#[tokio::test]
+async fn a_key_that_has_used_half_of_its_places_is_shown_to_operators() {
+    use dlock_runtime::{LockKey, admin::Inspect, store::StoreOptions};
+    use dlock_zookeeper::admin::ZooKeeperInspector;
+
+    let servers = ZooKeepers::start().await;
+    let url = url(&servers, SESSION, "counters");
+    let mut options = StoreOptions::default();
+    options.connect_timeout = LIMIT;
+    options.response_timeout = LIMIT;
+    let key = LockKey::new("order:42").unwrap();
+    let is_shown = async || {
+        let inspector = ZooKeeperInspector::connect(&url, &options).await.unwrap();
+        let lock = inspector.lock(&key).await.unwrap().unwrap();
+        lock.is_half_used_up
+    };
+    let one = manager(&url, TTL).await;
+    let guard = acquires(&one, "order:42").await;
+    assert!(!is_shown().await);
+    guard.release().await.unwrap();
+    let (directory, other) = ("/counters/lock:order:42", "/counters/lock:order:42/other");
+    let client = client(&servers).await;
+    keeps(&client, other, &one).await;
+    servers.count_children_from(directory, i32::MAX / 2).await;
+    let guard = acquires(&one, "order:42").await;
+    assert!(is_shown().await);
     guard.release().await.unwrap();
 }

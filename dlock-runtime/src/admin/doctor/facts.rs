@@ -137,6 +137,8 @@ pub struct LockFacts {
     pub foreign: Vec<String>,
     /// The keys of locks that are held at a minority of a quorum.
     pub at_a_minority: Vec<String>,
+    /// The keys that have used more than half of the store's numbers for claims.
+    pub half_used_up: Vec<String>,
     /// The number of processes, if the store can tell.
     pub processes: Option<usize>,
     /// The number of processes of each version of dlock, of those whose version is known.
@@ -293,6 +295,9 @@ impl LockFacts {
         for lock in &seen.locks {
             facts.waiters += lock.waiter_count;
             facts.dead_waiters += lock.waiters.iter().filter(|it| !it.is_alive).count();
+            if lock.is_half_used_up {
+                facts.half_used_up.push(lock.key.clone());
+            }
             let Some(holder) = &lock.holder else { continue };
             facts.held += 1;
             if holder.ttl.is_none() {

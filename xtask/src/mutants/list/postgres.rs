@@ -857,10 +857,10 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-upgrade-loses-an-index",
-        "An upgrade leaves an index out",
+        "pg-upgrade-keeps-a-key",
+        "An upgrade leaves a primary key as it was",
         FROM_1,
-        "«CREATE INDEX waiter_place ON {schema}.waiter (key, place) WHERE place >= 0;»",
+        "«ALTER TABLE {schema}.waiter DROP CONSTRAINT waiter_pkey, ADD PRIMARY KEY (owner, key);»",
         "",
         &[Test(
             STORE,

@@ -69,6 +69,17 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
                 .why("normal for a short time, during an acquire or a release; the rest expires with its TTL"),
         );
     }
+    if !locks.half_used_up.is_empty() {
+        let what = format!(
+            "keys that have used more than half of their numbers for claims: {}",
+            named(&locks.half_used_up)
+        );
+        findings.push(
+            Finding::risk(Topic::Locks, what)
+                .why("ZooKeeper has 2^31 for a key; at the end, a key lets in no more until it was free for a moment")
+                .advice("let the key be free for a moment, without a holder and without waiters: then it begins anew"),
+        );
+    }
     if locks.versions.len() > 1 {
         let versions: Vec<_> = locks
             .versions

@@ -320,6 +320,11 @@ fn locks_on_the_servers_are_counted() {
         ..some.clone()
     };
     check(&with(partly), Topic::Locks, Note, "minority");
+    let half = LockFacts {
+        half_used_up: keys(1),
+        ..some.clone()
+    };
+    check(&with(half), Topic::Locks, Risk, "`k:1`");
     let versions = [("0.1.0".to_owned(), 3), ("0.2.0".to_owned(), 1)].into();
     check(
         &with(LockFacts { versions, ..some }),
