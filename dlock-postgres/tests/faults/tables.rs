@@ -92,13 +92,16 @@ async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
     let world = World::shared().await;
     let manager = builder().wait(Duration::from_secs(2));
     let manager = manager.connect(world.url()).await.unwrap();
-    let version = |number: i32| {
-        format!(
-            "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT {number}'"
-        )
+    let version = |number: i32, oldest: i32| {
+        let function = |name: &str, number: i32| {
+            format!(
+                "CREATE OR REPLACE FUNCTION dlock.{name}() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT {number}';"
+            )
+        };
+        function("version", number) + &function("oldest", oldest)
     };
     let terminate = CONNECTIONS.replace("count(*)", "count(pg_terminate_backend(pid))");
-    world.execute(&version(3)).await;
+    world.execute(&version(3, 3)).await;
     world.execute(&terminate).await;
     let mut text = String::new();
     eventually(DEADLINE, "the version is named", async || {
@@ -111,7 +114,7 @@ async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
         text.contains("schema `dlock`") && text.contains("update the program"),
         "{text}"
     );
-    world.execute(&version(2)).await;
+    world.execute(&version(2, 1)).await;
     eventually(DEADLINE, "the manager connects again", async || {
         manager.lock("order:42").run(async |_| ()).await.is_ok()
     })

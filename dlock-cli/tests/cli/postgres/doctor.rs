@@ -42,7 +42,7 @@ async fn a_server_and_its_tables_are_examined() {
     for (severity, topic, part) in [
         ("ok", "version", "PostgreSQL 1"),
         ("ok", "role", "primary"),
-        ("ok", "schema", "version 1"),
+        ("ok", "schema", "version 2"),
         ("note", "schema", "belongs to a superuser, `postgres`"),
         ("ok", "permissions", "all permissions"),
         ("risk", "persistence", "fsync = on"),
@@ -58,6 +58,20 @@ async fn a_server_and_its_tables_are_examined() {
         about(&told, severity, topic, part);
     }
     let mut client = database.client().await;
+    // As the program of an earlier version names its connection.
+    let name = "SET application_name = 'billing@old/7'";
+    client.batch_execute(name).await.unwrap();
+    let told = findings(&database.url(), 0, &ACCEPTED).await;
+    about(
+        &told,
+        "note",
+        "schema",
+        "an earlier one only: billing@old/7",
+    );
+    client
+        .batch_execute("RESET application_name")
+        .await
+        .unwrap();
     let tx = client.transaction().await.unwrap();
     guard.fence(&tx).await.unwrap();
     let pid: i32 = tx
@@ -118,14 +132,14 @@ async fn what_is_missing_is_named_with_its_remedy() {
         let told = findings(&database.url(), 0, &ACCEPTED).await;
         about(&told, "risk", "persistence", undone);
     }
-    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'";
+    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 3'";
     database.execute(other).await;
     let told = findings(&database.url(), 1, &ACCEPTED).await;
     about(
         &told,
         "broken",
         "schema",
-        "has version 2, and this program needs 1",
+        "has version 3, and this program needs 2",
     );
 }
 

@@ -22,11 +22,11 @@ async fn tables_are_created_once_and_then_found() {
     let created = database.call(&["postgres", "migrate"]).await.with(0);
     assert_eq!(
         created.stdout,
-        "Created the tables of dlock in schema `dlock`, version 1.\n"
+        "Created the tables of dlock in schema `dlock`, version 2.\n"
     );
     let again = database.call(&["postgres", "migrate"]).await.with(0);
     assert!(
-        again.stdout.contains("already, version 1"),
+        again.stdout.contains("already, version 2"),
         "{}",
         again.stdout
     );
@@ -37,7 +37,7 @@ async fn tables_are_created_once_and_then_found() {
     let said = json(&again.stdout);
     assert_eq!(
         (&said["schema"], &said["outcome"], &said["version"]),
-        (&"dlock".into(), &"already-there".into(), &1.into())
+        (&"dlock".into(), &"already-there".into(), &2.into())
     );
     database.call(&["run", "job", "true"]).await.with(0);
     // Another schema has its own tables.
@@ -79,7 +79,7 @@ async fn printed_statements_are_those_that_are_applied() {
         .with(0);
     let found = database.call(&["postgres", "migrate"]).await.with(0);
     assert!(
-        found.stdout.contains("already, version 1"),
+        found.stdout.contains("already, version 2"),
         "{}",
         found.stdout
     );
@@ -104,15 +104,53 @@ async fn printed_statements_are_those_that_are_applied() {
 }
 
 #[tokio::test]
+async fn an_earlier_version_is_upgraded_or_its_upgrade_printed() {
+    const VERSION_1: &str = include_str!("../../../../dlock-postgres/tests/fixtures/schema-1.sql");
+    let old = format!("CREATE SCHEMA dlock; {VERSION_1}").replace("{schema}", "dlock");
+    let database = Database::empty().await;
+    database.execute(&old).await;
+    database.call(&["run", "job", "true"]).await.with(0);
+    let told = database.call(&["doctor"]).await.with(1);
+    assert!(
+        told.stdout.contains("dlock postgres migrate"),
+        "{}",
+        told.stdout
+    );
+    let upgraded = database
+        .call(&["--json", "postgres", "migrate"])
+        .await
+        .with(0);
+    let said = json(&upgraded.stdout);
+    assert_eq!(
+        (&said["outcome"], &said["from"], &said["version"]),
+        (&"upgraded".into(), &1.into(), &2.into())
+    );
+    database.call(&["ls"]).await.with(0);
+
+    let other = Database::empty().await;
+    other.execute(&old).await;
+    let printed = other.call(&["postgres", "migrate", "--print", "--from", "1"]);
+    other.execute(&printed.await.with(0).stdout).await;
+    let found = other.call(&["postgres", "migrate"]).await.with(0);
+    assert!(
+        found.stdout.contains("already, version 2"),
+        "{}",
+        found.stdout
+    );
+    let unknown = other.call(&["postgres", "migrate", "--print", "--from", "2"]);
+    unknown.await.with(2);
+}
+
+#[tokio::test]
 async fn another_version_is_refused_by_name() {
     let database = Database::new().await;
-    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 2'";
+    let other = "CREATE OR REPLACE FUNCTION dlock.version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 3'";
     database.execute(other).await;
     let refused = database.call(&["postgres", "migrate"]).await.with(1);
     let listed = database.call(&["ls"]).await.with(69);
     for text in [refused.stderr, listed.stderr] {
         assert!(
-            text.contains("schema `dlock` has version 2") && text.contains("update the program"),
+            text.contains("schema `dlock` has version 3") && text.contains("update the program"),
             "{text}"
         );
     }
