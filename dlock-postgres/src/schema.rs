@@ -13,7 +13,7 @@ const KEYS: &str = include_str!("schema/keys.sql");
 const LEASES: &str = include_str!("schema/leases.sql");
 const ALL_FUNCTIONS: &str = include_str!("schema/functions.sql");
 
-/// What version 1 has otherwise.
+/// The rest of an upgrade from version 1.
 const FROM_1: &str = include_str!("schema/from_1.sql");
 
 /// The functions that a manager calls, and those that check its leases in a transaction.
