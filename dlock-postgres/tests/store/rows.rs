@@ -305,7 +305,9 @@ async fn pages(client: &Client, statement: &str) -> i64 {
     let mut lines = plan.iter().map(|row| row.get::<_, String>(0));
     let used = lines.find(|it| it.contains("Buffers: shared")).unwrap();
     let counts = used.split([' ', ',']).filter_map(|word| {
-        let count = word.strip_prefix("hit=").or(word.strip_prefix("read="));
+        let count = word
+            .strip_prefix("hit=")
+            .or_else(|| word.strip_prefix("read="));
         count.map(|it| it.parse::<i64>().unwrap())
     });
     counts.sum()

@@ -123,7 +123,8 @@ async fn an_upgrade_under_a_running_crowd_fails_no_request_and_breaks_no_promise
             .sum::<u64>()
     };
     let more = async |than: u64| {
-        let more = async || count() > than + 100 || tasks.iter().any(|it| it.is_finished());
+        let more =
+            async || count() > than + 100 || tasks.iter().any(tokio::task::JoinHandle::is_finished);
         eventually(DEADLINE, "a hundred sections", more).await;
     };
     more(0).await;
