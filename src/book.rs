@@ -80,6 +80,7 @@ macro_rules! links {
          [postgresql#poolers]: crate::book::postgresql#poolers\n\
          [postgresql#roles]: crate::book::postgresql#roles\n\
          [postgresql#size-and-sweeping]: crate::book::postgresql#size-and-sweeping\n\
+         [postgresql#upgrades]: crate::book::postgresql#upgrades\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\

@@ -128,8 +128,10 @@ async fn of_callers_wait_for_a_server_that_is_away_and_do_not_storm_it() {
     assert!((1..=most).contains(&more), "{more} connections");
     let requests = env.server.command_count("evalsha").await - asked;
     println!("{requests} requests for {CALLERS} sections after the outage");
-    // Taken and given back; and the first question may have been under way when the network went.
-    assert!(requests <= 2 * CALLERS as u64 + 3, "{requests}");
+    // Taken and given back. A few may have been under way when the network went, or are repeated on a machine under load; if all
+    // asked once more, that would be a storm.
+    let most = (2 * CALLERS + CALLERS / 100) as u64;
+    assert!(requests <= most, "{requests}");
     assert_idle(&[&manager]).await;
     assert_eq!(env.locks().await, Vec::<String>::new());
 }
