@@ -240,7 +240,7 @@ END $$;
     /// use dlock_postgres::Schema;
     ///
     /// let grants = Schema::new("dlock")?.operator_grants("operations")?;
-    /// assert!(grants.contains("GRANT SELECT ON TABLE \"dlock\".lock"));
+    /// assert!(grants.contains("GRANT SELECT ON TABLE \"dlock\".turn"));
     /// # Ok::<(), dlock_postgres::InvalidSchema>(())
     /// ```
     ///

