@@ -277,9 +277,14 @@ pub(crate) fn check_version(
     if (OLDEST..=VERSION).contains(&version) || oldest.is_some_and(|it| it <= VERSION) {
         return Ok(());
     }
+    Err(of_version(schema, version))
+}
+
+/// The error for a schema of another version.
+pub(crate) fn of_version(schema: &Schema, version: i32) -> StoreError {
     let text = other_version(schema, version);
     let error = StoreError::new(StoreErrorKind::Unsupported, text);
-    Err(error.with_advice().unsent())
+    error.with_advice().unsent()
 }
 
 /// Refuses a standby.

@@ -156,18 +156,17 @@ impl Schema {
     /// Returns the statements of the upgrade from version 1, without a transaction around them.
     pub(crate) fn upgrade_definition(&self) -> String {
         let functions = ALL_FUNCTIONS.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION");
-        let changes = self.joined([KEYS, FROM_1, &functions]);
-        format!("{}\n{changes}\n{}", self.beginning(), self.private())
+        self.made_of([KEYS, FROM_1, &functions])
     }
 
     /// Returns the statements that create the tables and functions, without a transaction around them.
     pub(crate) fn definition(&self) -> String {
-        let parts = self.joined([KEYS, LEASES, ALL_FUNCTIONS]);
-        format!("{}\n{parts}\n{}", self.beginning(), self.private())
+        self.made_of([KEYS, LEASES, ALL_FUNCTIONS])
     }
 
-    fn joined(&self, parts: [&str; 3]) -> String {
-        parts.map(|part| self.fill(part)).join("\n")
+    fn made_of(&self, parts: [&str; 3]) -> String {
+        let parts = parts.map(|part| self.fill(part)).join("\n");
+        format!("{}\n{parts}\n{}", self.beginning(), self.private())
     }
 
     /// Returns the statement after which only the owner may call a function, except `oldest`.

@@ -75,8 +75,8 @@ pub(super) async fn grants(link: &Link, user: &str) -> Result<Grants, StoreError
         }
     }
     // Tables of another version are others.
-    let tables = TABLES.into_iter().filter(|it| has(&there, "table", it));
-    for table in tables.filter(|_| is_there) {
+    let tables = TABLES.into_iter();
+    for table in tables.filter(|it| is_there && has(&there, "table", it)) {
         if !has(&allowed, "table", table) {
             let rule = schema.fill(&format!(
                 "GRANT SELECT ON TABLE {{schema}}.{table} TO {user};"

@@ -233,8 +233,7 @@ impl Link {
         let (schema, version) = (&self.config.schema, errors::version(row)?);
         // The tables of other versions are others.
         if version != VERSION {
-            let text = errors::other_version(schema, version);
-            return Err(StoreError::new(StoreErrorKind::Unsupported, text).with_advice());
+            return Err(errors::of_version(schema, version));
         }
         errors::check(row)
     }

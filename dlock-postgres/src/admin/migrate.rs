@@ -6,12 +6,11 @@ use dlock_runtime::{
     ConnectError,
     store::{StoreError, StoreErrorKind, StoreOptions},
 };
+use tokio::time::{Instant, sleep};
 use tokio_postgres::{
     Client, Error, Row,
     types::{ToSql, Type},
 };
-
-use tokio::time::{Instant, sleep};
 
 use super::{
     link::{Connected, Purpose, connect, within},
@@ -162,9 +161,12 @@ impl Migration {
     /// Returns the statements that upgrade version 1, in one transaction. [`Schema::upgrade`] says how to apply them.
     #[must_use]
     pub fn upgrade_script(&self) -> String {
-        let upgrade = self.schema.upgrade();
-        let statements = upgrade.strip_suffix("COMMIT;\n").unwrap_or(&upgrade);
-        format!("{statements}{}COMMIT;\n", self.grants)
+        format!(
+            "BEGIN;\n{}{}{}COMMIT;\n",
+            self.schema.lock_for_upgrade(),
+            self.schema.upgrade_definition(),
+            self.grants
+        )
     }
 
     /// Applies the migration to the database of `url` in one transaction: all of it, or nothing. Tables of an earlier version are

@@ -5,7 +5,7 @@ use std::time::Duration;
 use dlock_postgres::Postgres;
 use dlock_runtime::LockManager;
 use dlock_testkit::eventually;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::database::{DEADLINE, Database};
 
@@ -281,6 +281,16 @@ async fn a_url_with_listen_off_has_no_connection_that_listens() {
     assert_eq!(database.number(&listening).await, 0);
 }
 
+/// A transaction that sees the rows as they are now, until it ends.
+async fn snapshot(client: &mut Client) -> Transaction<'_> {
+    let begun = client
+        .build_transaction()
+        .isolation_level(IsolationLevel::RepeatableRead);
+    let snapshot = begun.start().await.unwrap();
+    snapshot.batch_execute("SELECT 1").await.unwrap();
+    snapshot
+}
+
 /// The connection of a manager has another level, so this never happens by a request of dlock.
 #[tokio::test]
 async fn a_request_in_an_old_snapshot_is_undone() {
@@ -288,10 +298,7 @@ async fn a_request_in_an_old_snapshot_is_undone() {
     let (mut old, one) = (database.client().await, database.client().await);
     assert!(is_true(&one, &acquire("a.1")).await);
     assert!(is_true(&one, "SELECT dlock.release('order:42', 'a.1')").await);
-    let repeatable = old.build_transaction();
-    let repeatable = repeatable.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
-    let tx = repeatable.start().await.unwrap();
-    tx.batch_execute("SELECT 1").await.unwrap();
+    let tx = snapshot(&mut old).await;
     assert!(is_true(&one, &acquire("b.1")).await);
     let granted = tx.query_one(&acquire("c.1"), &[]).await;
     let refused = granted.expect_err("broken promise: two have the lock");
@@ -332,10 +339,7 @@ async fn an_open_snapshot_lets_no_request_read_more() {
     for most in [0, -1] {
         let database = Database::new().await;
         let (mut old, client) = (database.client().await, database.client().await);
-        let repeatable = old.build_transaction();
-        let repeatable = repeatable.isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
-        let snapshot = repeatable.start().await.unwrap();
-        snapshot.batch_execute("SELECT 1").await.unwrap();
+        let backup = snapshot(&mut old).await;
         let turns = TURNS.replace("{0}", &most.to_string());
         client.batch_execute(&turns).await.unwrap();
         // With a waiter, if the lock is exclusive. The first turn of a session reads the catalogs as well.
@@ -353,7 +357,7 @@ async fn an_open_snapshot_lets_no_request_read_more() {
                 assert!(turn == "first" || read < 80, "{read} pages: {request}");
             }
         }
-        snapshot.commit().await.unwrap();
+        backup.commit().await.unwrap();
     }
 }
 

@@ -155,7 +155,7 @@ async fn an_upgrade_under_a_running_crowd_fails_no_request_and_breaks_no_promise
     held.release().await.unwrap();
     other.lock("account:7").run(async |_| ()).await.unwrap();
 
-    // What was granted is enough still, and no more.
+    // The permissions from before are still enough, and permit no more.
     for (role, statement, is_allowed) in [
         (
             &app,
@@ -181,7 +181,7 @@ async fn an_upgrade_under_a_running_crowd_fails_no_request_and_breaks_no_promise
 
 /// Of an application whose transaction depends on a lease.
 #[tokio::test]
-async fn an_upgrade_that_waits_for_a_transaction_keeps_nobody_waiting() {
+async fn an_upgrade_that_waits_for_a_transaction_delays_no_request() {
     let (database, ..) = old_database().await;
     let manager = database.manager().await;
     let held = manager.lock("account:7").acquire().await.unwrap();

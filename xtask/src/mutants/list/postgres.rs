@@ -886,7 +886,7 @@ pub(super) const ALL: &[Mutant] = &[
         "\"SELECT 1\"",
         &[Test(
             STORE,
-            "upgrade::an_upgrade_that_waits_for_a_transaction_keeps_nobody_waiting",
+            "upgrade::an_upgrade_that_waits_for_a_transaction_delays_no_request",
         )],
     ),
     Mutant::new(
