@@ -159,6 +159,7 @@ async fn a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced
         (MULTI, [CHECK, CREATE, SET_DATA]) if !is_created.swap(true, Ordering::SeqCst) => {
             Some(Reply::Cut)
         }
+        (MULTI, _) if !is_created.load(Ordering::SeqCst) => None,
         (MULTI, _) if is_behind.swap(false, Ordering::SeqCst) => Some(Reply::Cut),
         (MULTI, _) => Some(Reply::carried_out(request, CHILD, &child)),
         (LIST, _) if request.path == directory => {
