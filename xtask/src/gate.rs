@@ -22,12 +22,13 @@ use crate::verdict::{self, Failure};
 use crate::{api, book, cargo, editor, lanes, links, supply, tools, words};
 
 /// The steps that mostly compile, and the examples of the documentation.
-const BESIDE: [Step; 5] = [
+const BESIDE: [Step; 6] = [
     Step::Lint,
     Step::DocTest,
     Step::Doc,
     Step::Api,
     Step::Package,
+    Step::Features,
 ];
 
 /// The libraries whose documentation is published.
@@ -113,7 +114,7 @@ pub(crate) fn run_early(manner: Manner) -> bool {
 /// Runs the steps one after the other and returns whether all succeeded.
 pub(crate) fn run(steps: &[Step], manner: Manner) -> bool {
     let steps = with_servers(steps);
-    if steps.iter().any(|it| it.runs_tests()) {
+    if steps.contains(&Step::Test) {
         verdict::begin();
     }
     let run = Run {
@@ -134,7 +135,7 @@ pub(crate) fn run(steps: &[Step], manner: Manner) -> bool {
 /// Puts the servers before everything else where they are needed: that one is missing should not
 /// come out after minutes of compiling.
 fn with_servers(steps: &[Step]) -> Vec<Step> {
-    let needed = if steps.iter().any(|it| it.runs_tests()) {
+    let needed = if steps.contains(&Step::Test) {
         servers::STEPS.as_slice()
     } else {
         &[]
@@ -189,7 +190,7 @@ impl Run {
             let is_built = || {
                 let _ = built.send(());
             };
-            let outcome = programs.and_then(|()| self.tested(Step::Test, is_built));
+            let outcome = programs.and_then(|()| self.tested(is_built));
             let tests = Report {
                 step: Step::Test,
                 took: start.elapsed(),
@@ -204,9 +205,9 @@ impl Run {
         })
     }
 
-    /// Builds and runs the tests of a step, and says by `built` that they begin.
-    fn tested(&self, step: Step, built: impl FnOnce()) -> Result<Done, String> {
-        let calls = step.tests(self.manner.all);
+    /// Builds and runs the tests, and says by `built` that they begin.
+    fn tested(&self, built: impl FnOnce()) -> Result<Done, String> {
+        let calls = Step::tests(self.manner.all);
         let failures = lanes::run(&calls, &self.times, &self.lints, built)?;
         Ok(if failures.is_empty() {
             Done::Checked
@@ -279,8 +280,8 @@ impl Run {
             _ => {}
         }
         self.called(step)?;
-        if step.runs_tests() {
-            return self.tested(step, || ());
+        if step == Step::Test {
+            return self.tested(|| ());
         }
         links_of(step)?;
         Ok(Done::Checked)
@@ -306,7 +307,7 @@ impl Run {
     fn called(&self, step: Step) -> Result<(), String> {
         // Only what the tests need is built as they are.
         let unchecked = Lints::unchecked();
-        let lints = if step.runs_tests() || step == Step::DocTest {
+        let lints = if matches!(step, Step::Test | Step::DocTest) {
             &self.lints
         } else {
             &unchecked

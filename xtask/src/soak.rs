@@ -61,13 +61,7 @@ impl Soak {
                 return Err(format!("this failed: {}", call.line()));
             }
         }
-        let steps: &[_] = if self.all {
-            &[Step::Test, Step::Features]
-        } else {
-            &[Step::Test]
-        };
-        let calls: Vec<_> = steps.iter().flat_map(|it| it.tests(self.all)).collect();
-        let mut executables = lanes::built(&calls, &lints)?;
+        let mut executables = lanes::built(&Step::tests(self.all), &lints)?;
         executables.retain(|it| self.chooses(&it.name()));
         if executables.is_empty() {
             let names = self.names.join(", ");

@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Words,
     /// clippy on all targets
     Lint,
-    /// Unit tests and tests against real servers
+    /// Unit tests and tests against real servers; with `--all`, also those without Redis
     Test,
     /// The examples in the documentation
     DocTest,
@@ -36,7 +36,7 @@ pub(crate) enum Step {
     Package,
     /// What rust-analyzer finds of the names in a key; left out where it is not to be had
     Editor,
-    /// Lints of parts of the features, and tests without Redis
+    /// Lints of parts of the features
     Features,
 }
 
@@ -123,11 +123,6 @@ impl Step {
         Self::ALL.into_iter().filter(is_usual).collect()
     }
 
-    /// Whether it has test executables, which need servers.
-    pub(crate) fn runs_tests(self) -> bool {
-        matches!(self, Self::Test | Self::Features)
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Server => "server",
@@ -161,15 +156,15 @@ impl Step {
         )
     }
 
-    /// The calls whose test executables run side by side, once all of them are built. The libraries and programs that have
-    /// tests are among the targets of `--tests`.
-    pub(crate) fn tests(self, all: bool) -> Vec<Call> {
+    /// The calls of [`Step::Test`] whose test executables run side by side, once all of them are built. The libraries and
+    /// programs that have tests are among the targets of `--tests`.
+    pub(crate) fn tests(all: bool) -> Vec<Call> {
         const MODEL: Call = Call::new("test --package dlock-model --tests --locked --no-fail-fast");
-        let calls = match self {
-            Self::Test if all => vec![whole!("test", "--tests --no-fail-fast"), MODEL],
-            Self::Test => vec![usual!("test", "--tests --no-fail-fast")],
-            Self::Features => vec![WITHOUT_REDIS],
-            _ => Vec::new(),
+        let calls = if all {
+            let whole = whole!("test", "--tests --no-fail-fast");
+            vec![whole, MODEL, WITHOUT_REDIS]
+        } else {
+            vec![usual!("test", "--tests --no-fail-fast")]
         };
         calls
             .into_iter()
@@ -274,7 +269,7 @@ mod tests {
     #[test]
     fn a_usual_run_leaves_out_what_it_says() {
         for call in [
-            &Step::Test.tests(false)[0],
+            &Step::tests(false)[0],
             &Step::Test.calls(false)[0],
             &Step::DocTest.calls(false)[0],
         ] {

@@ -1,6 +1,13 @@
 //! Sessions and the leases that they last for.
 
-use std::{iter, time::Duration};
+use std::{
+    iter,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use dlock::LockKey;
 use dlock_runtime::{
@@ -14,6 +21,7 @@ use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
+use crate::scripted::{CREATE, DELETE, MULTI, Reply, Scripted};
 use crate::world::{LIMIT, SESSION, TTL, builder, key, opened, owner, store};
 
 #[tokio::test]
@@ -160,4 +168,24 @@ async fn servers_whose_sessions_have_no_ephemeral_nodes_are_refused_at_once() {
         is_told && reason.kind() == StoreErrorKind::Unsupported
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_session_is_used_only_once_its_check_has_an_answer() {
+    let checks = Arc::new(AtomicUsize::new(0));
+    let count = checks.clone();
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        (MULTI, [CREATE, DELETE]) => Some(match count.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::Cut,
+            _ => Reply::carried_out(request, 1, ""),
+        }),
+        _ => None,
+    })
+    .await;
+    eventually(LIMIT, "a session is used", async || {
+        builder().connect(&server.url()).await.is_ok()
+    })
+    .await;
+    let checks = checks.load(Ordering::SeqCst);
+    assert!(checks > 1, "one without an answer was enough");
 }

@@ -414,6 +414,17 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
+        "zookeeper-unchecked-session",
+        "A session whose check has no answer is used",
+        SESSION,
+        "StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => «Err(error)»,",
+        "Ok(false)",
+        &[Test(
+            STORE,
+            "sessions::a_session_is_used_only_once_its_check_has_an_answer",
+        )],
+    ),
+    Mutant::new(
         "zookeeper-session-left",
         "A session is left behind by a connection that is refused",
         SESSION,
