@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{sync::Mutex, time::timeout};
-use zookeeper_client::{Acl, Client, Error, SessionState, Stat};
+use zookeeper_client::{Acl, Client, Error, MultiReadResult, SessionState, Stat};
 
 use crate::{
     config::Config,
@@ -68,6 +68,37 @@ impl Link {
             async move { client.list_children(&path).await }
         });
         asked.await
+    }
+
+    /// Reads the names of the children of several nodes in one request. A node that is not there has none.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreErrorKind::Unsupported`] from servers before ZooKeeper 3.6, which have no such request.
+    pub(super) async fn children_of_each(
+        &self,
+        paths: &[String],
+    ) -> Result<Vec<Vec<String>>, StoreError> {
+        let asked = self.ask(|client| async move {
+            let mut reader = client.new_multi_reader();
+            for path in paths {
+                reader.add_get_children(path)?;
+            }
+            let answers = reader.commit().await?.into_iter();
+            answers
+                .map(|answer| match answer {
+                    MultiReadResult::Children { children } => Ok(children),
+                    MultiReadResult::Error { err: Error::NoNode } => Ok(Vec::new()),
+                    MultiReadResult::Error { err } => Err(err),
+                    other => Err(Error::UnexpectedError(format!("no children: {other:?}"))),
+                })
+                .collect()
+        });
+        let read = asked.await?.filter(|it: &Vec<_>| it.len() == paths.len());
+        read.ok_or_else(|| {
+            let text = "ZooKeeper: a request for many nodes has an answer for others";
+            StoreError::new(StoreErrorKind::BadAnswer, text)
+        })
     }
 
     /// Reads the text of a node; `None` if it is not there.

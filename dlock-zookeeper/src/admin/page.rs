@@ -6,7 +6,7 @@ use std::{collections::HashMap, time::Duration};
 use dlock_runtime::{
     LockKey,
     admin::{KeyPattern, Pace, Walk},
-    store::StoreError,
+    store::{StoreError, StoreErrorKind},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -26,9 +26,10 @@ const STEP: usize = 200;
 /// The requests that are under way at a time.
 const AT_A_TIME: usize = 16;
 
-/// The processor time that a server spends on a request and on each name in its answer, rounded up. The time until the answer would
-/// also count that of the network and of this process.
+/// The processor time that a server spends on a request, on each queue that one request for many reads, and on each name in its answer,
+/// rounded up. The time until the answer would also count that of the network and of this process.
 const FOR_A_REQUEST: Duration = Duration::from_micros(100);
+const FOR_A_QUEUE: Duration = Duration::from_micros(10);
 const FOR_A_NAME: Duration = Duration::from_micros(2);
 
 /// A queue, and the children in it that were read, by their names.
@@ -47,7 +48,7 @@ pub(super) async fn keys(
     let read = async {
         link.catch_up().await?;
         let names = link.children(link.root()).await?.unwrap_or_default();
-        let cost = cost(2, names.len());
+        let cost = FOR_A_REQUEST * 2 + FOR_A_NAME * number(names.len());
         Ok((names, cost))
     };
     let names = pace.step::<_, StoreError>(read).await?;
@@ -91,7 +92,6 @@ pub(super) async fn claims_in_parts(
     walk: Option<&Walk<'_>>,
     part: &mut (dyn FnMut(Vec<Claims>) + Send),
 ) -> Result<(), StoreError> {
-    let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let mut done = 0;
     for some in keys.chunks(STEP) {
         let mut found = Vec::new();
@@ -106,7 +106,7 @@ pub(super) async fn claims_in_parts(
         for some in wanted.chunks(STEP) {
             let read = async {
                 let children = side_by_side(some, |(key, entry)| child(link, key, entry)).await?;
-                Ok((children, cost(some.len(), 0)))
+                Ok((children, FOR_A_REQUEST * number(some.len())))
             };
             let children = pace.step::<_, StoreError>(read).await?;
             for ((key, entry), child) in some.iter().zip(children) {
@@ -122,7 +122,7 @@ pub(super) async fn claims_in_parts(
         part(found);
         done += some.len();
         if let Some(walk) = walk {
-            walk.show(number(done), number(keys.len()));
+            walk.show(number(done).into(), number(keys.len()).into());
         }
     }
     Ok(())
@@ -137,14 +137,36 @@ pub(super) async fn queues(
     let mut found = Vec::new();
     for some in keys.chunks(STEP) {
         let read = async {
-            let queues = side_by_side(some, |key| queue(link, key)).await?;
-            let names = queues.iter().map(|(_, names)| names).sum();
-            Ok((queues, cost(some.len(), names)))
+            let (read, cost) = names_in(link, some).await?;
+            let names = read.iter().map(Vec::len).sum();
+            Ok((read, cost + FOR_A_NAME * number(names)))
         };
         let read = pace.step::<_, StoreError>(read).await?;
-        found.extend(read.into_iter().map(|(queue, _)| queue));
+        found.extend(read.iter().map(|names| Queue::read(names)));
     }
     Ok(found)
+}
+
+/// Reads the names in the directories of these keys, and returns what that has cost without the names.
+async fn names_in(
+    link: &Link,
+    keys: &[LockKey],
+) -> Result<(Vec<Vec<String>>, Duration), StoreError> {
+    let directories: Vec<_> = keys
+        .iter()
+        .map(|key| names::directory(link.root(), key))
+        .collect();
+    let count = number(keys.len());
+    match link.children_of_each(&directories).await {
+        Err(error) if error.kind() == StoreErrorKind::Unsupported => {}
+        read => return Ok((read?, FOR_A_REQUEST + FOR_A_QUEUE * count)),
+    }
+    let one = async |directory: &String| {
+        let names = link.children(directory).await?;
+        Ok(names.unwrap_or_default())
+    };
+    let read = side_by_side(&directories, one).await?;
+    Ok((read, FOR_A_REQUEST * count))
 }
 
 /// The children that are read.
@@ -167,13 +189,6 @@ fn gathered(key: &str, queue: &Queue, read: HashMap<String, Option<Seen>>) -> Cl
     }
 }
 
-/// Reads a queue, and returns it with the number of all names in its directory.
-async fn queue(link: &Link, key: &LockKey) -> Result<(Queue, usize), StoreError> {
-    let directory = names::directory(link.root(), key);
-    let names = link.children(&directory).await?.unwrap_or_default();
-    Ok((Queue::read(&names), names.len()))
-}
-
 /// Reads a child; `None` if it is gone.
 async fn child(link: &Link, key: &LockKey, entry: &Entry) -> Result<Option<Seen>, StoreError> {
     let path = format!("{}/{}", names::directory(link.root(), key), entry.name);
@@ -192,10 +207,6 @@ where
     stream::iter(asked).buffered(AT_A_TIME).try_collect().await
 }
 
-/// The time of a server for so many requests and names.
-fn cost(requests: usize, names: usize) -> Duration {
-    let times = |each: Duration, count: usize| {
-        each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
-    };
-    times(FOR_A_REQUEST, requests).saturating_add(times(FOR_A_NAME, names))
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

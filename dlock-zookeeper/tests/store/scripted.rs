@@ -20,9 +20,11 @@ pub(crate) const CREATE: i32 = 15;
 const SYNC: i32 = 9;
 const PING: i32 = 11;
 const CREATE_CONTAINER: i32 = 19;
+pub(crate) const MULTI_READ: i32 = 22;
 const SET_WATCHES: i32 = 101;
 const ERROR: i32 = -1;
 
+pub(crate) const UNIMPLEMENTED: i32 = -6;
 pub(crate) const NO_NODE: i32 = -101;
 const NODE_EXISTS: i32 = -110;
 /// Said of the operations behind the one that failed.
@@ -36,7 +38,7 @@ pub(crate) struct Request {
     pub(crate) code: i32,
     /// Empty for a transaction.
     pub(crate) path: String,
-    /// Those of a transaction: the number and the path of each.
+    /// Those of a transaction, or of a request for many nodes: the number and the path of each.
     pub(crate) operations: Vec<(i32, String)>,
 }
 
@@ -61,6 +63,19 @@ impl Reply {
         let count = i32::try_from(names.len()).unwrap().to_be_bytes().to_vec();
         let names = names.iter().flat_map(|it| buffer(it.as_bytes()));
         Self::Done(count.into_iter().chain(names).collect())
+    }
+
+    /// The names of the children of each node that a request for many names, or that there is none.
+    pub(crate) fn names_of_each<'a>(
+        request: &Request,
+        names: impl Fn(&str) -> Option<&'a [&'a str]>,
+    ) -> Self {
+        let of_one = |(code, path): &(i32, String)| match names(path).map(Self::names) {
+            Some(Self::Done(names)) => [header(*code, false), names].concat(),
+            _ => [header(ERROR, false), NO_NODE.to_be_bytes().to_vec()].concat(),
+        };
+        let answers = request.operations.iter().map(of_one);
+        Self::Done(answers.chain([header(ERROR, true)]).flatten().collect())
     }
 
     pub(crate) fn stat(czxid: i64) -> Self {
@@ -206,7 +221,8 @@ async fn read(mut rest: &[u8]) -> io::Result<Request> {
     let (mut path, mut operations) = (String::new(), Vec::new());
     match code {
         PING | SET_WATCHES => {}
-        MULTI => loop {
+        MULTI | MULTI_READ => loop {
+            let kind = code;
             let code = rest.read_i32().await?;
             let is_end = rest.read_u8().await? > 0;
             rest.read_i32().await?;
@@ -214,6 +230,11 @@ async fn read(mut rest: &[u8]) -> io::Result<Request> {
                 break;
             }
             operations.push((code, text(&mut rest).await?));
+            if kind == MULTI_READ {
+                // Whether a watch is set.
+                rest.read_u8().await?;
+                continue;
+            }
             if [CREATE, SET_DATA].contains(&code) {
                 text(&mut rest).await?;
             }

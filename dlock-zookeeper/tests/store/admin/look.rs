@@ -1,13 +1,22 @@
 //! Locks, holders and waiters as they are listed.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
 
 use dlock::{LockMode, Wait};
 use dlock_runtime::admin::{Inspect, LockInfo};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 
 use super::{Place, SESSION, TTL, applications, claim, inspector, key, seen, staying};
-use crate::world::LIMIT;
+use crate::{
+    scripted::{GET_DATA, LIST, MULTI_READ, Reply, Scripted, UNIMPLEMENTED},
+    world::LIMIT,
+};
 
 #[tokio::test]
 async fn holders_and_waiters_are_listed_in_the_order_of_the_queue() {
@@ -231,9 +240,9 @@ async fn a_listing_leaves_the_servers_nearly_all_of_their_time() {
         }
     };
     assert_eq!(locks.len(), 600);
-    // Six steps of 200 requests: 0.1 ms each, and each begins 25 times as long after the one before. The inspector has saved no
-    // time before it was created.
-    let least = Duration::from_millis(5 * 25 * 20);
+    // Three times a request for 200 queues, which is 2.5 ms, and then 200 requests of 0.1 ms each. A step begins 25 times as long
+    // after the one before. The inspector has saved no time before it was created.
+    let least = Duration::from_micros(25 * (3 * 2_500 + 2 * 20_000));
     assert!(began.elapsed() >= least, "{:?}", began.elapsed());
     assert!(seen.is_sorted() && seen.iter().any(|it| *it > 0.0 && *it < 1.0));
     assert_eq!(inspector.progress(), None);
@@ -256,4 +265,38 @@ async fn an_inspector_survives_the_end_of_its_connection() {
     )
     .await;
     guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn queues_are_read_many_at_once_unless_the_servers_are_too_old_for_it() {
+    for is_old in [false, true] {
+        let alone = Arc::new(AtomicUsize::new(0));
+        let (count, child) = (alone.clone(), claim(1, "exclusive"));
+        let server = Scripted::start(move |request| {
+            let directories = ["lock:gone", "lock:held", "lock:left"];
+            let children = [&*child];
+            let names = |path: &str| match path.rsplit('/').next() {
+                Some("dlock") => Some(&directories[..]),
+                Some("lock:held") => Some(&children[..]),
+                Some("lock:left") => Some(&[][..]),
+                _ => None,
+            };
+            match request.code {
+                MULTI_READ if is_old => Some(Reply::Refused(UNIMPLEMENTED)),
+                MULTI_READ => Some(Reply::names_of_each(request, names)),
+                LIST => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    names(&request.path).map(Reply::names)
+                }
+                GET_DATA => Some(Reply::data("1 7 5 30000 7 1 - - -", 7)),
+                _ => None,
+            }
+        })
+        .await;
+        let locks = inspector(&server.url()).await.locks(None).await.unwrap();
+        let keys: Vec<_> = locks.iter().map(|it| &*it.key).collect();
+        assert_eq!(keys, ["held"]);
+        let alone = alone.load(Ordering::SeqCst);
+        assert_eq!(alone, if is_old { 4 } else { 1 });
+    }
 }

@@ -5,6 +5,7 @@ use super::super::mutant::Mutant;
 use super::zookeeper::{CONTRACT, STORE, UNIT};
 
 const GRANTS: &str = "dlock-zookeeper/src/admin/grants.rs";
+const LINK: &str = "dlock-zookeeper/src/admin/link.rs";
 const LOCK: &str = "dlock-zookeeper/src/admin/lock.rs";
 const NOTICES: &str = "dlock-zookeeper/src/notices.rs";
 const PAGE: &str = "dlock-zookeeper/src/admin/page.rs";
@@ -33,7 +34,28 @@ const SHARED: &[Look] = &[Test(
     "admin::unlock::of_a_shared_lock_one_holder_or_all_are_ended",
 )];
 
+const MANY: &[Look] = &[Test(
+    STORE,
+    "admin::look::queues_are_read_many_at_once_unless_the_servers_are_too_old_for_it",
+)];
+
 pub(super) const ALL: &[Mutant] = &[
+    Mutant::new(
+        "zookeeper-many-at-once-only",
+        "Servers that cannot read many queues at once show no locks",
+        PAGE,
+        "Err(error) if «error.kind() == StoreErrorKind::Unsupported» => {}",
+        "false",
+        MANY,
+    ),
+    Mutant::new(
+        "zookeeper-gone-among-many",
+        "A directory that has gone since keeps all others from being listed",
+        LINK,
+        "MultiReadResult::Error { err: Error::NoNode, } => «Ok(Vec::new())»,",
+        "Err(Error::NoNode)",
+        MANY,
+    ),
     Mutant::new(
         "zookeeper-no-notice",
         "A forced release leaves no message for the holder",
