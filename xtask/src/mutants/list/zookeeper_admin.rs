@@ -52,7 +52,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-gone-among-many",
         "A directory that has gone since keeps all others from being listed",
         LINK,
-        "MultiReadResult::Error { err: Error::NoNode, } => «Ok(Vec::new())»,",
+        "MultiReadResult::Error { err: Error::NoNode } => «Ok(Vec::new())»,",
         "Err(Error::NoNode)",
         MANY,
     ),
@@ -122,7 +122,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-scan-without-pause",
         "Requests count as if they cost the servers nothing",
         PAGE,
-        "«times(FOR_A_REQUEST, requests)».saturating_add",
+        "read => return Ok((read?, «FOR_A_REQUEST + FOR_A_QUEUE * count»)),",
         "Duration::ZERO",
         &[Test(
             STORE,
