@@ -264,6 +264,15 @@ impl Acquisition {
         })
     }
 
+    /// Leaves the lease to the store: from now on, no task of this process takes it over or releases it.
+    pub(crate) fn leave_to_store(&self) {
+        self.entry.state().leave_to_store(self.id);
+    }
+
+    pub(crate) fn is_left_to_store(&self) -> bool {
+        self.entry.state().is_left_to_store(self.id)
+    }
+
     /// Waits until the lease is lost.
     pub(crate) async fn lost(&self) -> LockError {
         loop {

@@ -41,6 +41,8 @@ pub(super) struct Attempt<T> {
     /// The last attempt that waited when the body began. It and those before it may share the lease for as long
     /// as it is held.
     invited: Option<AttemptId>,
+    /// The lease is not released: code outside this process has taken it over.
+    pub(super) is_left_to_store: bool,
 }
 
 #[derive(Debug)]
@@ -100,6 +102,7 @@ impl<T> Attempt<T> {
             phase: Phase::Waiting { look_at },
             sharers: Vec::new(),
             invited: None,
+            is_left_to_store: false,
         }
     }
 
@@ -139,6 +142,12 @@ impl<T> Attempt<T> {
         };
         hold.is_bound = true;
         Some(self.claim.owner)
+    }
+
+    /// Leaves the lease to the store, and keeps it from other tasks of this process.
+    pub(super) fn leave_to_store(&mut self) {
+        self.bind();
+        self.is_left_to_store = true;
     }
 
     /// Returns the remaining validity of the lease, if it is held.

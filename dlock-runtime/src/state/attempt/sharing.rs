@@ -35,6 +35,7 @@ impl<T> Attempt<T> {
             && hold.is_entered()
             && hold.failure.is_none()
             && hold.doubts.are_none()
+            && !hold.is_bound
             && hold.remaining(now) >= self.claim.least()
             && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
     }
@@ -150,8 +151,9 @@ impl<T> Attempt<T> {
         true
     }
 
-    /// Records that the sharers have lost the lease, which has just been lost. Returns their tasks.
-    pub(in crate::state) fn lose_sharers(&mut self, now: Moment) -> Vec<T>
+    /// Records that the sharers have lost the lease, which has just been lost. Returns the tasks that have lost it by
+    /// this, but for `known`, which the caller notifies.
+    pub(in crate::state) fn lose_sharers(&mut self, known: AttemptId, now: Moment) -> Vec<T>
     where
         T: Clone,
     {
@@ -160,12 +162,13 @@ impl<T> Attempt<T> {
         };
         let holders = self.sharers.iter_mut();
         let holders = holders.filter(|sharer| sharer.loss.is_none());
-        holders
-            .map(|sharer| {
-                sharer.lose(cause.clone(), now);
-                sharer.waiter.task.clone()
-            })
-            .collect()
+        let sharers = holders.map(|sharer| {
+            sharer.lose(cause.clone(), now);
+            &sharer.waiter
+        });
+        let users = std::iter::once(&self.waiter).chain(sharers);
+        let others = users.filter(|user| user.id != known);
+        others.map(|user| user.task.clone()).collect()
     }
 }
 

@@ -54,6 +54,29 @@ fn a_task_joins_a_lease_within_a_turn_and_no_later() {
 }
 
 #[test]
+fn a_lease_that_is_bound_or_left_to_the_store_is_not_shared() {
+    let id = AttemptId::numbered(1);
+    let mut desk = Desk::holding(shared());
+    assert_eq!(desk.state.bind(id), Some(desk.owner(1)));
+    desk.enter(2, shared());
+    assert!(asks(&desk.of(2, Event::Woken)));
+
+    for (number, last) in [(1, 2), (2, 1)] {
+        let mut desk = together([2]);
+        desk.state.leave_to_store(AttemptId::numbered(number));
+        assert_eq!(desk.both(number, Event::Left), (Effect::Forget(None), None));
+        desk.enter(3, shared());
+        assert!(asks(&desk.of(3, Event::Woken)), "{number} has left it");
+        assert_eq!(desk.of(last, Event::Left), desk.release());
+        let last = AttemptId::numbered(last);
+        assert!(
+            desk.state.is_left_to_store(last),
+            "the driver sends no release"
+        );
+    }
+}
+
+#[test]
 fn who_comes_while_the_lease_is_in_doubt_asks() {
     let mut desk = Desk::holding(shared());
     assert_eq!(
@@ -155,7 +178,6 @@ fn the_first_who_sees_the_end_of_a_lease_tells_the_others() {
         let id = AttemptId::numbered(number);
         let mut lost = desk.state.check(id, context!(desk));
         assert_eq!(lost.effect, Effect::Lose);
-        lost.also_lost.retain(|other| *other != number);
         lost.also_lost.sort_unstable();
         let others: Vec<_> = (1..=3).filter(|other| *other != number).collect();
         assert_eq!(lost.also_lost, others);
