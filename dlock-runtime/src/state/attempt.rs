@@ -72,6 +72,13 @@ enum EarlyHint {
     LookAgain,
 }
 
+impl EarlyHint {
+    /// Returns `true` if a lease that the request is granted may be gone.
+    fn is_doubt(self) -> bool {
+        matches!(self, Self::Granted { fence: 0, .. })
+    }
+}
+
 impl<T> Attempt<T> {
     /// Creates an attempt with its own claim: the one that it had kept, or a new one.
     ///
@@ -148,6 +155,11 @@ impl<T> Attempt<T> {
     pub(super) fn leave_to_store(&mut self) {
         self.bind();
         self.is_left_to_store = true;
+    }
+
+    /// Returns `true` if there is a lease, and it may be gone.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.holding().is_some_and(|hold| !hold.is_trusted())
     }
 
     /// Returns the remaining validity of the lease, if it is held.
@@ -268,6 +280,13 @@ impl<T> Attempt<T> {
             return self.on_wake(context);
         };
         match answer {
+            Ok(AcquireOutcome::Granted { .. }) if news.is_some_and(EarlyHint::is_doubt) => {
+                // The answer may be older than the message. That to another request is not.
+                self.phase = Phase::Waiting {
+                    look_at: context.now,
+                };
+                self.on_wake(context)
+            }
             Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {

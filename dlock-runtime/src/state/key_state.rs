@@ -7,7 +7,7 @@ use super::{
     event::{Context, Effect, Event, HeldLease, Loss, Outcome, RenewAt},
     waiter::LocalWaiter,
 };
-use crate::{attempt::AttemptId, clock::Moment, owner::OwnerId};
+use crate::{answer::Renewal, attempt::AttemptId, clock::Moment, owner::OwnerId};
 
 /// Everything that this process knows of one key. `T` is the handle that wakes a task.
 #[derive(Debug)]
@@ -131,6 +131,11 @@ impl<T: Clone> KeyState<T> {
         self.find(id).is_some_and(|it| it.is_left_to_store)
     }
 
+    /// Returns `true` if the lease of attempt `id` may be gone, according to a message or a failed renewal.
+    pub(crate) fn is_doubted(&self, id: AttemptId) -> bool {
+        self.find(id).is_some_and(Attempt::is_doubted)
+    }
+
     /// Returns the task that holds the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
@@ -223,6 +228,19 @@ impl<T: Clone> KeyState<T> {
     ) -> Option<(T, Outcome<T>)> {
         let waiter = &self.attempt_of(owner)?.waiter;
         let (id, task) = (waiter.id, waiter.task.clone());
-        Some((task, self.on_event(id, event, context)))
+        let is_confirmed = matches!(
+            event,
+            Event::Renewed {
+                answer: Ok(Renewal::Renewed),
+                ..
+            }
+        );
+        let mut outcome = self.on_event(id, event, context);
+        if is_confirmed && let Some(attempt) = self.attempt_of(owner) {
+            let waiting = attempt.users().filter(|user| user.timing.on_trial);
+            let waiting = waiting.map(|user| user.task.clone());
+            outcome.invited.extend(waiting);
+        }
+        Some((task, outcome))
     }
 }

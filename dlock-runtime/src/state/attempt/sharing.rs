@@ -1,9 +1,9 @@
 //! The tasks of one process that use one shared lease together.
 //!
 //! One of them bears the claim; the others are *sharers*. The lease is released when the last of them leaves, and
-//! a loss is everybody's. **Safety.** A task begins to share only while the lease is valid and none of its
-//! renewals has failed. For the sake of other processes, a lease is shared with tasks that come within
-//! [`LONGEST_TURN`], and with those that waited when its body began.
+//! a loss is everybody's. **Safety.** A task begins to share only while the lease is valid and nothing says that it may
+//! be gone. For the sake of other processes, a lease is shared with tasks that come within [`LONGEST_TURN`], and with
+//! those that waited when its body began.
 
 use std::mem;
 
@@ -33,9 +33,9 @@ impl<T> Attempt<T> {
             && is_shareable(&next.timing)
             && self.suits(next)
             && hold.is_entered()
-            && hold.failure.is_none()
-            && hold.doubts.are_none()
+            && hold.is_trusted()
             && !hold.is_bound
+            && next.may_rely_on(hold.known_since)
             && hold.remaining(now) >= self.claim.least()
             && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
     }

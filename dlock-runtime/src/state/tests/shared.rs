@@ -54,6 +54,27 @@ fn a_task_joins_a_lease_within_a_turn_and_no_later() {
 }
 
 #[test]
+fn a_task_that_comes_long_after_the_request_joins_no_lease() {
+    // The answer took as long as the turn, and longer.
+    for (late, joins) in [(TURN, true), (TURN + Duration::from_micros(1), false)] {
+        let mut desk = Desk::new(shared());
+        assert!(asks(&desk.on(Event::Woken)));
+        let sent = desk.now;
+        desk.pass(late);
+        // One waits when the body begins, one comes then.
+        desk.enter(2, shared());
+        assert!(matches!(desk.of(2, Event::Woken), Effect::Queue(_)));
+        let answer = granted();
+        assert!(desk.on(Event::Answered { sent, answer }).enters());
+        desk.enter(3, shared());
+        for number in [3, 2] {
+            let effect = desk.of(number, Event::Woken);
+            assert_eq!(effect == JOINED, joins, "{late:?}, {number}: {effect:?}");
+        }
+    }
+}
+
+#[test]
 fn a_lease_that_is_bound_or_left_to_the_store_is_not_shared() {
     let id = AttemptId::numbered(1);
     let mut desk = Desk::holding(shared());

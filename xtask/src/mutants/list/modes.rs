@@ -178,6 +178,15 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
+        "late-call-joins",
+        "A call joins a lease, however long before it that was requested",
+        "dlock-runtime/src/state/attempt/sharing.rs",
+        "&& «next.may_rely_on(hold.known_since)»",
+        "true",
+        STATE,
+    )
+    .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
+    Mutant::new(
         "bound-lease-joined",
         "A lease is shared that something outside the process depends on",
         "dlock-runtime/src/state/attempt/sharing.rs",
