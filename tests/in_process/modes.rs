@@ -9,7 +9,7 @@ use std::{
 };
 
 use dlock::{
-    FencingToken, LockError, LockManager, LostCause, StoreError,
+    FencingToken, LockError, LockGuard, LockManager, LostCause, StoreError,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreProperties, memory::MemoryStore,
@@ -584,4 +584,52 @@ async fn tokens_of_readers_lie_between_those_of_writers() {
     }
     assert_idle(&managers.iter().collect::<Vec<_>>()).await;
     assert!(store.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_one_reader_has_left_to_the_store_is_released_by_no_other() {
+    for bearer_leaves in [true, false] {
+        let manager = process(MemoryStore::new());
+        let read = async || manager.lock(KEY).shared().acquire().await.unwrap();
+        let [one, other] = [read().await, read().await];
+        let owner = |guard: &LockGuard| guard.records().unwrap()[0].owner;
+        assert_eq!(owner(&one), owner(&other), "they share a lease");
+        let (leaves, releases) = if bearer_leaves {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        leaves.leave();
+        releases.release().await.unwrap();
+        assert_idle(&[&manager]).await;
+        let writes = async || manager.lock(KEY).try_acquire().await.unwrap();
+        assert!(writes().await.is_none(), "until its TTL is over");
+        sleep(Duration::from_secs(31)).await;
+        let writes = writes().await.expect("it is over");
+        writes.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_something_outside_depends_on_is_shared_with_no_other_reader() {
+    let manager = process(MemoryStore::new());
+    let read = async || manager.lock(KEY).shared().acquire().await.unwrap();
+    let one = read().await;
+    let bound = one.records().unwrap()[0].owner;
+    let other = read().await;
+    assert_ne!(other.records().unwrap()[0].owner, bound);
+    one.release().await.unwrap();
+    other.release().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_that_is_left_to_the_store_is_forgotten() {
+    let manager = process(MemoryStore::new());
+    let lock = manager.lock(KEY).renew(false);
+    let guard = lock.ttl(Duration::from_secs(1)).acquire().await.unwrap();
+    let next = manager.lock(KEY).acquire().await.unwrap();
+    assert!(guard.is_lost());
+    guard.leave();
+    next.release().await.unwrap();
+    assert_idle(&[&manager]).await;
 }

@@ -120,6 +120,7 @@ impl LockGuard {
     /// with a transaction.
     ///
     /// For code that has taken the lease over in the store itself. Everywhere else, use [`release`](Self::release).
+    /// Tasks of this process that share the lease continue with it, and the last of them does not release it either.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
@@ -132,11 +133,8 @@ impl LockGuard {
     /// ```
     pub fn leave(self) {
         let Lease { place, others, .. } = self.lease;
-        // Another task of this process would take the lease over with the place.
-        place.acquisition.bind().ok();
         abandon(place);
         for lease in others.into_iter().flat_map(|others| others.0) {
-            lease.place.acquisition.bind().ok();
             abandon(lease.place);
         }
     }

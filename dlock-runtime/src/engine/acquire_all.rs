@@ -9,7 +9,8 @@
 //!
 //! Leases that are held while the call waits for another key are renewed, even with `renew = false`, so each
 //! of them begins with its whole TTL. If such a lease is lost, no body has seen it: the call releases all
-//! keys and starts over after a pause, within its `wait`. All releases are sent at once, and each one is
+//! keys and starts over after a pause, within its `wait`. The body does not begin while such a lease may be gone,
+//! according to a message or a failed renewal. All releases are sent at once, and each one is
 //! repeated independently. `min_hold` of each key starts when its lease was acquired. `max_hold` starts for
 //! all keys when the last lease was acquired.
 
@@ -125,6 +126,14 @@ enum Setback {
     Lost(LockError),
 }
 
+impl Setback {
+    fn into_error(self) -> LockError {
+        match self {
+            Self::Refused(error) | Self::Lost(error) => error,
+        }
+    }
+}
+
 impl AcquireAll {
     /// Returns the leases of all keys, in their order.
     async fn all(&self) -> Result<Vec<Taken>, LockError> {
@@ -163,8 +172,11 @@ impl AcquireAll {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let lost = || taken.iter().find_map(Taken::loss);
-        let Some(error) = failure.or_else(lost) else {
+        let failure = match failure {
+            Some(error) => Some(error),
+            None => self.settled(&taken).await.err().map(Setback::into_error),
+        };
+        let Some(error) = failure else {
             return Ok(taken);
         };
         // Awaited: a caller that finds one key busy must not find the other keys busy because of this call.
@@ -208,7 +220,25 @@ impl AcquireAll {
                 Setback::Refused(failure.unwrap_or_else(|| self.out_of_time(&missing.0)))
             })?;
         }
-        // The first lease may have ended while the call waited for the last one.
+        self.settled(held).await
+    }
+
+    /// Waits until all are held for certain: the first may have ended, or be doubted, since the call waited for the
+    /// last.
+    async fn settled(&self, held: &[Taken]) -> Result<(), Setback> {
+        let acquisitions = || held.iter().map(|taken| &taken.place.acquisition);
+        while let Some(doubted) = acquisitions().find(|it| it.is_doubted()) {
+            let answer = self.core.response_limit;
+            let limit = match self.rest_of_wait() {
+                Some(Wait::Forever) => Duration::MAX,
+                Some(Wait::For(rest)) => rest.max(answer),
+                // A caller that does not wait still needs the time of one answer.
+                Some(Wait::Never) | None => answer,
+            };
+            timeout(limit, doubted.settled())
+                .await
+                .map_err(|_| Setback::Refused(self.out_of_time(doubted.key())))?;
+        }
         match held.iter().find_map(Taken::loss) {
             None => Ok(()),
             Some(error) => Err(Setback::Lost(error)),

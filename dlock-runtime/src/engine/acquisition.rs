@@ -264,6 +264,32 @@ impl Acquisition {
         })
     }
 
+    /// Leaves the lease to the store: from now on, no task of this process takes it over or releases it.
+    pub(crate) fn leave_to_store(&self) {
+        self.entry.state().leave_to_store(self.id);
+    }
+
+    pub(crate) fn is_left_to_store(&self) -> bool {
+        self.entry.state().is_left_to_store(self.id)
+    }
+
+    /// Returns `true` if a message or a failed renewal says that the lease may be gone.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.entry.state().is_doubted(self.id)
+    }
+
+    /// Waits until a lease on trial is not doubted any more: a renewal has confirmed it, or it is lost.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let woken = self.woken();
+            // A doubted lease may have come to its end.
+            if self.check().is_err() || !self.is_doubted() {
+                return;
+            }
+            woken.await;
+        }
+    }
+
     /// Waits until the lease is lost.
     pub(crate) async fn lost(&self) -> LockError {
         loop {

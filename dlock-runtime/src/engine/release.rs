@@ -93,9 +93,8 @@ pub(crate) fn abandon(mut place: Occupied) {
     if !acquisition.core.store.is_ours(now) {
         return;
     }
-    if begin(&acquisition, now).is_some() {
-        acquisition.event(Event::Abandoned);
-    }
+    acquisition.leave_to_store();
+    begin(&acquisition, now);
     acquisition.events().left(now);
 }
 
@@ -111,12 +110,16 @@ fn end_of_lost(acquisition: &Acquisition, loss: Loss) -> Result<(), LockError> {
 }
 
 /// Ends the attempt. Returns the owner whose release has to be sent, unless another attempt continues with
-/// the claim.
+/// the claim, or the lease is left to the store.
 fn begin(acquisition: &Acquisition, now: Moment) -> Option<OwnerId> {
     let Effect::Release { owner } = acquisition.event_at(Event::Left, now) else {
         return None;
     };
     acquisition.core.renewer.remove(owner);
+    if acquisition.is_left_to_store() {
+        acquisition.event(Event::Abandoned);
+        return None;
+    }
     Some(owner)
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Attempt<T> {
     /// The last attempt that waited when the body began. It and those before it may share the lease for as long
     /// as it is held.
     invited: Option<AttemptId>,
+    /// The lease is not released: code outside this process has taken it over.
+    pub(super) is_left_to_store: bool,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,13 @@ enum Phase {
 enum EarlyHint {
     Granted { fence: u64, number: u64 },
     LookAgain,
+}
+
+impl EarlyHint {
+    /// Returns `true` if a lease that the request is granted may be gone.
+    fn is_doubt(self) -> bool {
+        matches!(self, Self::Granted { fence: 0, .. })
+    }
 }
 
 impl<T> Attempt<T> {
@@ -100,6 +109,7 @@ impl<T> Attempt<T> {
             phase: Phase::Waiting { look_at },
             sharers: Vec::new(),
             invited: None,
+            is_left_to_store: false,
         }
     }
 
@@ -139,6 +149,17 @@ impl<T> Attempt<T> {
         };
         hold.is_bound = true;
         Some(self.claim.owner)
+    }
+
+    /// Leaves the lease to the store, and keeps it from other tasks of this process.
+    pub(super) fn leave_to_store(&mut self) {
+        self.bind();
+        self.is_left_to_store = true;
+    }
+
+    /// Returns `true` if there is a lease, and it may be gone.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.holding().is_some_and(|hold| !hold.is_trusted())
     }
 
     /// Returns the remaining validity of the lease, if it is held.
@@ -259,6 +280,13 @@ impl<T> Attempt<T> {
             return self.on_wake(context);
         };
         match answer {
+            Ok(AcquireOutcome::Granted { .. }) if news.is_some_and(EarlyHint::is_doubt) => {
+                // The answer may be older than the message. That to another request is not.
+                self.phase = Phase::Waiting {
+                    look_at: context.now,
+                };
+                self.on_wake(context)
+            }
             Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
                 if self.waiter.timing.wait == Wait::Never {

@@ -23,10 +23,6 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The pause after the first failed request. It doubles up to [`LOOK_AGAIN`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
-/// The number of answers that are kept to date a wake-up message. They are about a second apart, and a lease
-/// that was granted more than three seconds ago has ended.
-const KEPT_REFRESHES: usize = 4;
-
 /// The validity of a lease, from the moment before the confirmed request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
@@ -60,8 +56,8 @@ pub(super) struct Claim {
     /// The last answer that was not a grant, for the error at the end of a wait.
     pub(super) last_answer: LastAnswer,
     failures: u32,
-    /// In the order of time.
-    refreshes: Vec<Refresh>,
+    /// The last answer that was not a grant, if it contained the last fence.
+    refresh: Option<Refresh>,
     last_token: Option<FencingToken>,
     /// The fence of the last lease, and when the store granted it.
     granted: Option<(u64, Moment)>,
@@ -106,7 +102,7 @@ impl Claim {
             traces_until: None,
             last_answer: LastAnswer::NotAsked,
             failures: 0,
-            refreshes: Vec::new(),
+            refresh: None,
             last_token: None,
             granted: None,
             turn: None,
@@ -122,30 +118,23 @@ impl Claim {
 
     /// Records the answer to the request that was sent at `sent`: another owner holds the key.
     pub(super) fn refreshed(&mut self, sent: Moment, holder: Holder) {
-        if self.refreshes.len() == KEPT_REFRESHES {
-            self.refreshes.remove(0);
-        }
+        let last_fence = holder.last_fence;
         // Without this check, a store that does not report fences would confirm every wake-up message.
-        if holder.last_fence > 0 {
-            self.refreshes.push(Refresh {
-                sent,
-                last_fence: holder.last_fence,
-            });
-        }
+        self.refresh = (last_fence > 0).then_some(Refresh { sent, last_fence });
         self.failures = 0;
         self.turn = None;
         self.last_answer = LastAnswer::Busy(holder);
     }
 
-    /// Returns the deadline of a lease that was granted with this number according to a wake-up message.
+    /// Returns when the last request was sent, if a lease was granted after it that has this number according to a
+    /// wake-up message.
     ///
-    /// The time of the grant is not known here, only that it came after every answer with a smaller last fence.
-    /// The latest answer alone is not sufficient. The message about a lease that has expired may arrive late,
-    /// and would then be trusted at the same time as the next holder's lease.
-    pub(super) fn granted_until(&self, number: u64) -> Option<Moment> {
-        let mut before = self.refreshes.iter().rev();
-        let refresh = before.find(|refresh| refresh.last_fence < number)?;
-        Some(refresh.sent.plus(self.validity.granted))
+    /// The time of the grant is not known here, only that it came after every answer with a smaller last fence. If
+    /// the last answer has no smaller one, the grant came before it, and was over by then: it has expired, or the
+    /// store has revoked or forgotten it. The message is late, and another client may hold the key.
+    pub(super) fn refreshed_before(&self, number: u64) -> Option<Moment> {
+        let last = self.refresh?;
+        (last.last_fence < number).then_some(last.sent)
     }
 
     /// Returns the token of the next body under the lease with this fence.
@@ -180,9 +169,9 @@ impl Claim {
         self.ttl.min(GRANT_TTL) / 3
     }
 
-    /// Records that the store keeps nothing of this claim any more.
+    /// Records that the store may keep nothing of this claim any more: no answer so far dates a wake-up message.
     pub(super) fn forgotten(&mut self) {
-        self.refreshes.clear();
+        self.refresh = None;
     }
 
     /// Records that a body begins with `token`.

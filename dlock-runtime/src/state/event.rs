@@ -113,7 +113,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
     /// Another task to wake: it is in front now, or was until now.
     pub(crate) next: Option<T>,
-    /// Tasks that may share a lease now.
+    /// Tasks to wake: they may share a lease now, or wait for the renewal that has confirmed theirs.
     pub(crate) invited: Vec<T>,
     /// Tasks that shared the lease, which is lost for them as well.
     pub(crate) also_lost: Vec<T>,

@@ -7,7 +7,7 @@ use super::{
     event::{Context, Effect, Event, HeldLease, Loss, Outcome, RenewAt},
     waiter::LocalWaiter,
 };
-use crate::{attempt::AttemptId, clock::Moment, owner::OwnerId};
+use crate::{answer::Renewal, attempt::AttemptId, clock::Moment, owner::OwnerId};
 
 /// Everything that this process knows of one key. `T` is the handle that wakes a task.
 #[derive(Debug)]
@@ -117,6 +117,25 @@ impl<T: Clone> KeyState<T> {
         holding.find(|it| it.is_used_by(id))?.bind()
     }
 
+    /// Leaves the lease of attempt `id` to the store: it is not released, whichever task uses it last.
+    pub(crate) fn leave_to_store(&mut self, id: AttemptId) {
+        let others = self.aside.iter_mut().chain(&mut self.pool);
+        let mut attempts = self.front.iter_mut().chain(others);
+        if let Some(attempt) = attempts.find(|it| it.is_used_by(id)) {
+            attempt.leave_to_store();
+        }
+    }
+
+    /// Returns `true` if the lease of attempt `id` is left to the store.
+    pub(crate) fn is_left_to_store(&self, id: AttemptId) -> bool {
+        self.find(id).is_some_and(|it| it.is_left_to_store)
+    }
+
+    /// Returns `true` if the lease of attempt `id` may be gone, according to a message or a failed renewal.
+    pub(crate) fn is_doubted(&self, id: AttemptId) -> bool {
+        self.find(id).is_some_and(Attempt::is_doubted)
+    }
+
     /// Returns the task that holds the claim of `owner`.
     pub(crate) fn bearer(&self, owner: OwnerId) -> Option<T> {
         Some(self.attempt_of(owner)?.waiter.task.clone())
@@ -162,16 +181,8 @@ impl<T: Clone> KeyState<T> {
         let Some(place) = self.pooled(id) else {
             return Outcome::of(Effect::Nothing);
         };
-        let attempt = &mut self.pool[place];
-        let bearer = attempt.waiter.task.clone();
-        let is_bearer = attempt.id() == id;
-        let effect = attempt.check(context.now);
-        let mut outcome = self.after_pooled(place, effect, context);
-        if outcome.effect == Effect::Lose && !is_bearer {
-            // The caller is told by the effect, and the task that bears the claim in its place.
-            outcome.also_lost.push(bearer);
-        }
-        outcome
+        let effect = self.pool[place].check(context.now);
+        self.after_pooled(place, id, effect, context)
     }
 
     /// Handles an event of attempt `id` and returns the next action.
@@ -217,6 +228,19 @@ impl<T: Clone> KeyState<T> {
     ) -> Option<(T, Outcome<T>)> {
         let waiter = &self.attempt_of(owner)?.waiter;
         let (id, task) = (waiter.id, waiter.task.clone());
-        Some((task, self.on_event(id, event, context)))
+        let is_confirmed = matches!(
+            event,
+            Event::Renewed {
+                answer: Ok(Renewal::Renewed),
+                ..
+            }
+        );
+        let mut outcome = self.on_event(id, event, context);
+        if is_confirmed && let Some(attempt) = self.attempt_of(owner) {
+            let waiting = attempt.users().filter(|user| user.timing.on_trial);
+            let waiting = waiting.map(|user| user.task.clone());
+            outcome.invited.extend(waiting);
+        }
+        Some((task, outcome))
     }
 }

@@ -73,7 +73,7 @@ impl<T: Clone> KeyState<T> {
             Event::CutShort if attempt.cut_bearer_short(now) => Outcome::of(Effect::Lose),
             _ => {
                 let effect = attempt.on_event(event, context);
-                self.after_pooled(place, effect, context)
+                self.after_pooled(place, id, effect, context)
             }
         }
     }
@@ -95,14 +95,16 @@ impl<T: Clone> KeyState<T> {
             self.pool.push(attempt.hand_over(waiter, now));
             return Outcome::and_next(Effect::Forget(None), Some(task));
         }
+        let id = attempt.id();
         let effect = attempt.on_event(Event::Left, context);
-        self.after_pooled(place, effect, context)
+        self.after_pooled(place, id, effect, context)
     }
 
-    /// Does what follows from the effect of an event on the attempt at `place` of the pool.
+    /// Does what follows from the effect, on its user `id`, of an event of the attempt at `place` of the pool.
     pub(super) fn after_pooled(
         &mut self,
         place: usize,
+        id: AttemptId,
         effect: Effect,
         context: Context<'_>,
     ) -> Outcome<T> {
@@ -120,7 +122,7 @@ impl<T: Clone> KeyState<T> {
             Effect::Enter { .. } | Effect::Release { .. } => {
                 outcome.next = self.next_in_line(context);
             }
-            Effect::Lose => outcome.also_lost = self.pool[place].lose_sharers(context.now),
+            Effect::Lose => outcome.also_lost = self.pool[place].lose_sharers(id, context.now),
             Effect::Forget(_) => {
                 self.pool.swap_remove(place);
                 outcome.next = self.next_in_line(context);

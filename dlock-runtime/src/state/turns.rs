@@ -158,7 +158,8 @@ impl<T: Clone> KeyState<T> {
         if matches!(effect, Effect::Enter { .. })
             && let Some(place) = self.pool_front()
         {
-            return self.after_pooled(place, effect, context);
+            let id = self.pool[place].id();
+            return self.after_pooled(place, id, effect, context);
         }
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;

@@ -18,6 +18,12 @@ use crate::{
 /// answers. A quarter of the remaining wait, if that is less.
 const LAST_LOOK: Duration = Duration::from_millis(50);
 
+/// The age of what is known of a lease, from which a call does not begin with it without a request of its own.
+///
+/// **Safety.** The store may lose its data at any moment. A call that comes after another client's body has begun
+/// must not begin with an older lease, of which the store knows nothing any more. Within this time it may.
+const KNOWN_FOR: Duration = Duration::from_millis(10);
+
 /// The last request of a wait.
 ///
 /// A waiter receives no message when another client deletes a raw key, and a wake-up message can be lost. The
@@ -133,6 +139,12 @@ impl<T> LocalWaiter<T> {
     /// Returns `true` if the caller still wants the lock and its task seems to respond.
     pub(super) fn is_waiting(&self, now: Moment) -> bool {
         !self.refused && !self.absent && !self.is_over(now)
+    }
+
+    /// Returns `true` if the call may begin with a lease that the store has had after `sent`, without a request of
+    /// its own: it came before that moment, or shortly after it.
+    pub(super) fn may_rely_on(&self, sent: Moment) -> bool {
+        sent.elapsed(self.entered) <= KNOWN_FOR
     }
 
     pub(super) fn denial(&self, last_answer: &LastAnswer, now: Moment) -> Denial {

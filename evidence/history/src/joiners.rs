@@ -1,8 +1,15 @@
-//! Those that share a key with whom a store that returned to an earlier state has brought back.
+//! Sections with a smaller token than one before them, because a store has lost data or brought it back.
 
 use std::{ops::RangeInclusive, time::Duration};
 
 use crate::{History, Promise, Section, Violation};
+
+/// For how long after the last request of a lease a call of the same process may come and begin with it, without a
+/// request of its own.
+const WITHOUT_REQUEST: Duration = Duration::from_millis(10);
+
+/// The tokens of one exclusive lease differ in so many bits, the lowest.
+const BITS_OF_ONE_LEASE: u32 = 12;
 
 /// A time in which a store may have returned to an earlier state, or had two masters.
 ///
@@ -31,12 +38,27 @@ pub struct Unseen {
 }
 
 impl History {
-    /// Removes the smaller token of a shared section if it may have joined another one with the same token, and every
-    /// section with a greater token before it may be forgotten.
+    /// Whether a section may have begun without a request of its own, with a lease that its process had before and that
+    /// the store forgot in the last moment: `before` began in it, too.
+    fn may_know_no_better(&self, before: &Section, section: &Section) -> bool {
+        let lease = |it: &Section| it.token >> BITS_OF_ONE_LEASE;
+        let moment = |it: &Section| (it.entered, it.token, it.task);
+        let had_it = |other: &Section| {
+            (&other.key, other.process, lease(other))
+                == (&section.key, section.process, lease(section))
+                && moment(other) < moment(section)
+        };
+        section.asked <= before.entered + WITHOUT_REQUEST
+            && lease(before) != lease(section)
+            && self.sections.iter().any(had_it)
+    }
+
+    /// Removes the smaller token of a section that may know no better, or that is shared and may have joined another one
+    /// with the same token, if every section with a greater token before it may be forgotten.
     ///
     /// The other one was there before it, or nothing says that it came after the greater token: of two that are granted
     /// together, the one that asked later may begin first.
-    pub(crate) fn excuse_joiners(
+    pub(crate) fn excuse_smaller_tokens(
         &self,
         promise: &impl Fn(Duration) -> Promise,
         returns: &[Return],
@@ -64,6 +86,10 @@ impl History {
                 })
         };
         let is_excused = |before: &Section, section: &Section| {
+            let is_ordered = promise(section.entered) == Promise::Ordered;
+            if is_ordered && self.may_know_no_better(before, section) {
+                return true;
+            }
             let is_forgotten =
                 |it: &&Return| it.from <= before.entered && before.entered <= it.until;
             let mut returns = returns.iter().filter(is_forgotten);

@@ -103,7 +103,7 @@ pub enum Promise {
     /// and tokens grow in the order of the sections.
     Exclusive,
     /// A store may forget its grants, but all clocks that tokens come from agree: an attempt that began after
-    /// another one's section has a greater token.
+    /// another one's section has a greater token. So it may not for 10 ms if its process had the lease already.
     Ordered,
     /// A store may forget, or a process pause while it trusts its lease: no token is given twice, and the resource
     /// refuses every late writer.
@@ -268,7 +268,7 @@ impl History {
         let mut found = Vec::new();
         self.judge_sections(&promise, &mut found);
         self.judge_order(&promise, &mut found);
-        self.excuse_joiners(&promise, returns, &mut found);
+        self.excuse_smaller_tokens(&promise, returns, &mut found);
         self.judge_writes(&mut found);
         found
     }

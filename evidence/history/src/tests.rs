@@ -407,3 +407,47 @@ fn where_sharers_have_tokens_of_their_own_only_exclusive_sections_are_in_order()
     let found = of(&[a.clone(), early.clone()]).judge(Promise::Exclusive);
     assert_eq!(found, [Violation::TokenNotGreater(a, early)]);
 }
+
+#[test]
+fn a_call_of_the_same_process_may_come_within_a_moment_and_know_no_better() {
+    let at = Duration::from_millis;
+    let lease = |token: i64| token << 12;
+    let first = section(lease(5), 1, 2);
+    let other = Section {
+        process: 1,
+        ..section(lease(9), 20, 30)
+    };
+    let second = |asked: Duration| Section {
+        asked,
+        ..section(lease(5) + 1, 40, 50)
+    };
+    let found = |promise, sections: &[Section]| of(sections).judge(promise).len();
+    let late = second(at(30) + Duration::from_nanos(1));
+    let in_time = second(at(30));
+    let of_another = Section {
+        process: 2,
+        ..in_time.clone()
+    };
+    let before = Section {
+        process: 2,
+        asked: at(1),
+        ..section(lease(7), 3, 4)
+    };
+    for (sections, count) in [
+        (vec![first.clone(), other.clone(), in_time.clone()], 0),
+        (vec![first.clone(), other.clone(), late], 1),
+        (vec![first.clone(), other.clone(), of_another], 1),
+        (vec![other.clone(), in_time.clone()], 1),
+        // One that began earlier is still to have a smaller token.
+        (vec![first, before, other, in_time], 1),
+    ] {
+        assert_eq!(found(Promise::Ordered, &sections), count, "{sections:?}");
+        if count == 0 {
+            assert_eq!(
+                found(Promise::Exclusive, &sections),
+                1,
+                "nothing was forgotten"
+            );
+        }
+    }
+}

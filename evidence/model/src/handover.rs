@@ -3,7 +3,8 @@
 //! Questions are asked and answered in one step here, see [`lease`](crate::lease). Renewals and
 //! releases are under way for any time, and their answers as well. A task may be dropped at any moment, and
 //! one that was picked may not look for any time. Tasks come again and again; what is bounded is how
-//! many leases the store grants.
+//! many leases the store grants. An operator may end one lease, and the process is told at once: the section that goes
+//! on is not judged any more, but all that begin after it are.
 
 mod checks;
 mod state;
@@ -53,11 +54,15 @@ pub enum Rule {
     BegunIsNotPassedOver,
     /// Each claim has an owner id of its own, also that of a task whose first claim others have borne.
     NoOwnerTwice,
+    /// A lease that an operator has ended is given back, not handed over.
+    DoubtedIsNotHandedOver,
+    /// A task that was picked asks if an operator has ended its lease.
+    DoubtedIsAskedFor,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::HandsOverInTime,
         Self::LooksAtTheDeadline,
         Self::TokenGrows,
@@ -69,6 +74,8 @@ impl Rule {
         Self::UnseenIsNotRenewed,
         Self::BegunIsNotPassedOver,
         Self::NoOwnerTwice,
+        Self::DoubtedIsNotHandedOver,
+        Self::DoubtedIsAskedFor,
     ];
 }
 

@@ -30,14 +30,16 @@
 //! | a task that was picked looks at the deadline | [`handover::Rule::LooksAtTheDeadline`] | 8 |
 //! | a lease is handed over only before its deadline | [`handover::Rule::HandsOverInTime`] | all holds: the next task looks |
 //! | with a greater token | [`handover::Rule::TokenGrows`] | 5 |
-//! | 4095 times at most | [`handover::Rule::SequenceEnds`] | 12 |
+//! | 4095 times at most | [`handover::Rule::SequenceEnds`] | 11 |
 //! | for a time only | [`handover::Rule::TurnEnds`] | 13 |
 //! | since it came from the store, not since an answer | [`handover::Rule::AnswersMakeNoYounger`] | 13 |
 //! | a picked task that is dropped passes it on | [`handover::Rule::PickedPassesOn`] | 17 |
 //! | one releases | [`handover::Rule::OneReleases`] | 7 |
 //! | a lease that its task does not look at is not renewed | [`handover::Rule::UnseenIsNotRenewed`] | 16 |
 //! | a task that has begun is not passed over | [`handover::Rule::BegunIsNotPassedOver`] | 5 |
-//! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 10 |
+//! | no two claims have one owner | [`handover::Rule::NoOwnerTwice`] | 9 |
+//! | a task that was picked asks if its lease was ended by force | [`handover::Rule::DoubtedIsAskedFor`] | 7 |
+//! | a lease that was ended by force is not handed over | [`handover::Rule::DoubtedIsNotHandedOver`] | all holds: the next task asks |
 //! | an exclusive lease is granted only without a living holder | [`modes::Rule::ExclusiveIsAlone`] | 6 |
 //! | a shared one only without an exclusive holder | [`modes::Rule::SharedExcludesExclusive`] | 6 |
 //! | a permit while fewer than `n` holders live | [`modes::Rule::PermitsAreCounted`] | 9 |

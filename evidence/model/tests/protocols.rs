@@ -55,7 +55,7 @@ macro_rules! tests_of {
 tests_of! {
     lease: [];
     leases: [];
-    handover: [Rule::HandsOverInTime];
+    handover: [Rule::HandsOverInTime, Rule::DoubtedIsNotHandedOver];
     modes: [];
     quorum: [];
     rows: [Rule::EndIsSeenUnderTheLock, Rule::RenewalRefusesTheEnded];

@@ -1,13 +1,13 @@
 //! A forced release takes a lock only from the holder that was seen, and tells that holder at once.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use dlock::{LockError, LostCause, StoreErrorKind, Wait, admin::Unlocked};
+use dlock::{LockError, LockManager, LostCause, StoreErrorKind, Wait, admin::Unlocked};
 use dlock_testkit::{RedisServer, eventually};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::admin::{TTL, inspector, look, manager, with_waiters};
-use crate::common::{LIMIT, is_lost, shown, soon};
+use crate::common::{LIMIT, begin, is_lost, shown, soon};
 
 #[tokio::test]
 async fn a_lease_that_has_changed_hands_stays() {
@@ -64,7 +64,7 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     let server = RedisServer::start().await;
     let (one, other) = (manager(&server.url()).await, manager(&server.url()).await);
     let inspector = inspector(&server.url()).await;
-    let begun = std::sync::Arc::new(tokio::sync::Notify::new());
+    let begun = Arc::new(Notify::new());
     let body = tokio::spawn({
         let begun = begun.clone();
         one.lock("order:42").ttl(TTL).run(async move |_| {
@@ -89,6 +89,88 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     assert!(
         guard.fencing_token().fence() > held.fence + 1,
         "broken promise: the token did not grow: it was raised in between"
+    );
+    soon(guard.release()).await.unwrap();
+}
+
+/// The process knows that the lease is gone, and its next task asks for one.
+#[tokio::test]
+async fn a_lease_that_was_unlocked_begins_no_other_body_of_its_process() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    let (one, other, third) = (
+        manager(&url).await,
+        manager(&url).await,
+        manager(&url).await,
+    );
+    let inspector = inspector(&url).await;
+    let lock = |manager: &LockManager, key| manager.lock(key).wait(Wait::Forever);
+    let before = soon(third.lock("order:42").acquire()).await.unwrap();
+    let told = soon(third.lock("told").acquire()).await.unwrap();
+    let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let body = tokio::spawn({
+        let (begun, end) = (begun.clone(), end.clone());
+        lock(&one, "order:42").run(async move |_| {
+            begun.notify_one();
+            end.notified().await;
+        })
+    });
+    with_waiters(&inspector, "order:42", 1).await;
+    let mut next = Box::pin(lock(&one, "order:42").acquire());
+    begin(&mut next).await;
+    let next = tokio::spawn(next);
+    let rival = tokio::spawn(lock(&other, "order:42").acquire());
+    with_waiters(&inspector, "order:42", 2).await;
+    let is_told = tokio::spawn(lock(&one, "told").acquire());
+    with_waiters(&inspector, "told", 1).await;
+
+    soon(before.release()).await.unwrap();
+    soon(begun.notified()).await;
+    let seen = look(&inspector, "order:42").await.unwrap();
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    // A later message over the same connection: the one about the lease has come before it.
+    soon(told.release()).await.unwrap();
+    drop(soon(is_told).await.unwrap().unwrap());
+    end.notify_one();
+    let outcome = soon(body).await.unwrap();
+    let revoked = |cause: &LostCause| *cause == LostCause::Revoked;
+    assert!(is_lost(&outcome, revoked), "{outcome:?}");
+
+    let rival = soon(rival).await.unwrap().unwrap();
+    with_waiters(&inspector, "order:42", 1).await;
+    let token = rival.fencing_token();
+    soon(rival.release()).await.unwrap();
+    let next = soon(next).await.unwrap().unwrap();
+    assert!(
+        next.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
+    soon(next.release()).await.unwrap();
+}
+
+/// It has seen no body, and so the call waits for the key again.
+#[tokio::test]
+async fn a_lease_that_was_unlocked_begins_no_body_of_a_call_for_several_keys() {
+    let server = RedisServer::start().await;
+    let url = server.url();
+    let (one, other) = (manager(&url).await, manager(&url).await);
+    let inspector = inspector(&url).await;
+    let last = soon(other.lock("b").acquire()).await.unwrap();
+    let call = one.lock_all(["a", "b"]).wait(Wait::Forever).acquire();
+    let call = tokio::spawn(call);
+    with_waiters(&inspector, "b", 1).await;
+    let seen = look(&inspector, "a").await.unwrap();
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    let rival = soon(other.lock("a").acquire()).await.unwrap();
+    soon(last.release()).await.unwrap();
+    with_waiters(&inspector, "a", 1).await;
+    assert!(!call.is_finished());
+    let token = rival.fencing_token();
+    soon(rival.release()).await.unwrap();
+    let guard = soon(call).await.unwrap().unwrap();
+    assert!(
+        guard.fencing_token() > token,
+        "broken promise: the token did not grow"
     );
     soon(guard.release()).await.unwrap();
 }

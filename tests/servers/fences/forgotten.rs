@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use dlock::{FencingToken, LockManager, LostCause};
+use dlock_testkit::eventually;
+use tokio::{sync::watch, time::Instant};
 
 use crate::common::{
-    Env, HasServer, LIMIT, OldRedis, OneKey, RawKeys, Redis, Valkey, is_lost, soon,
+    ANSWER, Env, Fate, HasServer, Kind, LIMIT, OldRedis, OneKey, RawKeys, Redis, Valkey, Wire,
+    begin, is_lost, soon,
 };
 
 async fn section(manager: &LockManager) -> FencingToken {
@@ -84,6 +87,48 @@ async fn a_token_grows_when_the_server_forgets_its_holder() {
     soon(held.release()).await.expect_err("it is lost");
     soon(next.release()).await.unwrap();
     env.assert_clean(1, &[&managers[0], &managers[1]]).await;
+}
+
+/// The answer to the first reader is late. When it comes, the server has forgotten that lease, and another process has
+/// the key. By its own clock the reader still has it, but no call that came since begins with it.
+#[tokio::test]
+async fn a_reader_that_comes_after_the_server_forgot_has_a_greater_token() {
+    let env = Redis::start().await;
+    let (other, wire) = (env.manager().await, Wire::new(env.store().await));
+    let builder = LockManager::builder().response_timeout(ANSWER);
+    let one = builder.build_with_store(wire.clone()).unwrap();
+    let reads = || one.lock("order:42").shared().wait(LIMIT).acquire();
+    let (gate, opened) = watch::channel(false);
+    wire.next(Kind::Acquire, Fate::ReplyHeld(opened));
+    let first = tokio::spawn(reads());
+    eventually(LIMIT, "it is granted", async || {
+        !env.server().keys("dlock:{*").await.is_empty()
+    })
+    .await;
+    let granted = Instant::now();
+    env.server().flush().await;
+    let held = soon(other.lock("order:42").acquire()).await.unwrap();
+    eventually(LIMIT, "a turn is over", async || {
+        granted.elapsed() > Duration::from_millis(10)
+    })
+    .await;
+    let mut second = Box::pin(reads());
+    begin(&mut second).await;
+    gate.send_replace(true);
+    let first = soon(first).await.unwrap().unwrap();
+    let second = tokio::spawn(second);
+    let key = OneKey::new(env.store().await, "order:42");
+    key.until_waiting(1).await;
+    let token = held.fencing_token();
+    soon(held.release()).await.unwrap();
+    let second = soon(second).await.unwrap().unwrap();
+    assert!(
+        second.fencing_token() > token,
+        "broken promise: the token did not grow"
+    );
+    soon(first.release()).await.expect_err("it is lost");
+    soon(second.release()).await.unwrap();
+    env.assert_clean(1, &[&one, &other]).await;
 }
 
 // D13

@@ -134,8 +134,8 @@ impl Lease {
     /// Returns the leases as the store knows them, one for each key in the order of the call, for code that checks
     /// them in the store itself, such as in a transaction.
     ///
-    /// From then on the lease is not handed over to another task of this process: what was checked may depend on
-    /// it for longer than the body.
+    /// From then on the lease is not handed over to another task of this process, or shared with one: what was checked
+    /// may depend on it for longer than the body. Tasks that share it already continue with it.
     ///
     /// # Errors
     ///

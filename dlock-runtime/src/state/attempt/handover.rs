@@ -48,7 +48,7 @@ impl<T> Attempt<T> {
     }
 
     fn is_fresh(&self, hold: &Hold, now: Moment) -> bool {
-        hold.failure.is_none()
+        hold.is_trusted()
             && !hold.is_bound
             && hold.granted_at.elapsed(now) <= LONGEST_TURN
             && hold.remaining(now) >= self.claim.least()
@@ -91,14 +91,17 @@ impl<T> Attempt<T> {
         let look_at = match self.phase {
             Phase::Holding(hold) => {
                 let token = self.claim.next_token(hold.token.fence());
-                if let Some(token) = token.filter(|_| next.timing.renew) {
+                if let Some(token) = token
+                    && next.timing.renew
+                    && next.may_rely_on(hold.known_since)
+                {
                     let kept = looks_no_earlier(&next.timing, &self.waiter.timing);
                     let mut handed = Self::waiting(next, self.claim, now);
                     handed.phase = Phase::Holding(hold.handed(token, !kept, now));
                     return handed;
                 }
-                // A lease without renewal must begin with its own TTL: the attempt sends a request, and the
-                // answer is that it already holds the lease.
+                // A lease without renewal must begin with its own TTL, and a call that came late must know that the
+                // store still has it: the attempt sends a request, and the answer is that it already holds the lease.
                 now
             }
             Phase::Waiting { look_at } => look_at,

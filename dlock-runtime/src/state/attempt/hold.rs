@@ -32,6 +32,9 @@ pub(super) struct Hold {
     pub(super) end: Option<Moment>,
     /// When the store granted the lease, to whichever attempt.
     pub(super) granted_at: Moment,
+    /// The store had the lease at some time after this moment: before the request was sent that was granted, or the
+    /// last one before the grant.
+    pub(super) known_since: Moment,
     pub(super) renew_at: Moment,
     pub(super) renewing: bool,
     pub(super) failure: Option<StoreError>,
@@ -64,18 +67,20 @@ impl Doubts {
 }
 
 impl Hold {
+    /// Creates a lease that the store has had since `sent`, for `validity` from then on.
     pub(super) fn new(
         token: FencingToken,
-        confirmed: Moment,
+        (sent, validity): (Moment, Duration),
         renew_at: Moment,
         now: Moment,
     ) -> Self {
         Self {
             token,
             since: now,
-            confirmed,
+            confirmed: sent.plus(validity),
             end: None,
             granted_at: now,
+            known_since: sent,
             renew_at,
             renewing: false,
             failure: None,
@@ -93,6 +98,11 @@ impl Hold {
     /// Returns `true` if the task knows that it holds the lease.
     pub(super) fn is_entered(&self) -> bool {
         self.entered
+    }
+
+    /// Returns `true` if nothing says that the lease may be gone: no message, and no renewal that has failed.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.failure.is_none() && self.doubts.are_none()
     }
 
     /// Returns the deadline, after which the body must not continue.

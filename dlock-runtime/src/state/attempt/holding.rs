@@ -29,8 +29,8 @@ impl<T> Attempt<T> {
         let Some(token) = self.claim.next_token(fence) else {
             return self.on_failure(sent, no_token(fence), None, context);
         };
-        let confirmed = sent.plus(self.claim.validity.asked);
-        if confirmed.is_reached(now) {
+        let validity = self.claim.validity.asked;
+        if sent.plus(validity).is_reached(now) {
             // The answer took as long as the lease: the lease is not valid, so send another request.
             let late = StoreError::timed_out(sent.elapsed(now));
             return self.on_failure(sent, late, None, context);
@@ -39,7 +39,7 @@ impl<T> Attempt<T> {
         let renew_at = renewal_after(sent, self.claim.ttl);
         self.phase = Phase::Holding(Hold {
             granted_at: self.claim.granted_at(fence, now),
-            ..Hold::new(token, confirmed, renew_at, now)
+            ..Hold::new(token, (sent, validity), renew_at, now)
         });
         self.enter(now)
     }
@@ -48,25 +48,36 @@ impl<T> Attempt<T> {
     pub(super) fn on_grant(&mut self, fence: u64, number: u64, now: Moment) -> Effect {
         match &mut self.phase {
             Phase::Asking { news, .. } => {
-                *news = Some(EarlyHint::Granted { fence, number });
+                // A later message does not take back that the lease may be gone.
+                if !news.is_some_and(EarlyHint::is_doubt) {
+                    *news = Some(EarlyHint::Granted { fence, number });
+                }
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
-                let granted = self.claim.granted_until(number);
-                // A lease without renewal must begin with its own TTL.
-                let renewed = self.waiter.timing.renew;
+                if fence == 0 {
+                    // A message about an earlier grant may come after this one.
+                    self.claim.forgotten();
+                }
+                let validity = self.claim.validity.granted;
                 let least = self.claim.least();
-                let believed = granted.filter(|until| renewed && until.remaining(now) >= least);
+                let refreshed = self.claim.refreshed_before(number);
+                let believed = refreshed.filter(|&sent| {
+                    // A lease without renewal must begin with its own TTL.
+                    self.waiter.timing.renew
+                        && sent.plus(validity).remaining(now) >= least
+                        && self.waiter.may_rely_on(sent)
+                });
                 // A forged message could make all later tokens too small. The fence of a store whose clock was once wrong is
                 // accepted from its answer.
                 let token = self.claim.next_token(fence);
                 let token = token.filter(|_| !is_far_ahead(fence));
                 match (believed, token) {
-                    (Some(until), Some(token)) => {
-                        let renew_at = renewal_of_grant(until, now);
+                    (Some(sent), Some(token)) => {
+                        let renew_at = renewal_of_grant(sent.plus(validity), now);
                         self.phase = Phase::Holding(Hold {
                             granted_at: self.claim.granted_at(fence, now),
-                            ..Hold::new(token, until, renew_at, now)
+                            ..Hold::new(token, (sent, validity), renew_at, now)
                         });
                     }
                     _ => *look_at = look_at.earlier(now),
@@ -101,8 +112,10 @@ impl<T> Attempt<T> {
     /// Handles the first time that the task sees a lease that was handed to it.
     pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
         match &self.phase {
-            Phase::Holding(hold) if hold.remaining(now) < self.claim.least() => {
-                // The lease has not been used for a while: a request shows whether it is still held.
+            Phase::Holding(hold)
+                if !hold.is_trusted() || hold.remaining(now) < self.claim.least() =>
+            {
+                // It may be gone, or has not been used for a while: a request shows whether it is still held.
                 self.phase = Phase::Waiting { look_at: now };
                 Effect::Nothing
             }

@@ -1,9 +1,9 @@
 //! The tasks of one process that use one shared lease together.
 //!
 //! One of them bears the claim; the others are *sharers*. The lease is released when the last of them leaves, and
-//! a loss is everybody's. **Safety.** A task begins to share only while the lease is valid and none of its
-//! renewals has failed. For the sake of other processes, a lease is shared with tasks that come within
-//! [`LONGEST_TURN`], and with those that waited when its body began.
+//! a loss is everybody's. **Safety.** A task begins to share only while the lease is valid and nothing says that it may
+//! be gone. For the sake of other processes, a lease is shared with tasks that come within [`LONGEST_TURN`], and with
+//! those that waited when its body began.
 
 use std::mem;
 
@@ -33,8 +33,9 @@ impl<T> Attempt<T> {
             && is_shareable(&next.timing)
             && self.suits(next)
             && hold.is_entered()
-            && hold.failure.is_none()
-            && hold.doubts.are_none()
+            && hold.is_trusted()
+            && !hold.is_bound
+            && next.may_rely_on(hold.known_since)
             && hold.remaining(now) >= self.claim.least()
             && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
     }
@@ -150,8 +151,9 @@ impl<T> Attempt<T> {
         true
     }
 
-    /// Records that the sharers have lost the lease, which has just been lost. Returns their tasks.
-    pub(in crate::state) fn lose_sharers(&mut self, now: Moment) -> Vec<T>
+    /// Records that the sharers have lost the lease, which has just been lost. Returns the tasks that have lost it by
+    /// this, but for `known`, which the caller notifies.
+    pub(in crate::state) fn lose_sharers(&mut self, known: AttemptId, now: Moment) -> Vec<T>
     where
         T: Clone,
     {
@@ -160,12 +162,13 @@ impl<T> Attempt<T> {
         };
         let holders = self.sharers.iter_mut();
         let holders = holders.filter(|sharer| sharer.loss.is_none());
-        holders
-            .map(|sharer| {
-                sharer.lose(cause.clone(), now);
-                sharer.waiter.task.clone()
-            })
-            .collect()
+        let sharers = holders.map(|sharer| {
+            sharer.lose(cause.clone(), now);
+            &sharer.waiter
+        });
+        let users = std::iter::once(&self.waiter).chain(sharers);
+        let others = users.filter(|user| user.id != known);
+        others.map(|user| user.task.clone()).collect()
     }
 }
 

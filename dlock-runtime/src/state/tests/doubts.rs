@@ -2,6 +2,11 @@
 
 use super::*;
 
+const DOUBT: Event = Event::Granted {
+    fence: 0,
+    number: 0,
+};
+
 /// The renewer's work on a lease that was doubted.
 fn is_renewed(desk: &mut Desk, effect: &Effect, answer: Renewal) -> Effect {
     assert!(matches!(effect, Effect::Renew { .. }), "{effect:?}");
@@ -93,33 +98,130 @@ fn a_lease_that_is_not_to_be_renewed_is_left_alone_by_doubts() {
 }
 
 #[test]
-fn a_doubt_about_a_lease_that_was_handed_on_is_the_next_ones() {
+fn a_lease_that_is_doubted_is_not_handed_over() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);
-    let (effect, next) = desk.both(1, Event::Left);
-    assert_eq!((effect, next), (Effect::Forget(None), Some(2)));
-    let owner = desk.owner(1);
-    let doubt = Event::Granted {
-        fence: 0,
-        number: 0,
-    };
-    let heard = desk.state.on_claim(owner, doubt, context!(desk));
+    assert!(matches!(desk.on(DOUBT), Effect::WaitUntil(_)));
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    let own = desk.owner(2);
+    let asked = desk.of(2, Event::Woken);
+    assert!(
+        matches!(asked, Effect::Ask { owner, .. } if owner == own),
+        "with a claim of its own: {asked:?}"
+    );
+}
+
+#[test]
+fn a_lease_that_is_doubted_after_it_was_handed_over_begins_with_a_request() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.queue([2]);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    let claim = desk.owner(1);
+    let heard = desk.state.on_claim(claim, DOUBT, context!(desk));
     let (bearer, outcome) = heard.expect("the second holds the claim");
     assert_eq!(
         (bearer, outcome.effect),
         (2, Effect::Nothing),
         "it has yet to look"
     );
-    let Effect::Enter {
-        renew_at: Some(keep),
-    } = desk.of(2, Event::Woken)
-    else {
-        panic!("it has the lease")
+    let asked = desk.of(2, Event::Woken);
+    assert!(
+        matches!(asked, Effect::Ask { owner, .. } if owner == claim),
+        "{asked:?}"
+    );
+    let (sent, answer) = (desk.now, granted());
+    assert!(desk.of(2, Event::Answered { sent, answer }).enters());
+    let token = desk.lease(2).expect("it holds").token;
+    assert_eq!(
+        Some(token),
+        FencingToken::from_fence(7).and_then(FencingToken::next)
+    );
+}
+
+#[test]
+fn a_grant_that_is_doubted_before_its_task_looks_begins_with_a_request() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    let grant = Event::Granted {
+        fence: 7,
+        number: 7,
     };
-    let soon = keep.at.remaining(desk.now);
-    assert!(!soon.is_zero() && soon <= SECOND / 4, "{soon:?}");
-    desk.now = keep.at;
-    assert!(matches!(desk.of(2, Event::Tick), Effect::Renew { .. }));
+    assert_eq!(desk.on(grant), Effect::Wake);
+    assert_eq!(desk.on(DOUBT), Effect::Nothing);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn a_doubt_that_overtakes_the_message_of_its_grant_counts() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    assert_eq!(desk.on(DOUBT), Effect::Wake);
+    let grant = Event::Granted {
+        fence: 7,
+        number: 7,
+    };
+    assert_eq!(desk.on(grant), Effect::Wake);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+}
+
+#[test]
+fn a_lease_that_is_doubted_while_its_request_is_in_flight_is_asked_for_again() {
+    for wait in [Wait::Forever, Wait::Never] {
+        let mut desk = Desk::waiting(wait);
+        assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+        assert_eq!(desk.on(DOUBT), Effect::Nothing);
+        let grant = Event::Granted {
+            fence: 7,
+            number: 7,
+        };
+        assert_eq!(desk.on(grant), Effect::Nothing, "it may be older");
+        let asked = desk.answer(desk.now, granted());
+        assert!(matches!(asked, Effect::Ask { .. }), "{asked:?}");
+        assert!(desk.answer(desk.now, granted()).enters());
+    }
+}
+
+#[test]
+fn a_grant_that_comes_after_a_doubt_while_a_request_is_in_flight_is_not_believed() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    for fence in [0, 7] {
+        let number = fence;
+        assert_eq!(desk.on(Event::Granted { fence, number }), Effect::Nothing);
+    }
+    let holder = Holder {
+        last_fence: 6,
+        ..Holder::default()
+    };
+    let asked = desk.answer(sent, Ok(AcquireOutcome::Busy(holder)));
+    assert!(matches!(asked, Effect::Ask { .. }), "{asked:?}");
+}
+
+#[test]
+fn a_lease_on_trial_is_doubted_until_a_renewal_has_confirmed_it() {
+    let on_trial = Timing {
+        on_trial: true,
+        ..waits(Wait::Forever)
+    };
+    let mut desk = Desk::holding(on_trial);
+    let is_doubted = |desk: &Desk| desk.state.is_doubted(AttemptId::numbered(1));
+    assert!(!is_doubted(&desk));
+    desk.pass(SECOND);
+    let renews = desk.on(DOUBT);
+    assert!(matches!(renews, Effect::Renew { .. }) && is_doubted(&desk));
+    for (answer, woken) in [
+        (Err(failed(StoreErrorKind::TimedOut)), vec![]),
+        (Ok(Renewal::Renewed), vec![1]),
+    ] {
+        let is_confirmed = answer.is_ok();
+        let (owner, sent) = (desk.owner(1), desk.now);
+        let renewed = Event::Renewed { sent, answer };
+        let heard = desk.state.on_claim(owner, renewed, context!(desk));
+        let (_, outcome) = heard.expect("it holds the claim");
+        assert_eq!(outcome.invited, woken);
+        assert_eq!(is_doubted(&desk), !is_confirmed);
+    }
 }
 
 #[test]

@@ -166,29 +166,19 @@ fn news_of_a_grant_are_not_replaced_by_the_word_to_look_again() {
 }
 
 #[test]
-fn a_wake_up_is_judged_by_each_of_the_last_answers() {
+fn a_wake_up_about_a_lease_that_the_last_answer_knew_to_be_over_is_not_believed() {
     let mut desk = Desk::waiting(Wait::Forever);
-    let mut sent = desk.now;
-    for last_fence in 1..=6 {
-        if last_fence > 1 {
-            desk.on(Event::LookAgain);
-        }
-        // In the end, of the last but one: the latest answer that knew a smaller fence than 6.
-        if last_fence < 6 {
-            sent = desk.now;
-        }
-        desk.is_busy(last_fence);
-        desk.pass(SECOND / 4);
-    }
-    assert_eq!(
-        desk.on(Event::Granted {
-            fence: 6,
-            number: 6
-        }),
-        Effect::Wake
-    );
-    assert!(desk.on(Event::Woken).enters());
-    assert_eq!(desk.deadline(), sent.plus(Duration::from_millis(2968)));
+    desk.is_busy(6);
+    desk.pass(SECOND / 4);
+    // Otherwise the answer would have been that it holds the lease: an operator has revoked it.
+    desk.on(Event::LookAgain);
+    desk.is_busy(8);
+    let revoked = Event::Granted {
+        fence: 7,
+        number: 7,
+    };
+    assert_eq!(desk.on(revoked), Effect::Wake);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
 }
 
 #[test]

@@ -54,6 +54,50 @@ fn a_task_joins_a_lease_within_a_turn_and_no_later() {
 }
 
 #[test]
+fn a_task_that_comes_long_after_the_request_joins_no_lease() {
+    // The answer took as long as the turn, and longer.
+    for (late, joins) in [(TURN, true), (TURN + Duration::from_micros(1), false)] {
+        let mut desk = Desk::new(shared());
+        assert!(asks(&desk.on(Event::Woken)));
+        let sent = desk.now;
+        desk.pass(late);
+        // One waits when the body begins, one comes then.
+        desk.enter(2, shared());
+        assert!(matches!(desk.of(2, Event::Woken), Effect::Queue(_)));
+        let answer = granted();
+        assert!(desk.on(Event::Answered { sent, answer }).enters());
+        desk.enter(3, shared());
+        for number in [3, 2] {
+            let effect = desk.of(number, Event::Woken);
+            assert_eq!(effect == JOINED, joins, "{late:?}, {number}: {effect:?}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_that_is_bound_or_left_to_the_store_is_not_shared() {
+    let id = AttemptId::numbered(1);
+    let mut desk = Desk::holding(shared());
+    assert_eq!(desk.state.bind(id), Some(desk.owner(1)));
+    desk.enter(2, shared());
+    assert!(asks(&desk.of(2, Event::Woken)));
+
+    for (number, last) in [(1, 2), (2, 1)] {
+        let mut desk = together([2]);
+        desk.state.leave_to_store(AttemptId::numbered(number));
+        assert_eq!(desk.both(number, Event::Left), (Effect::Forget(None), None));
+        desk.enter(3, shared());
+        assert!(asks(&desk.of(3, Event::Woken)), "{number} has left it");
+        assert_eq!(desk.of(last, Event::Left), desk.release());
+        let last = AttemptId::numbered(last);
+        assert!(
+            desk.state.is_left_to_store(last),
+            "the driver sends no release"
+        );
+    }
+}
+
+#[test]
 fn who_comes_while_the_lease_is_in_doubt_asks() {
     let mut desk = Desk::holding(shared());
     assert_eq!(
@@ -155,7 +199,6 @@ fn the_first_who_sees_the_end_of_a_lease_tells_the_others() {
         let id = AttemptId::numbered(number);
         let mut lost = desk.state.check(id, context!(desk));
         assert_eq!(lost.effect, Effect::Lose);
-        lost.also_lost.retain(|other| *other != number);
         lost.also_lost.sort_unstable();
         let others: Vec<_> = (1..=3).filter(|other| *other != number).collect();
         assert_eq!(lost.also_lost, others);

@@ -344,31 +344,68 @@ fn closing_refuses_everybody_in_the_queue_and_hands_them_nothing() {
 }
 
 #[test]
-fn a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence() {
+fn a_hint_is_believed_by_the_last_answer_if_that_knew_a_smaller_fence() {
     let granted = |desk: &Desk| {
         let drift = Duration::from_millis(32);
         desk.now.plus(Duration::from_secs(3).saturating_sub(drift))
     };
+    // With the fence 6, the second answer arrived after that lease had been granted, and it had ended by then.
+    for (fence, is_believed) in [(6, false), (7, true)] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        desk.is_busy(5);
+        desk.pass(SECOND);
+        desk.is_busy(6);
+        let until = granted(&desk);
+        desk.pass(SECOND / 2);
+        let number = fence;
+        assert_eq!(desk.on(Event::Granted { fence, number }), Effect::Wake);
+        let effect = desk.on(Event::Woken);
+        assert_eq!(effect.enters(), is_believed, "{fence}: {effect:?}");
+        if is_believed {
+            assert_eq!(desk.deadline(), until, "three seconds from that answer");
+        }
+    }
+}
+
+#[test]
+fn a_call_that_comes_long_after_the_request_begins_with_one_of_its_own() {
+    let late = TURN + Duration::from_micros(1);
     let mut desk = Desk::waiting(Wait::Forever);
-    desk.is_busy(5);
-    let until = granted(&desk);
-    desk.pass(SECOND);
-    desk.is_busy(6);
-    desk.pass(SECOND / 2);
-    // The second answer arrived after that lease had been granted, and the lease had ended by then.
-    assert_eq!(
-        desk.on(Event::Granted {
-            fence: 6,
-            number: 6
-        }),
-        Effect::Wake
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    desk.pass(late);
+    assert!(desk.answer(sent, granted()).enters());
+    desk.queue([2, 3]);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    let claim = desk.owner(1);
+    let asked = desk.of(2, Event::Woken);
+    assert!(
+        matches!(asked, Effect::Ask { owner, .. } if owner == claim),
+        "the store may have forgotten the lease: {asked:?}"
     );
-    assert!(desk.on(Event::Woken).enters());
-    assert_eq!(
-        desk.deadline(),
-        until,
-        "not three seconds from the second answer"
-    );
+    let (sent, answer) = (desk.now, granted());
+    assert!(desk.of(2, Event::Answered { sent, answer }).enters());
+    // The third came before that request.
+    assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
+    assert_eq!(desk.of(3, Event::Woken), Effect::Enter { renew_at: None });
+}
+
+#[test]
+fn a_grant_to_the_place_of_another_call_begins_no_call_that_came_long_after_its_request() {
+    for (late, is_believed) in [(TURN, true), (TURN + Duration::from_micros(1), false)] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        desk.is_busy(6);
+        desk.pass(late);
+        desk.queue([2]);
+        assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+        let grant = Event::Granted {
+            fence: 7,
+            number: 7,
+        };
+        assert_eq!(desk.of(2, grant), Effect::Wake);
+        let effect = desk.of(2, Event::Woken);
+        assert_eq!(effect.enters(), is_believed, "{late:?}: {effect:?}");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ enum Move {
     LookAgain,
     Close,
     Revoke,
+    Unlock(Index),
 }
 
 /// As all have it that want a permit.
@@ -122,6 +123,7 @@ impl World {
             }
             Move::Drop(index) if tasks > 0 => self.drop_task(index.index(tasks)),
             Move::Rival(ttl) => self.rival(Duration::from_millis(*ttl)),
+            Move::Unlock(index) => self.unlock(*index),
             Move::LookAgain => self.tell_all(|| Event::LookAgain),
             Move::Close => self.tell_all(|| Event::Closed),
             Move::Revoke => {

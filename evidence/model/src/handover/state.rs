@@ -33,6 +33,8 @@ pub struct State {
     /// The time for which each task trusts its lock, from its own moment on: it checks nothing else until the
     /// next tick. Whichever task bears the claim, exclusion is about this time.
     pub(super) sections: [Option<u8>; MOST],
+    /// Whether an operator has ended a lease.
+    pub(super) is_unlocked: bool,
     /// For how many ticks the store has kept the process's lease since a task was in a section.
     pub(super) unused: u8,
 }
@@ -63,6 +65,8 @@ pub(super) struct Front {
     pub(super) waiter: Waiter,
     /// By what id the store knows the process.
     pub(super) owner: u8,
+    /// Whether an operator has ended the lease since it was confirmed.
+    pub(super) is_doubted: bool,
     /// The fence of its last lease, and how many ticks ago that came from the store.
     pub(super) came: Option<(u8, u8)>,
     pub(super) phase: Phase,
@@ -129,6 +133,8 @@ pub enum Action {
     OtherAsks,
     /// The other process gives the lock back.
     OtherLeaves,
+    /// An operator ends the lease of the process.
+    Unlock,
     /// Time passes.
     Tick,
 }

@@ -28,6 +28,7 @@ impl Model for Handover {
             token: 0,
             token_fell: false,
             sections: [None; MOST],
+            is_unlocked: false,
             unused: 0,
         }]
     }
@@ -70,6 +71,11 @@ impl Model for Handover {
             }
             if state.renewal.is_none() && self.is_renewed(front.phase) {
                 actions.push(Action::Renew);
+            }
+            let is_holding = matches!(front.phase, Phase::Holding { .. });
+            let has_lock = state.lock.is_some_and(|lock| lock.owner == front.owner);
+            if is_holding && has_lock && !state.is_unlocked {
+                actions.push(Action::Unlock);
             }
         }
         match state.renewal {
@@ -130,10 +136,7 @@ impl Model for Handover {
             Action::ServeRelease(at) => {
                 let owner = next.releases.remove(at)?;
                 if next.lock.is_some_and(|lock| lock.owner == owner) {
-                    next.lock = None;
-                    if matches!(next.other, Other::Waiting { .. }) {
-                        other_begins(self, &mut next);
-                    }
+                    self.end_lock(&mut next);
                 }
             }
             Action::OtherAsks => {
@@ -149,6 +152,12 @@ impl Model for Handover {
             Action::OtherLeaves => {
                 next.other = Other::Idle;
                 next.lock = next.lock.filter(|lock| lock.owner != OTHER);
+            }
+            Action::Unlock => {
+                next.is_unlocked = true;
+                next.front.as_mut()?.is_doubted = true;
+                next.sections = [None; MOST];
+                self.end_lock(&mut next);
             }
             Action::Tick => tick(&mut next),
         }

@@ -14,6 +14,7 @@ impl Handover {
         Front {
             waiter,
             owner,
+            is_doubted: false,
             came: None,
             phase: Phase::Waiting,
         }
@@ -75,6 +76,7 @@ impl Handover {
         if sequence > self.longest_sequence && self.keeps(Rule::SequenceEnds) {
             return None;
         }
+        front.is_doubted = false;
         front.phase = Phase::Holding {
             left: TTL,
             fence,
@@ -93,6 +95,10 @@ impl Handover {
 
     pub(super) fn look(&self, next: &mut State) {
         let Some(front) = &mut next.front else { return };
+        if front.is_doubted && self.keeps(Rule::DoubtedIsAskedFor) {
+            front.phase = Phase::Waiting;
+            return;
+        }
         let Phase::Holding {
             left,
             fence,
@@ -160,6 +166,7 @@ impl Handover {
         };
         let age = front.came.map_or(0, |(_, age)| age);
         (left > 0 || !self.keeps(Rule::HandsOverInTime))
+            && (!front.is_doubted || !self.keeps(Rule::DoubtedIsNotHandedOver))
             && (age <= LONGEST_TURN || !self.keeps(Rule::TurnEnds))
             && (sequence < self.longest_sequence || !self.keeps(Rule::SequenceEnds))
     }
@@ -178,6 +185,14 @@ impl Handover {
                 has_begun: false,
             },
             other => other,
+        }
+    }
+
+    /// The lock is free, and who waits elsewhere becomes the holder.
+    pub(super) fn end_lock(&self, next: &mut State) {
+        next.lock = None;
+        if matches!(next.other, Other::Waiting { .. }) {
+            other_begins(self, next);
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) const ALL: &[Mutant] = &[
         "deadline-from-answer",
         "The deadline of a lease counts from the answer",
         HOLDING,
-        "let confirmed = «sent».plus(self.claim.validity.asked);",
+        "Hold::new(token, («sent», validity), renew_at, now) }); self.enter(now)",
         "now",
         OFTEN,
     )
@@ -96,19 +96,19 @@ pub(super) const ALL: &[Mutant] = &[
         "ttl",
         OFTEN,
     )
-    .breaks("So the lease is believed until the moment before the latest question that knew a smaller fence was sent + 3 s"),
+    .breaks("the lease is believed until the moment before the latest question was sent + 3 s"),
     Mutant::new(
         "any-hint-believed",
         "A hint is believed by the latest question, whatever fence that knew",
         CLAIM,
-        "before.find(|refresh| refresh.last_fence < number)?",
-        "before.next()?",
+        "(«last.last_fence < number»).then_some(last.sent)",
+        "last.last_fence < number || true",
         &[Test(
             RUNTIME,
-            "state::tests::turns::a_hint_is_believed_by_the_last_answer_that_knew_a_smaller_fence",
+            "state::tests::turns::a_hint_is_believed_by_the_last_answer_if_that_knew_a_smaller_fence",
         )],
     )
-    .breaks("The latest question of all would not do"),
+    .breaks("Otherwise that grant was over when the question was answered"),
     Mutant::new(
         "hints-only",
         "A waiter relies on hints alone, and looks again after an hour",

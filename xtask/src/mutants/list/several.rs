@@ -92,8 +92,8 @@ pub(super) const ALL: &[Mutant] = &[
         "try-with-a-loss",
         "A call that does not wait begins with a lease that has ended",
         SEVERAL,
-        "failure.or_else(lost)",
-        "failure.or_else(|| lost().filter(|_| false))",
+        "«self.settled(&taken).await».err().map(Setback::into_error)",
+        "Ok::<(), Setback>(())",
         KEYS,
     ),
     Mutant::new(
@@ -145,6 +145,15 @@ pub(super) const ALL: &[Mutant] = &[
         "None::<LockError>",
         KEYS,
     ),
+    Mutant::new(
+        "several-begin-in-doubt",
+        "A call begins although one of its leases may be gone",
+        SEVERAL,
+        "while let Some(doubted) = «acquisitions().find(|it| it.is_doubted())» {",
+        "acquisitions().find(|_| false)",
+        &[Tests(facade("servers"), &["admin::unlocking::"])],
+    )
+    .breaks("No body begins with a lease that may be gone"),
     Mutant::new(
         "behind-kept-while-waiting",
         "A call waits for a key with those behind it in hand",

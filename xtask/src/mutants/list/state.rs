@@ -8,6 +8,7 @@ const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
 const HOLDING: &str = "dlock-runtime/src/state/attempt/holding.rs";
 const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
 const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
+const KEY_STATE: &str = "dlock-runtime/src/state/key_state.rs";
 const WAITER: &str = "dlock-runtime/src/state/waiter.rs";
 const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
@@ -325,7 +326,7 @@ pub(super) const ALL: &[Mutant] = &[
         "late-grant-entered",
         "A grant is entered that took as long as its lease",
         HOLDING,
-        "if «confirmed.is_reached(now)» {",
+        "if «sent.plus(validity).is_reached(now)» {",
         "false",
         STATE,
     )
@@ -476,8 +477,8 @@ pub(super) const ALL: &[Mutant] = &[
         "hint-of-short-lease-believed",
         "A lease that was handed over is entered with any time left",
         HOLDING,
-        "renewed && «until.remaining(now) >= least»",
-        "!until.is_reached(now)",
+        "&& «sent.plus(validity).remaining(now) >= least»",
+        "!sent.plus(validity).is_reached(now)",
         STATE,
     )
     .makes_no_difference(
@@ -487,7 +488,7 @@ pub(super) const ALL: &[Mutant] = &[
         "hint-believed-without-renewal",
         "A lease that is not to be renewed begins with the short TTL of a grant",
         HOLDING,
-        "let renewed = «self.waiter.timing.renew»;",
+        "«self.waiter.timing.renew» && sent.plus(validity)",
         "true",
         STATE,
     ),
@@ -503,8 +504,8 @@ pub(super) const ALL: &[Mutant] = &[
         "granted-renewed-late",
         "A lease that came by a grant is first renewed when a third of its short TTL has passed",
         HOLDING,
-        "let renew_at = «renewal_of_grant(until, now)»;",
-        "now.plus(until.remaining(now) / 3)",
+        "let renew_at = «renewal_of_grant(sent.plus(validity), now)»;",
+        "now.plus(sent.plus(validity).remaining(now) / 3)",
         STATE,
     )
     .breaks("renews 100 to 200 ms after it was woken"),
@@ -512,7 +513,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
         HOLDING,
-        "Phase::Holding(hold) if «hold.remaining(now) < self.claim.least()» =>",
+        "|| «hold.remaining(now) < self.claim.least()» =>",
         "false && hold.remaining(now).is_zero()",
         STATE,
     ),
@@ -629,32 +630,78 @@ pub(super) const ALL: &[Mutant] = &[
         "lost-hint-believed-again",
         "A lease that was lost before it was looked at is believed by the same hint again",
         HOLDING,
-        "«self.claim.forgotten();»",
+        "the attempt sends another request. «self.claim.forgotten();»",
         "",
         STATE,
     ),
-    // The claim and its waiters.
+    // Doubts.
     Mutant::new(
-        "refreshes-without-end",
-        "A waiter keeps every answer that it was given",
-        CLAIM,
-        "if «self.refreshes.len() == KEPT_REFRESHES» {",
+        "begins-in-doubt",
+        "A body begins with a lease that was handed to it although a message says that it may be gone",
+        HOLDING,
+        "if «!hold.is_trusted()» || hold.remaining(now)",
+        "false",
+        STATE,
+    )
+    .breaks("No body begins with a lease that may be gone"),
+    Mutant::new(
+        "doubt-in-flight-ignored",
+        "A body begins with a lease that was doubted while its request was in flight",
+        ATTEMPT,
+        "Ok(AcquireOutcome::Granted { .. }) if «news.is_some_and(EarlyHint::is_doubt)» =>",
+        "false",
+        STATE,
+    )
+    .breaks("No body begins with a lease that may be gone"),
+    Mutant::new(
+        "doubt-taken-back",
+        "A message about a grant takes back that it may be gone",
+        HOLDING,
+        "if «!news.is_some_and(EarlyHint::is_doubt)» {",
+        "true",
+        STATE,
+    ),
+    Mutant::new(
+        "doubt-overtakes-grant",
+        "A message that overtakes that about the grant is forgotten",
+        HOLDING,
+        "A message about an earlier grant may come after this one. «self.claim.forgotten();»",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "confirmation-not-told",
+        "A call for several keys is not woken when its doubted lease was confirmed",
+        KEY_STATE,
+        "if «is_confirmed» && let Some(attempt)",
         "false",
         STATE,
     ),
+    // What is known of a lease.
     Mutant::new(
-        "newest-refresh-forgotten",
-        "Of the answers that vouch for a hint the newest is dropped",
-        CLAIM,
-        "«self.refreshes.remove(0);»",
-        "self.refreshes.pop();",
+        "place-of-another-believed",
+        "A call begins by a message about the place of another, however late it came",
+        HOLDING,
+        "&& «self.waiter.may_rely_on(sent)»",
+        "true",
         STATE,
-    ),
+    )
+    .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
+    Mutant::new(
+        "relies-for-long",
+        "A call relies on what was known of a lease long before it came",
+        WAITER,
+        "sent.elapsed(self.entered) <= «KNOWN_FOR»",
+        "10 * KNOWN_FOR",
+        STATE,
+    )
+    .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
+    // The claim and its waiters.
     Mutant::new(
         "fence-zero-vouches",
         "An answer that says nothing of fences vouches for any hint",
         CLAIM,
-        "if «holder.last_fence > 0» {",
+        "self.refresh = «(last_fence > 0)».then_some(",
         "true",
         STATE,
     ),
@@ -662,8 +709,8 @@ pub(super) const ALL: &[Mutant] = &[
         "hint-of-the-same-fence",
         "A hint is believed by an answer that knew its fence already",
         CLAIM,
-        "before.find(|refresh| «refresh.last_fence < number»)?",
-        "refresh.last_fence <= number",
+        "(«last.last_fence < number»).then_some",
+        "last.last_fence <= number",
         STATE,
     )
     .breaks("Each *busy* answer carries the last fence of the slot"),

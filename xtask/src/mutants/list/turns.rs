@@ -305,10 +305,28 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-after-failure",
         "A lease is handed on whose renewal has failed",
         HANDOVER,
-        "«hold.failure.is_none()» &&",
-        "true",
+        "«hold.is_trusted()» &&",
+        "hold.doubts.are_none()",
         STATE,
     ),
+    Mutant::new(
+        "handed-in-doubt",
+        "A lease is handed on that may be gone, according to a message",
+        HANDOVER,
+        "«hold.is_trusted()» &&",
+        "hold.failure.is_none()",
+        STATE,
+    )
+    .breaks("A lease that may be gone, according to a message or a failed renewal, is not handed over or shared"),
+    Mutant::new(
+        "handed-to-late-call",
+        "A call begins with the lease of another, however long before it that was requested",
+        HANDOVER,
+        "&& «next.may_rely_on(hold.known_since)» {",
+        "true",
+        STATE,
+    )
+    .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
     Mutant::new(
         "handed-at-its-end",
         "A lease is handed on with any time left",
@@ -363,7 +381,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
         HANDOVER,
-        "token.filter(|_| «next.timing.renew»)",
+        "&& «next.timing.renew» &&",
         "true",
         STATE,
     )

@@ -125,4 +125,21 @@ proptest! {
             }
         }
     }
+
+    /// An operator ends leases of the process, and it is told of that at once.
+    #[test]
+    fn no_body_begins_with_a_lease_that_its_process_knows_to_be_gone(
+        moves in prop::collection::vec(
+            prop_oneof![
+                12 => move_of(timing_in_mode()),
+                1 => any::<Index>().prop_map(Move::Unlock),
+            ],
+            1..160,
+        ),
+    ) {
+        let mut world = World::with_operator();
+        for next in &moves {
+            world.make(next, false);
+        }
+    }
 }

@@ -4,7 +4,7 @@ mod checks;
 
 pub(super) use self::checks::check_together;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     store::{Granted, Store},
@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) due: BTreeMap<OwnerId, Moment>,
     /// The token of the last body, and whether that was alone.
     pub(super) last_token: Option<(FencingToken, bool)>,
+    /// The owners of the leases that an operator has ended, and the process was told of that.
+    unlocked: Option<BTreeSet<OwnerId>>,
 }
 
 pub(super) struct Task {
@@ -106,7 +108,33 @@ impl World {
             noting: Vec::new(),
             due: BTreeMap::new(),
             last_token: None,
+            unlocked: None,
         }
+    }
+
+    /// The same where an operator may end leases: bodies that have begun do not exclude each other any more.
+    pub(super) fn with_operator() -> Self {
+        Self {
+            unlocked: Some(BTreeSet::new()),
+            ..Self::new(true)
+        }
+    }
+
+    /// An operator ends a lease of this process and tells it.
+    pub(super) fn unlock(&mut self, which: Index) {
+        let now = self.now.boot;
+        self.store.expire(now);
+        let held = self.store.held.iter().map(|kept| kept.owner);
+        let own: Vec<_> = held.filter(|it| it.client() == self.client).collect();
+        let Some(unlocked) = self.unlocked.as_mut().filter(|_| !own.is_empty()) else {
+            return;
+        };
+        let owner = *which.get(&own);
+        unlocked.insert(owner);
+        let granted = self.store.unlock(owner, now);
+        self.granted(granted);
+        let (fence, number) = (0, 0);
+        self.tend(owner, Event::Granted { fence, number });
     }
 
     pub(super) fn enter(&mut self, timing: Timing) {
@@ -177,6 +205,14 @@ impl World {
             Effect::Enter { renew_at } => {
                 let token = self.state.lease(id(task)).expect("it entered").token;
                 self.spend(token, self.tasks[task].timing.mode);
+                let mut attempts = self.state.attempts();
+                let lease = attempts.find(|it| it.is_used_by(id(task)));
+                let owner = lease.expect("it entered").claim.owner;
+                let is_known_gone = self.unlocked.as_ref().is_some_and(|it| it.contains(&owner));
+                assert!(
+                    !is_known_gone,
+                    "broken promise: a body begins with a lease that the process knows to be gone"
+                );
                 // On the task itself, which cannot leave in between.
                 if let Some(renew_at) = renew_at {
                     self.due.insert(renew_at.owner, renew_at.at);
@@ -191,7 +227,7 @@ impl World {
     /// Only those that share the key have the same token.
     fn spend(&mut self, token: FencingToken, mode: LockMode) {
         let alone = mode.is_exclusive();
-        if let Some((last, was_alone)) = self.last_token {
+        if let Some((last, was_alone)) = self.last_token.filter(|_| self.unlocked.is_none()) {
             let is_same = last == token && !alone && !was_alone;
             assert!(
                 last < token || is_same,
@@ -245,7 +281,7 @@ impl World {
     /// The store carries out a request, however late.
     pub(super) fn carry_out(&mut self, index: usize) {
         let now = self.now.boot;
-        let request = &mut self.sent[index];
+        let request = &self.sent[index];
         if request.answer.is_some() {
             return;
         }
@@ -253,6 +289,7 @@ impl World {
         let (answer, granted) = match request.kind {
             Kind::Acquire { queue, mode } => {
                 let (answer, granted) = self.store.acquire(owner, mode, ttl, queue, now);
+                self.holds_again(owner, matches!(answer, AcquireOutcome::Granted { .. }));
                 (Answer::Acquired(answer), granted)
             }
             Kind::Renew => {
@@ -264,7 +301,7 @@ impl World {
                 (Answer::Released(answer), granted)
             }
         };
-        request.answer = Some(answer);
+        self.sent[index].answer = Some(answer);
         self.granted(granted);
     }
 
@@ -290,8 +327,16 @@ impl World {
         self.poll(task);
     }
 
+    /// The store has granted an owner another lease.
+    fn holds_again(&mut self, owner: OwnerId, is_granted: bool) {
+        if let Some(unlocked) = self.unlocked.as_mut().filter(|_| is_granted) {
+            unlocked.remove(&owner);
+        }
+    }
+
     fn granted(&mut self, granted: Vec<Granted>) {
         for (owner, fence, number) in granted {
+            self.holds_again(owner, true);
             if owner == self.store.rival {
                 self.rival_holds(fence);
             } else {

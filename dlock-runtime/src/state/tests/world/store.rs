@@ -172,6 +172,12 @@ impl Store {
         (answer, granted)
     }
 
+    /// Ends a lease by force.
+    pub(super) fn unlock(&mut self, owner: OwnerId, now: Duration) -> Vec<Granted> {
+        self.held.retain(|held| held.owner != owner);
+        self.grant(now)
+    }
+
     pub(super) fn knows(&self, client: ClientId) -> bool {
         let queued = self.queue.iter().map(|waits| waits.owner);
         let holders = self.held.iter().map(|held| held.owner);
