@@ -14,7 +14,7 @@ use crate::message::{Fault, Faults};
 use crate::modes::{self, Sharing};
 use crate::output;
 use crate::owned;
-use crate::params::Binding;
+use crate::params::{Binding, Param};
 use crate::plan::{Busy, Cancel, Length, Mode, Output, Patience, Plan, Setting};
 use crate::target::{Shape, Target};
 use crate::values;
@@ -259,6 +259,9 @@ fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
 /// The other parameters drop after the release, and a field that the body moves out leaves the rest of its
 /// parameter behind. A use in generated code would silence rustc's warning about a name that is not used
 /// elsewhere; `unused` keeps the warning.
+///
+/// A future drops what it owns in the order in which its code first names it. So the order of the captures is that
+/// of the drops without a lock: a function drops its last parameter first, and a block is such a future itself.
 fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
     let in_block;
     let (in_body, is_async_fn) = match &target.shape {
@@ -273,7 +276,7 @@ fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
         let name = param.name();
         let is_used = name.starts_with('_')
             || in_key.contains(&name)
-            || in_body.contains(&param.ident.to_string());
+            || in_body.contains_key(&param.ident.to_string());
         if is_used {
             plan.captures.push(param.clone());
             continue;
@@ -291,6 +294,13 @@ fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
         } else {
             plan.captures.push(param.clone());
         }
+    }
+    if is_async_fn {
+        plan.captures.reverse();
+    } else {
+        let rank = |param: &Param| in_body.get(&param.ident.to_string()).copied();
+        plan.captures
+            .sort_by_key(|param| rank(param).unwrap_or(usize::MAX));
     }
 }
 

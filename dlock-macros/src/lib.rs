@@ -245,14 +245,15 @@ use proc_macro::TokenStream;
 /// lock. The result of a detached body is dropped, so the body must store or log everything that must not be
 /// lost.
 ///
-/// Arguments are dropped before the lock is released, whether the body uses them or not. These arguments are
-/// dropped after the release:
+/// Arguments are dropped before the lock is released, whether the body uses them or not. They are dropped in the same
+/// order as without a lock: the last one first. Only arguments that nothing uses, about which rustc warns, are dropped
+/// before the others. These arguments are dropped after the release:
 /// - arguments that are not bound (`_: T`) or bound by reference only (`ref name`)
 /// - arguments under `#[expect(unused_variables)]`
 /// - arguments that `on_error` names and the body does not
 ///
 /// With `on_cancel = detach`, these are dropped when the caller drops the future, while the body continues.
-/// To avoid that, name them `_name`.
+/// To drop an argument before the release, name it `_name` and not `_`.
 ///
 /// # With other attributes
 ///

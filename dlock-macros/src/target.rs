@@ -4,7 +4,7 @@
 //! The body stays raw tokens. It is parsed only if the function is not `async`, to find the block that
 //! `#[async_trait]` and similar attributes put at its end.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -33,8 +33,9 @@ pub(crate) struct Target {
     pub(crate) inner_attrs: Vec<Attribute>,
     /// The body without its braces.
     pub(crate) body: TokenStream,
-    /// All identifiers in the body. They are collected once, because asking the compiler for each takes time.
-    pub(crate) names: HashSet<String>,
+    /// All identifiers in the body, with their rank. They are collected once, because asking the compiler for each
+    /// takes time.
+    pub(crate) names: HashMap<String, usize>,
     pub(crate) params: Vec<Param>,
     pub(crate) shape: Shape,
 }
@@ -88,7 +89,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
     refuse_second(&mut attrs, faults);
     // The attribute above has another name here and was expanded first.
     let names = idents::names(body.clone());
-    if names.contains(MARK) {
+    if names.contains_key(MARK) {
         faults.push(second().at(Span::call_site()));
     }
 

@@ -30,9 +30,9 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
                             }
                             #[allow(clippy::used_underscore_binding)]
                             {
-                                let _ = &id;
-                                let _ = &card;
                                 let _ = &_timer;
+                                let _ = &card;
+                                let _ = &id;
                             }
                             {
                                 ();

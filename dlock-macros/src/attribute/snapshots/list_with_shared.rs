@@ -52,8 +52,8 @@ pub async fn settle(id: u64, tenant: &str) -> Result<(), Error> {
                     }
                     #[allow(clippy::used_underscore_binding)]
                     {
-                        let _ = &id;
                         let _ = &tenant;
+                        let _ = &id;
                     }
                     {
                         ();

@@ -47,9 +47,9 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                     }
                     #[allow(clippy::used_underscore_binding)]
                     {
-                        let _ = &from;
-                        let _ = &to;
                         let _ = &cents;
+                        let _ = &to;
+                        let _ = &from;
                     }
                     #[allow(
                         clippy::no_effect_underscore_binding,

@@ -46,8 +46,8 @@ impl Shop {
                                 }
                                 #[allow(clippy::used_underscore_binding)]
                                 {
-                                    let _ = &self;
                                     let _ = &id;
+                                    let _ = &self;
                                 }
                                 {
                                     ();
