@@ -34,10 +34,7 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
                                 let _ = &card;
                                 let _ = &id;
                             }
-                            {
-                                ();
-                                card.charge(id).await
-                            }
+                            '__body: { card.charge(id).await }
                         },
                     )
                     .await;

@@ -55,10 +55,7 @@ pub async fn settle(id: u64, tenant: &str) -> Result<(), Error> {
                         let _ = &tenant;
                         let _ = &id;
                     }
-                    {
-                        ();
-                        store(id, tenant).await
-                    }
+                    '__body: { store(id, tenant).await }
                 },
             )
             .await;

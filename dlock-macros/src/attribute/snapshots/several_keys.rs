@@ -57,10 +57,7 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                         clippy::shadow_unrelated
                     )]
                     let lease = __lease;
-                    {
-                        ();
-                        book(from, to, cents, lease).await
-                    }
+                    '__body: { book(from, to, cents, lease).await }
                 },
             )
             .await;

@@ -41,10 +41,7 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
                         let _ = &id;
                         let _ = &shop;
                     }
-                    {
-                        ();
-                        shop.pack(id, line).await
-                    }
+                    '__body: { shop.pack(id, line).await }
                 },
             )
             .await;

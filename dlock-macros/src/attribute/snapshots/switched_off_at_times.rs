@@ -49,10 +49,7 @@ impl Shop {
                                     let _ = &id;
                                     let _ = &self;
                                 }
-                                {
-                                    ();
-                                    self.store.settle(id).await
-                                }
+                                '__body: { self.store.settle(id).await }
                             },
                         )
                         .await;
