@@ -14,11 +14,11 @@ mod settings;
 mod skip;
 mod spans;
 
-use proc_macro2::{Delimiter, Group, TokenStream};
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, Ident, Lifetime, Stmt, Token, Type, token};
+use syn::{Expr, ExprReference, Ident, Stmt, Token, Type, token};
 
 use crate::doc;
 use crate::params::Param;
@@ -304,8 +304,11 @@ fn watched(plan: &Plan, brace: token::Brace, body: &Group) -> TokenStream {
             let #name = __lease;
         }
     });
-    // Without a label, braces around one expression would be reported as unused.
-    let label = Lifetime::new("'__body", body.span_open());
+    // Without a label, braces around one expression would be reported as unused. Other bodies have none: rustc would
+    // ask for a label where a `break` is outside of a loop.
+    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
+    let is_one_expression = !body.stream().into_iter().any(is_semicolon);
+    let label = is_one_expression.then(|| quote_spanned!(body.span_open()=> '__body:));
     // In a block with our span, rustc treats the names as ours, and omits them when it reports a wrong move
     // or borrow.
     let whole = brace.span.join();
@@ -316,8 +319,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &Group) -> TokenStream {
         _ => quote_spanned!(whole=> move ||),
     };
     brace.surround(&mut block, |inside| {
-        inside.extend(quote!(#hint #captures #unused #lease));
-        inside.extend(quote_spanned!(site()=> #label: #body));
+        inside.extend(quote!(#hint #captures #unused #lease #label #body));
     });
     block
 }

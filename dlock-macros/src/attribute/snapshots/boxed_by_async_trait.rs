@@ -49,7 +49,7 @@ impl Shop {
                                 let _ = &self;
                                 let _ = &id;
                             }
-                            '__body: {
+                            {
                                 let __self = self;
                                 let id = id;
                                 let __ret: Result<(), Error> = {

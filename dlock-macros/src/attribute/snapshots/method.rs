@@ -48,7 +48,7 @@ impl Shop {
                             clippy::shadow_unrelated
                         )]
                         let lease = __lease;
-                        '__body: {
+                        {
                             self.store.take(count, lease.fencing_token()).await?;
                             Ok(count)
                         }

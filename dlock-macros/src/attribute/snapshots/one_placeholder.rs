@@ -36,7 +36,7 @@ pub async fn settle(id: u64) -> Result<Receipt, OrderError> {
                     {
                         let _ = &id;
                     }
-                    '__body: {
+                    {
                         let order = load(id).await?;
                         order.settle().await
                     }

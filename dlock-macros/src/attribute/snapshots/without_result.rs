@@ -31,7 +31,7 @@ async fn refresh(key: String) {
                     {
                         let _ = &key;
                     }
-                    '__body: {
+                    {
                         fetch(&key).await;
                     }
                 },

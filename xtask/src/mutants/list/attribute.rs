@@ -6,7 +6,6 @@ use super::super::mutant::Mutant;
 
 const BLOCKING: &str = "dlock-macros/src/blocking.rs";
 const CAPTURES: &str = "dlock-macros/src/captures.rs";
-const DURATION: &str = "dlock-macros/src/duration.rs";
 const LEASE: &str = "dlock-macros/src/lease.rs";
 const ROOTS: &str = "dlock-macros/src/roots.rs";
 const TARGET: &str = "dlock-macros/src/target.rs";
@@ -14,7 +13,7 @@ const VALUES: &str = "dlock-macros/src/values.rs";
 
 const DROPS: &[Look] = &[Tests(MACRO_SHAPES, &["f_drops::"])];
 
-const ADVICE: &[Look] = &[Tests(MACROS, &["attribute::advice::", "duration::"])];
+const ADVICE: &[Look] = &[Tests(MACROS, &["attribute::advice::"])];
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -39,22 +38,6 @@ pub(super) const ALL: &[Mutant] = &[
         CAPTURES,
         "if «is_taken_below(&name, &target.attrs)» {",
         "false && is_taken_below(&name, &target.attrs)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "bare-number-in-seconds",
-        "A number without a unit is taken for seconds",
-        DURATION,
-        "match («offer(millis)», offer(vec![seconds]))",
-        "offer(millis).filter(|_| false)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "bare-number-in-digits",
-        "A long time in seconds is offered in a form that hides its length",
-        DURATION,
-        "_ => (vec![millis], «in_units(number)»),",
-        "format!(\"{number}s\")",
         ADVICE,
     ),
     Mutant::new(
