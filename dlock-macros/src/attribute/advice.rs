@@ -1,4 +1,4 @@
-//! Tests mistakes that rustc would report without a way out: what counts as one, and what does not.
+//! Tests mistakes that rustc would report without a way out, what is not such a mistake, and what the body owns.
 
 use super::*;
 
@@ -257,4 +257,27 @@ fn an_argument_that_an_attribute_below_takes_is_not_captured() {
     let item = "#[instrument(parent = it)] async fn pay(it: It) -> R { BODY(it) }";
     let expansion = expanded("key = \"a\"", item);
     assert!(expansion.contains("let _ = & it ;"), "{expansion}");
+}
+
+/// What that order does is tested where it runs: in `tests/macro_shapes/f_drops.rs`.
+#[test]
+fn captures_stand_in_the_order_of_drops() {
+    for (item, expected) in [
+        (
+            "async fn pay(a: A, (b, _): B, _c: C) -> R { BODY(b, a) }",
+            "_c b a",
+        ),
+        (
+            "fn pay(a: A, _b: B, c: C) -> BoxFuture<'static, R> { Box::pin(async { BODY(c, a) }) }",
+            "c a _b",
+        ),
+    ] {
+        let expansion = expanded("key = \"a\"", item);
+        let captures = expansion.split("let _ = & ").skip(1);
+        let names: Vec<_> = captures
+            .filter_map(|rest| rest.split_once(" ;"))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names.join(" "), expected, "{item}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Mistakes in what the attribute does to a function, and in what it says about one that it refuses.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{MACRO_SHAPES, MACROS};
+use super::super::look::MACROS;
 use super::super::mutant::Mutant;
 
 const BLOCKING: &str = "dlock-macros/src/blocking.rs";
@@ -10,8 +10,6 @@ const LEASE: &str = "dlock-macros/src/lease.rs";
 const ROOTS: &str = "dlock-macros/src/roots.rs";
 const TARGET: &str = "dlock-macros/src/target.rs";
 const VALUES: &str = "dlock-macros/src/values.rs";
-
-const DROPS: &[Look] = &[Tests(MACRO_SHAPES, &["f_drops::"])];
 
 const ADVICE: &[Look] = &[Tests(MACROS, &["attribute::advice::"])];
 
@@ -22,7 +20,7 @@ pub(super) const ALL: &[Mutant] = &[
         CAPTURES,
         "«plan.captures.reverse();»",
         "",
-        DROPS,
+        ADVICE,
     ),
     Mutant::new(
         "block-drops-as-declared",
@@ -30,7 +28,7 @@ pub(super) const ALL: &[Mutant] = &[
         CAPTURES,
         ".sort_by_key(|param| «rank(param).unwrap_or(usize::MAX)»);",
         "{ let _ = rank(param); 0 }",
-        DROPS,
+        ADVICE,
     ),
     Mutant::new(
         "taken-below-is-captured",
