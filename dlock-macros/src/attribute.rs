@@ -8,6 +8,7 @@ use crate::args::{self, Args, Opt};
 use crate::check::check;
 use crate::expand;
 use crate::key;
+use crate::lease;
 use crate::message::Faults;
 use crate::target::{self, Target};
 use crate::values;
@@ -44,6 +45,7 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
     let lease: Option<Ident> = args
         .get(Opt::Lease)
         .and_then(|given| values::new_name(given).ok())
+        .or_else(|| lease::unnamed(args, target))
         .filter(|name| target.params.iter().all(|param| *name != param.name()));
     let lease = lease.map(|name| {
         let krate = args
@@ -66,6 +68,8 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
     expand::unguarded(target, &quote!(#checks #uses #lease))
 }
 
+#[cfg(test)]
+mod advice;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::args::{Args, Opt};
 use crate::message::{Fault, Faults};
 use crate::plan::Loss;
-use crate::target::Target;
+use crate::target::{self, Target};
 use crate::values;
 
 /// Reports options that a plain function cannot have, and a missing `on_lost = finish`.
@@ -23,11 +23,17 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
         }
         None if !args.mentions(Opt::OnLost) => {
             faults.at_item();
-            faults.push(
+            // The order of the attributes comes first where it may be the mistake: `on_lost = finish` compiles, and a
+            // body that was written to be stopped no longer is.
+            let fault = if target.names.contains_key(target::ASYNC) {
+                Fault::new(UNSTOPPABLE)
+                    .help("if another attribute such as `#[tokio::main]` has removed the `async`, put `#[distributed_lock]` above that attribute")
+                    .help(format!("otherwise {FINISH}"))
+            } else {
                 unstoppable()
                     .note("for an `async fn`, add `async`; if another attribute such as `#[tokio::main]` removed it, put `#[distributed_lock]` above that attribute")
-                    .at(target.sig.fn_token.span),
-            );
+            };
+            faults.push(fault.at(target.sig.fn_token.span));
         }
         _ => {}
     }
@@ -35,6 +41,8 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) {
 
 /// The default of `on_lost` does not work for a plain function, and another default would be mistaken for it.
 fn unstoppable() -> Fault {
-    Fault::new("the body of a plain `fn` cannot be stopped if its lease is lost")
-        .help("write `on_lost = finish`: the body runs to its end and can check `lease.is_lost()`, and the call returns `LockError::Lost`")
+    Fault::new(UNSTOPPABLE).help(FINISH)
 }
+
+const UNSTOPPABLE: &str = "the body of a plain `fn` cannot be stopped if its lease is lost";
+const FINISH: &str = "write `on_lost = finish`: the body runs to its end and can check `lease.is_lost()`, and the call returns `LockError::Lost`";

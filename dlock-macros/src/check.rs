@@ -1,21 +1,21 @@
 //! Turns arguments and function into a `Plan`, or reports every mistake at once.
 
-use proc_macro2::{Ident, Span};
-use quote::ToTokens;
+use proc_macro2::Span;
 use syn::Expr;
 use syn::spanned::Spanned;
 
-use crate::args::{Args, Given, Opt};
+use crate::args::{Args, Opt};
 use crate::blocking;
+use crate::captures;
 use crate::duration::Role;
-use crate::idents;
 use crate::key;
+use crate::lease;
 use crate::message::{Fault, Faults};
 use crate::modes::{self, Sharing};
 use crate::output;
 use crate::owned;
-use crate::params::Binding;
 use crate::plan::{Busy, Cancel, Length, Mode, Output, Patience, Plan, Setting};
+use crate::roots;
 use crate::target::{Shape, Target};
 use crate::values;
 
@@ -92,7 +92,7 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
             Opt::Metric => plan.metric = faults.keep(values::metric(given)),
             Opt::Manager => plan.manager = Some(value.clone()),
             Opt::Crate => plan.krate = faults.keep(values::path(given)),
-            Opt::Lease => plan.lease = faults.keep(lease(given, target)),
+            Opt::Lease => plan.lease = faults.keep(lease::name(given, target)),
         }
     }
     if matches!(plan.on_busy, Some(Busy::Skip(_))) && !args.mentions(Opt::Wait) {
@@ -100,11 +100,13 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
         plan.settings.push(Setting::Wait(Patience::Never));
     }
     contradictions(args, &plan, sharing, faults);
+    roots::check(args, target, faults);
     if plan.blocking {
         blocking::check(args, target, faults);
     }
 
     faults.at_item();
+    lease::check(args, &plan, target, faults);
     if plan.detach.is_some() {
         for error in owned::faults(&target.sig) {
             faults.push(error);
@@ -114,7 +116,13 @@ pub(crate) fn check(args: &Args, target: &Target, faults: &mut Faults) -> Option
     if let Some(output) = faults.keep(output::of(target, handled)) {
         plan.output = output;
     }
-    captures(&mut plan, args, target, &in_key);
+    if let (Some(given), Output::Known(ty)) = (args.get(Opt::OnBusy), &plan.output)
+        && let Some(error) = values::quoted_skip(&given.value, ty)
+    {
+        faults.at(given.position);
+        faults.push(error);
+    }
+    captures::find(&mut plan, args, target, &in_key);
     faults.is_empty().then_some(plan)
 }
 
@@ -131,19 +139,6 @@ impl Plan {
             _ => None,
         })
     }
-}
-
-/// Returns the name of the lease, which must differ from the names of the parameters.
-fn lease(given: &Given, target: &Target) -> syn::Result<Ident> {
-    let lease = values::new_name(given)?;
-    if target.params.iter().any(|param| lease == param.name()) {
-        return Err(
-            Fault::new(format!("`lease = {lease}` shadows the parameter `{lease}`"))
-                .help("choose another name for the lease")
-                .over(&given.value),
-        );
-    }
-    Ok(lease)
 }
 
 /// Reports pairs of options of which one makes the other pointless. The error points at the later option.
@@ -252,54 +247,4 @@ fn contradictions(args: &Args, plan: &Plan, sharing: Sharing, faults: &mut Fault
 /// Returns `true` if both are known and the first is longer.
 fn longer(a: Option<&Length>, b: Option<&Length>) -> bool {
     matches!((a, b), (Some(Length::Fixed(a)), Some(Length::Fixed(b))) if a > b)
-}
-
-/// Finds the parameters that the body's future must own from its start.
-///
-/// The other parameters drop after the release, and a field that the body moves out leaves the rest of its
-/// parameter behind. A use in generated code would silence rustc's warning about a name that is not used
-/// elsewhere; `unused` keeps the warning.
-fn captures(plan: &mut Plan, args: &Args, target: &Target, in_key: &[String]) {
-    let in_block;
-    let (in_body, is_async_fn) = match &target.shape {
-        Shape::AsyncFn | Shape::Blocking | Shape::Unknown => (&target.names, true),
-        // A parameter that the block does not name was dropped when the function was called.
-        Shape::Block(trailing) => {
-            in_block = idents::names(trailing.block.block.to_token_stream());
-            (&in_block, false)
-        }
-    };
-    for param in &target.params {
-        let name = param.name();
-        let is_used = name.starts_with('_')
-            || in_key.contains(&name)
-            || in_body.contains(&param.ident.to_string());
-        if is_used {
-            plan.captures.push(param.clone());
-            continue;
-        }
-        if !is_async_fn || matches!(param.binding, Binding::Borrowed | Binding::Unused) {
-            continue;
-        }
-        let options = options_that_name(&name, args);
-        if options.contains(&Opt::OnError) {
-            // It is evaluated after the body.
-            continue;
-        }
-        if options.is_empty() && param.binding == Binding::Plain {
-            plan.unused.push(param.clone());
-        } else {
-            plan.captures.push(param.clone());
-        }
-    }
-}
-
-/// Returns the options whose expression may use a parameter, including the text of a `format!`.
-fn options_that_name(param: &str, args: &Args) -> Vec<Opt> {
-    let names = |given: &&Given| {
-        let value = given.value.to_token_stream().to_string();
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        given.opt != Opt::Key && value.split(|c| !is_part(c)).any(|word| word == param)
-    };
-    args.iter().filter(names).map(|given| given.opt).collect()
 }

@@ -18,6 +18,9 @@ const UNITS: &str = "units are `ms`, `s`, `m`, `h` and `d`";
 const LONGEST_NUMBER: usize = 12;
 const LONGEST_TEXT: usize = 64;
 
+/// A smaller number without a unit is not meant in milliseconds.
+const LEAST_MILLIS: u64 = 100;
+
 /// The option for which the duration is written: the limits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -112,20 +115,60 @@ pub(crate) fn parse(role: Role, text: &str) -> Result<Duration, Fault> {
     within_limits(role, text, duration)
 }
 
-/// Returns the fault for a number without a unit, as a literal or in a string.
+/// Returns the fault for a number without a unit, as a literal or in a string. The help has all that the number can
+/// mean: `30000` is half a minute or a third of a day, and both compile.
 pub(crate) fn bare_number(role: Role, digits: &str) -> Fault {
     let name = role.name();
     let fault = Fault::new(format!("missing time unit in `{name}`"));
     if role == Role::Wait && digits.parse() == Ok(0.0) {
         return fault.help("to fail at once if the lock is busy, write `wait = never`");
     }
-    // A number that is too large in seconds was meant in milliseconds.
-    let example = ["s", "ms"]
-        .map(|unit| format!("{digits}{unit}"))
-        .into_iter()
-        .find(|text| parse(role, text).is_ok())
-        .unwrap_or_else(|| role.example().to_owned());
-    fault.help(format!("write `{name} = \"{example}\"`; {UNITS}"))
+    let (millis, seconds) = readings(digits);
+    let offer = |texts: Vec<String>| {
+        let allowed = texts.iter().filter(|text| parse(role, text).is_ok());
+        let offers: Vec<_> = allowed
+            .map(|text| format!("`{name} = \"{text}\"`"))
+            .collect();
+        (!offers.is_empty()).then(|| offers.join(" or "))
+    };
+    fault.help(match (offer(millis), offer(vec![seconds])) {
+        (Some(millis), Some(seconds)) => {
+            format!("for milliseconds, write {millis}; for seconds, write {seconds}; {UNITS}")
+        }
+        (Some(offers), None) | (None, Some(offers)) => format!("write {offers}; {UNITS}"),
+        (None, None) => format!("write `{name} = \"{}\"`; {UNITS}", role.example()),
+    })
+}
+
+/// Returns what a number without a unit can mean: in milliseconds, and in seconds.
+fn readings(digits: &str) -> (Vec<String>, String) {
+    // The same number with a fraction, as in `30000.0`.
+    let whole = digits.trim_end_matches('0').strip_suffix('.');
+    let Ok(number) = whole.unwrap_or(digits).parse::<u64>() else {
+        return (Vec::new(), format!("{digits}s"));
+    };
+    let millis = format!("{number}ms");
+    match number {
+        0..LEAST_MILLIS => (Vec::new(), format!("{number}s")),
+        LEAST_MILLIS..1000 => (vec![millis], format!("{number}s")),
+        _ if number.is_multiple_of(1000) => {
+            (vec![in_units(number / 1000), millis], in_units(number))
+        }
+        _ => (vec![millis], in_units(number)),
+    }
+}
+
+/// Returns seconds as a duration whose length can be seen: `8h20m`, and not `30000s`.
+fn in_units(seconds: u64) -> String {
+    let mut left = seconds;
+    let mut text = String::new();
+    for (unit, length) in [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)] {
+        if left >= length {
+            text.extend([&(left / length).to_string(), unit]);
+            left %= length;
+        }
+    }
+    text
 }
 
 /// Returns the fault for a number with a suffix, `30s` or `30u64`.
@@ -239,6 +282,52 @@ mod tests {
     }
 
     #[test]
+    fn every_meaning_of_a_bare_number_is_offered() {
+        for (role, digits, offers) in [
+            (Role::Ttl, "30", "write `ttl = \"30s\"`; units"),
+            (
+                Role::Ttl,
+                "500",
+                "for milliseconds, write `ttl = \"500ms\"`; for seconds, write `ttl = \"500s\"`; units",
+            ),
+            (
+                Role::Ttl,
+                "30000",
+                "for milliseconds, write `ttl = \"30s\"` or `ttl = \"30000ms\"`; for seconds, write `ttl = \"8h20m\"`; units",
+            ),
+            (
+                Role::Ttl,
+                "30000.0",
+                "for milliseconds, write `ttl = \"30s\"` or `ttl = \"30000ms\"`; for seconds, write `ttl = \"8h20m\"`; units",
+            ),
+            (
+                Role::Ttl,
+                "300000",
+                "write `ttl = \"5m\"` or `ttl = \"300000ms\"`; units",
+            ),
+            (Role::Ttl, "999999999", "write `ttl = \"30s\"`; units"),
+            (Role::Wait, "5", "write `wait = \"5s\"`; units"),
+            (Role::Wait, "1.5", "write `wait = \"1.5s\"`; units"),
+            (
+                Role::Wait,
+                "1500",
+                "for milliseconds, write `wait = \"1500ms\"`; for seconds, write `wait = \"25m\"`; units",
+            ),
+            (
+                Role::MaxHold,
+                "90061",
+                "for milliseconds, write `max_hold = \"90061ms\"`; for seconds, write `max_hold = \"1d1h1m1s\"`; units",
+            ),
+            (Role::MinHold, "1m30", "write `min_hold = \"1m30s\"`; units"),
+            (Role::MinHold, "0", "write `min_hold = \"10s\"`; units"),
+        ] {
+            let fault = bare_number(role, digits).to_string();
+            let (_, help) = fault.split_once("\nhelp: ").expect("a help");
+            assert!(help.starts_with(offers), "{digits}: {help}");
+        }
+    }
+
+    #[test]
     fn readable_durations() {
         for (text, millis) in [
             ("30s", 30_000),
@@ -274,7 +363,7 @@ mod tests {
             ),
             ("1.5", "help: write `ttl = \"1.5s\"`"),
             ("1m30", "help: write `ttl = \"1m30s\"`"),
-            ("90000", "help: write `ttl = \"90000ms\"`"),
+            ("90000", "help: write `ttl = \"1m30s\"` or"),
             ("0", "help: write `ttl = \"30s\"`"),
             ("-1s", "negative"),
             ("0s", "must be greater than zero"),

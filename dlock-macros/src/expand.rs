@@ -9,13 +9,12 @@
 //! The same is true of the block around the body and of the values that leave it: rustc then reports a
 //! mistake in the body as in a function without a lock. The body occurs in the expansion exactly once.
 
-mod braces;
 mod enabled;
 mod settings;
 mod skip;
 mod spans;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -39,12 +38,18 @@ pub(crate) use self::spans::{private, site_at};
 pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
     let body = match &target.shape {
         Shape::AsyncFn | Shape::Blocking | Shape::Unknown => {
-            guarded(plan, target, target.brace, &target.body)
+            let braced = match &target.as_written {
+                Some(group) => group.clone(),
+                None => in_braces(target.brace, &target.body),
+            };
+            guarded(plan, target, target.brace, &braced)
         }
         Shape::Block(trailing) => {
             let mut block = trailing.block.clone();
             let stmts = &block.block.stmts;
-            let body = guarded(plan, target, block.block.brace_token, &quote!(#(#stmts)*));
+            let brace = block.block.brace_token;
+            let braced = in_braces(brace, &quote!(#(#stmts)*));
+            let body = guarded(plan, target, brace, &braced);
             // A function's signature states its output. A block learns its output from the first `return`,
             // which would be in one of these expressions.
             let hint = evaluates(plan).then(|| hint(plan));
@@ -68,8 +73,23 @@ pub(crate) fn expand(plan: &Plan, target: &Target) -> TokenStream {
 
 /// Returns the function as written, with `checks` before its body.
 pub(crate) fn unguarded(target: &Target, checks: &TokenStream) -> TokenStream {
-    let (attrs, body) = (&target.attrs, &target.body);
-    function(&quote!(#(#attrs)*), target, &quote!(#checks #body))
+    let Target {
+        attrs,
+        vis,
+        sig,
+        body,
+        ..
+    } = target;
+    match &target.as_written {
+        Some(braced) if checks.is_empty() => quote!(#(#attrs)* #vis #sig #braced),
+        _ => function(&quote!(#(#attrs)*), target, &quote!(#checks #body)),
+    }
+}
+
+fn in_braces(brace: token::Brace, body: &TokenStream) -> Group {
+    let mut braced = Group::new(Delimiter::Brace, body.clone());
+    braced.set_span(brace.span.join());
+    braced
 }
 
 fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> TokenStream {
@@ -92,7 +112,7 @@ fn function(attrs: &TokenStream, target: &Target, inside: &TokenStream) -> Token
 // Everything is awaited in place: an `async fn run(key, body)` would store the body's future again at every
 // level of nested calls. The pieces of the key are borrowed in one statement without an await, so they need
 // not be `Send`. A lock failure leaves the block by its label, so the user's `on_error` is written once.
-fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &TokenStream) -> TokenStream {
+fn guarded(plan: &Plan, target: &Target, brace: token::Brace, body: &Group) -> TokenStream {
     let private = private(plan.krate.as_ref(), site());
     let lock_site = lock_site(plan, target);
     // For editors only: a compiler would check that the values can be displayed.
@@ -258,7 +278,7 @@ fn acquiring(plan: &Plan) -> TokenStream {
 }
 
 /// Returns the guarded block: type hint, captures, lease, and the user's braces.
-fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream {
+fn watched(plan: &Plan, brace: token::Brace, body: &Group) -> TokenStream {
     // A closure states its output by its type.
     let hint = (!plan.blocking).then(|| hint(plan));
     let owned = uses(&plan.captures);
@@ -284,14 +304,11 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
             let #name = __lease;
         }
     });
-    let mut braced = TokenStream::new();
-    brace.surround(&mut braced, |inside| {
-        if braces::is_one_expression(body) {
-            // Without a statement before it, its braces would be reported as unused.
-            quote_spanned!(site()=> ();).to_tokens(inside);
-        }
-        body.to_tokens(inside);
-    });
+    // Without a label, braces around one expression would be reported as unused. Other bodies have none: rustc would
+    // ask for a label where a `break` is outside of a loop.
+    let is_semicolon = |tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ';');
+    let is_one_expression = !body.stream().into_iter().any(is_semicolon);
+    let label = is_one_expression.then(|| quote_spanned!(body.span_open()=> '__body:));
     // In a block with our span, rustc treats the names as ours, and omits them when it reports a wrong move
     // or borrow.
     let whole = brace.span.join();
@@ -302,7 +319,7 @@ fn watched(plan: &Plan, brace: token::Brace, body: &TokenStream) -> TokenStream 
         _ => quote_spanned!(whole=> move ||),
     };
     brace.surround(&mut block, |inside| {
-        inside.extend(quote!(#hint #captures #unused #lease #braced));
+        inside.extend(quote!(#hint #captures #unused #lease #label #body));
     });
     block
 }

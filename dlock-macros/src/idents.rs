@@ -1,23 +1,24 @@
 //! Identifiers in token streams, and the form that the compiler gives a name.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 
-/// Returns all identifiers of `tokens`, at any depth.
-pub(crate) fn names(tokens: TokenStream) -> HashSet<String> {
-    fn find(tokens: TokenStream, names: &mut HashSet<String>) {
+/// Returns all identifiers of `tokens`, at any depth, each with its rank: the order in which they first occur.
+pub(crate) fn names(tokens: TokenStream) -> HashMap<String, usize> {
+    fn find(tokens: TokenStream, names: &mut HashMap<String, usize>) {
         for tree in tokens {
             match tree {
                 TokenTree::Ident(ident) => {
-                    names.insert(ident.to_string());
+                    let rank = names.len();
+                    names.entry(ident.to_string()).or_insert(rank);
                 }
                 TokenTree::Group(group) => find(group.stream(), names),
                 _ => {}
             }
         }
     }
-    let mut names = HashSet::new();
+    let mut names = HashMap::new();
     find(tokens, &mut names);
     names
 }

@@ -333,12 +333,17 @@ fn not_found(format: &Literal, near: &Param) -> TokenStream {
     }
 }
 
+/// Returns the fault of a name outside of a literal that is not a parameter's.
+pub(crate) fn not_a_parameter(name: &str, target: &Target) -> Fault {
+    special_name(name, target).unwrap_or_else(|| no_parameter(name, target))
+}
+
 /// Returns the fault of a name that cannot be a parameter's, or that is hidden.
 fn special_name(name: &str, target: &Target) -> Option<Fault> {
     if target.hidden_names().iter().any(|hidden| hidden == name) {
         return Some(
             Fault::new(format!(
-                "`{name}` is bound in a pattern, which a key cannot use under `#[async_trait]`"
+                "`{name}` is bound in a pattern, which the attribute cannot use under `#[async_trait]`"
             ))
             .help("name the parameter, and destructure it in the body"),
         );

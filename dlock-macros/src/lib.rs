@@ -8,7 +8,8 @@
 //! target      the function: async, or a boxed block     ├ the input of the user
 //! params      the names a key may use                   ┘
 //! check       options and function to a `Plan`, or all mistakes at once
-//!   blocking · key · modes · silent · overlay · output · future · owned · values · template · duration · literal · suggest · idents
+//!   blocking · captures · key · lease · modes · silent · overlay · output · future · owned · roots · values
+//!   template · duration · literal · suggest · idents
 //! plan        the code to generate
 //! expand      the `Plan` to tokens, with `doc`; cannot fail
 //! ```
@@ -20,6 +21,7 @@
 mod args;
 mod attribute;
 mod blocking;
+mod captures;
 mod check;
 mod doc;
 mod duration;
@@ -30,6 +32,7 @@ mod future;
 mod idents;
 mod key;
 mod key_part;
+mod lease;
 mod literal;
 mod message;
 mod modes;
@@ -40,6 +43,7 @@ mod overlay;
 mod owned;
 mod params;
 mod plan;
+mod roots;
 mod silent;
 mod suggest;
 mod target;
@@ -180,7 +184,9 @@ use proc_macro::TokenStream;
 /// The body runs with all keys or does not run. The first requests for all keys are sent at once. Calls never
 /// deadlock, in whatever order they name their keys: while a call waits for a key, it holds only keys that
 /// sort before that key. This covers the keys of one function. If the body calls another locked function,
-/// that call waits while the outer keys are held. If two values make two keys equal, as in a transfer to the
+/// that call waits while the outer keys are held. Two bodies that nest the same keys in opposite orders therefore wait
+/// for each other, until the `wait` of one ends with `LockError::Busy`, or for ever with `wait = forever`. Write one
+/// list for both keys instead. If two values make two keys equal, as in a transfer to the
 /// same account, they count as one key. The same template twice is refused as a mistake.
 ///
 /// `wait` limits the wait for all keys together. `on_busy` and `LockError::Busy` apply if any key was busy
@@ -245,14 +251,16 @@ use proc_macro::TokenStream;
 /// lock. The result of a detached body is dropped, so the body must store or log everything that must not be
 /// lost.
 ///
-/// Arguments are dropped before the lock is released, whether the body uses them or not. These arguments are
-/// dropped after the release:
+/// Arguments are dropped before the lock is released, whether the body uses them or not. They are dropped in the same
+/// order as without a lock: the last one first. Only arguments that nothing uses, about which rustc warns, are dropped
+/// before the others. These arguments are dropped after the release:
 /// - arguments that are not bound (`_: T`) or bound by reference only (`ref name`)
 /// - arguments under `#[expect(unused_variables)]`
 /// - arguments that `on_error` names and the body does not
+/// - arguments that an attribute below takes and the body does not name, such as `span` in `#[instrument(parent = span)]`
 ///
 /// With `on_cancel = detach`, these are dropped when the caller drops the future, while the body continues.
-/// To avoid that, name them `_name`.
+/// To drop an argument before the release, name it `_name` and not `_`.
 ///
 /// # With other attributes
 ///
@@ -261,11 +269,12 @@ use proc_macro::TokenStream;
 /// | `#[async_trait]` | on the method, inside the `impl`; the key cannot use arguments that are patterns |
 /// | `#[tokio::main]`, `#[tokio::test]`, `#[actix_web::main]`, `#[rstest]` | `#[distributed_lock]` above: they turn an async function into a plain one |
 /// | `#[tracing::instrument]` | above: waiting for the lock is outside the span. Below: inside it |
+/// | `#[fastrace::trace]` and others that rewrite the block of an `#[async_trait]` method | `#[distributed_lock]` above |
 /// | `#[cached]` and others that copy the function | `#[distributed_lock]` above. Otherwise each copy acquires the lock, and a copy that another copy calls is refused with `LockError::WouldDeadlock` |
 /// | `#[axum::debug_handler]`, routes of actix, `#[bon::builder]` | any |
 /// | `#[async_recursion]` | any; a recursive call with the same key is refused as a deadlock |
 ///
-/// A plain function that ends in `async move { .. }` or `Box::pin(async move { .. })` is guarded like an
+/// A plain function that ends in `async { .. }` or `Box::pin(async { .. })`, with or without `move`, is guarded like an
 /// async function. Statements before that block run when the function is called, before the lock is acquired.
 ///
 /// # Plain functions

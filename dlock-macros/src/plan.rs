@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) detach: Option<Span>,
     /// `true` if the function blocks its thread.
     pub(crate) blocking: bool,
-    /// Parameters that the body's future must own completely, so that they drop before the release.
+    /// Parameters that the body's future must own completely, so that they drop before the release: in this order.
     pub(crate) captures: Vec<Param>,
     /// Parameters of the same kind that are not used; rustc warns about them.
     pub(crate) unused: Vec<Param>,

@@ -4,9 +4,9 @@
 //! The body stays raw tokens. It is parsed only if the function is not `async`, to find the block that
 //! `#[async_trait]` and similar attributes put at its end.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{
@@ -22,6 +22,9 @@ use crate::params::{self, Param};
 /// A variable that marks an expansion: a body that contains it has been expanded before.
 pub(crate) const MARK: &str = "__acquiring";
 
+/// A word that a body contains if it makes a future.
+pub(crate) const ASYNC: &str = "async";
+
 /// A function that can be guarded.
 pub(crate) struct Target {
     pub(crate) attrs: Vec<Attribute>,
@@ -31,10 +34,14 @@ pub(crate) struct Target {
     pub(crate) brace: token::Brace,
     /// `#![allow(..)]` at the start of the body.
     pub(crate) inner_attrs: Vec<Attribute>,
+    /// The braces with the body, unless attributes are inside. A token of ours in their place has one span for both
+    /// braces, and rustc would report twice what is missing before the last one.
+    pub(crate) as_written: Option<Group>,
     /// The body without its braces.
     pub(crate) body: TokenStream,
-    /// All identifiers in the body. They are collected once, because asking the compiler for each takes time.
-    pub(crate) names: HashSet<String>,
+    /// All identifiers in the body, with their rank. They are collected once, because asking the compiler for each
+    /// takes time.
+    pub(crate) names: HashMap<String, usize>,
     pub(crate) params: Vec<Param>,
     pub(crate) shape: Shape,
 }
@@ -82,20 +89,23 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
         );
     }
     let content;
+    let as_written = input.fork().parse().ok();
     let brace = syn::braced!(content in input);
     let inner_attrs = content.call(Attribute::parse_inner)?;
     let body: TokenStream = content.parse()?;
     refuse_second(&mut attrs, faults);
     // The attribute above has another name here and was expanded first.
     let names = idents::names(body.clone());
-    if names.contains(MARK) {
+    if names.contains_key(MARK) {
         faults.push(second().at(Span::call_site()));
     }
 
     let shape = if sig.asyncness.is_some() {
         Shape::AsyncFn
     } else {
-        faults.keep(plain(&sig, &body)).unwrap_or(Shape::Unknown)
+        faults
+            .keep(plain(&sig, &body, &names))
+            .unwrap_or(Shape::Unknown)
     };
     Ok(Target {
         params: params::of(&sig),
@@ -103,6 +113,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
         vis,
         sig,
         brace,
+        as_written: as_written.filter(|_| inner_attrs.is_empty()),
         inner_attrs,
         body,
         names,
@@ -191,16 +202,20 @@ pub(crate) fn is_our_attribute(attr: &Attribute) -> bool {
 }
 
 /// Returns the shape of a function that is not `async`.
-fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
+fn plain(
+    sig: &Signature,
+    body: &TokenStream,
+    names: &HashMap<String, usize>,
+) -> syn::Result<Shape> {
     // If the body cannot be parsed, rustc's message is better.
     let head = Block::parse_within.parse2(body.clone()).unwrap_or_default();
     let async_fn = head.iter().find_map(async_fn_inside);
-    if let Some(block) = trailing_block(head)? {
+    if let Some(block) = trailing_block(head) {
         return Ok(Shape::Block(Box::new(block)));
     }
     if future::is_returned(&sig.output) {
         // The lock would cover the call that creates the future, but not the work of the future.
-        return Err(async_fn.map_or_else(|| hidden_future(sig), too_old));
+        return Err(async_fn.map_or_else(|| hidden_future(sig, names), too_old));
     }
     if let Some(constness) = &sig.constness {
         return Err(Fault::new("a `const fn` cannot acquire a lock")
@@ -210,16 +225,32 @@ fn plain(sig: &Signature, body: &TokenStream) -> syn::Result<Shape> {
     Ok(Shape::Blocking)
 }
 
-fn hidden_future(sig: &Signature) -> syn::Error {
-    Fault::new("`#[distributed_lock]` does not find the body of the returned future")
-        .help("write `async fn`, or end the function with `async move { .. }` or `Box::pin(async move { .. })`")
-        .at(sig.fn_token.span)
+fn hidden_future(sig: &Signature, names: &HashMap<String, usize>) -> syn::Error {
+    const MAKE_FINDABLE: &str =
+        "write `async fn`, or end the function with `async { .. }` or `Box::pin(async { .. })`";
+    let mut lifetimes = sig.generics.lifetimes();
+    let place = sig.fn_token.span;
+    if lifetimes.any(|param| param.lifetime.ident == "async_trait") {
+        // The function is an `async fn` already.
+        return Fault::new("an attribute above `#[distributed_lock]` has rewritten the body")
+            .help("put `#[distributed_lock]` above that attribute")
+            .at(place);
+    }
+    let fault = Fault::new("`#[distributed_lock]` does not find the body of the returned future");
+    if names.contains_key(ASYNC) {
+        fault
+            .help("if another attribute has rewritten the body, put `#[distributed_lock]` above that attribute")
+            .help(format!("otherwise {MAKE_FINDABLE}"))
+    } else {
+        fault.help(MAKE_FINDABLE)
+    }
+    .at(place)
 }
 
 /// Returns the block at the end of the body, if it creates a future.
-fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
+fn trailing_block(mut head: Vec<Stmt>) -> Option<TrailingBlock> {
     let Some(Stmt::Expr(last, None)) = head.pop() else {
-        return Ok(None);
+        return None;
     };
     let (boxed, inner) = match last {
         Expr::Call(mut call) if is_box_pin(&call.func) && call.args.len() == 1 => {
@@ -228,17 +259,14 @@ fn trailing_block(mut head: Vec<Stmt>) -> syn::Result<Option<TrailingBlock>> {
         }
         other => (None, Some(other)),
     };
-    let Some(Expr::Async(block)) = inner else {
-        return Ok(None);
+    let Some(Expr::Async(mut block)) = inner else {
+        return None;
     };
-    if block.capture.is_none() {
-        return Err(
-            Fault::new("`#[distributed_lock]` needs an `async move` block")
-                .help("add `move`: `async move { .. }`")
-                .at(block.async_token.span),
-        );
-    }
-    Ok(Some(TrailingBlock { head, boxed, block }))
+    // Generated code uses what the body owns, so the block has to own it too. A block that is returned borrows nothing
+    // of its function anyway.
+    let place = block.async_token.span;
+    block.capture.get_or_insert_with(|| Token![move](place));
+    Some(TrailingBlock { head, boxed, block })
 }
 
 /// Returns the function to which old versions of `#[async_trait]` moved the body.

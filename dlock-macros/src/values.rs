@@ -1,6 +1,6 @@
 //! Converts the value of one option from an expression to its meaning.
 
-use syn::{Expr, ExprLit, Ident, Lit, Path, UnOp};
+use syn::{Expr, ExprLit, Ident, Lit, Path, Type, UnOp};
 
 use crate::args::Given;
 use crate::duration::{self, Role};
@@ -175,6 +175,24 @@ pub(crate) fn busy(value: &Expr, params: &[Param]) -> syn::Result<Busy> {
         Some(word) if word == "skip" => Ok(Busy::Skip(word.span())),
         _ => Ok(Busy::Value(value.clone())),
     }
+}
+
+/// Returns the mistake of `on_busy = "skip"` in a function whose value is not text.
+pub(crate) fn quoted_skip(value: &Expr, output: &Type) -> Option<syn::Error> {
+    let has_skip = match output {
+        Type::Tuple(tuple) => tuple.elems.is_empty(),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            last.ident == "Option" || last.ident == "Result"
+        }
+        _ => false,
+    };
+    let is_quoted = matches!(value, Expr::Lit(_)) && word(value).as_deref() == Some("skip");
+    (has_skip && is_quoted).then(|| {
+        Fault::new("`on_busy = \"skip\"` is text, not the word `skip`")
+            .help("write `on_busy = skip`, without quotes")
+            .over(value)
+    })
 }
 
 /// Reads `metric`: a literal that every metrics exporter accepts unchanged.

@@ -250,6 +250,51 @@ mod a10 {
     }
 }
 
+/// A13: an attribute below that takes an argument, which the body then does not own.
+mod a13 {
+    use super::*;
+    use crate::Noisy;
+    use tracing::{Id, Span};
+
+    #[distributed_lock(key = "pay")]
+    #[instrument(follows_from = causes, skip(causes))]
+    async fn follows(causes: Vec<Id>) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[distributed_lock(key = "pay")]
+    #[instrument(parent = parent, skip_all)]
+    async fn below_a_parent(parent: Span) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[instrument(parent = parent, skip_all)]
+    #[distributed_lock(key = "pay")]
+    async fn above(parent: Span) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    /// What the attribute only reads is dropped under the lock.
+    #[distributed_lock(key = "pay")]
+    #[instrument(skip_all, fields(name = read.name()))]
+    async fn reads(read: Noisy) -> Result {
+        say("body");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn run() {
+        assert_eq!(under("pay", follows(vec![Id::from_u64(1)])).await, Ok(()));
+        assert_eq!(under("pay", below_a_parent(Span::none())).await, Ok(()));
+        assert_eq!(under("pay", above(Span::none())).await, Ok(()));
+        let (_, events) = record(async { reads(Noisy::new("read")).await }).await;
+        assert_eq!(events, ["acquire pay", "body", "drop read", "release pay"]);
+    }
+}
+
 /// A12: attributes below that put the block into one of their own, with names beside it.
 mod a12 {
     use super::*;

@@ -169,7 +169,7 @@ mod e4 {
     }
 }
 
-/// E8: a bare `async move` block at the end.
+/// E8: a bare `async` block at the end, with or without `move`.
 mod e8 {
     use super::*;
 
@@ -192,8 +192,39 @@ mod e8 {
         }
     }
 
+    struct Shop {
+        id: u64,
+    }
+
+    impl Shop {
+        #[distributed_lock(key = "shop:<self.id>/<part>")]
+        fn without_move(&self, part: &u64) -> impl Future<Output = Result<u64>> + Send {
+            say("call");
+            async {
+                say("body");
+                Ok(self.id + *part)
+            }
+        }
+
+        #[distributed_lock(key = "shop:<self.id>")]
+        fn boxed_without_move(&self) -> Boxed<'_, Result<u64>> {
+            Box::pin(async {
+                say("body");
+                Ok(self.id)
+            })
+        }
+    }
+
     #[tokio::test]
     async fn run() {
+        let shop = Shop { id: 3 };
+        let (output, events) = record(async { shop.without_move(&4).await }).await;
+        let expected = ["call", "acquire shop:3/4", "body", "release shop:3/4"];
+        assert_eq!(
+            (output, events),
+            (Ok(7), expected.map(str::to_owned).into())
+        );
+        assert_eq!(under("shop:3", shop.boxed_without_move()).await, Ok(3));
         assert_eq!(under("tail:1", assert_send(tail(1))).await, Ok(3));
         assert_eq!(under("borrowed:a", borrowed("a", "b")).await, Ok("b"));
     }

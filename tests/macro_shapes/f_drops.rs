@@ -34,54 +34,138 @@ mod f1 {
     }
 }
 
-/// F2: arguments that the body does not mention are dropped under the lock too.
+/// F2: arguments that the body does not mention are dropped under the lock too, and all of them in the order in which
+/// they drop without it.
 mod f2 {
     use super::*;
 
-    #[distributed_lock(key = "drops")]
-    async fn locked(used: Noisy, _unused: Noisy, (_inner, _): (Noisy, u8)) -> Result<usize> {
-        let local = Noisy::new("local");
-        say("body");
-        Ok(used.name().len() + local.name().len())
+    /// A function twice: with the lock, and without it.
+    macro_rules! twice {
+        ($lock:meta, [$($before:tt)*] ($($arguments:tt)*) $output:ty, $body:block) => {
+            #[$lock]
+            $($before)* locked($($arguments)*) -> $output $body
+
+            $($before)* plain($($arguments)*) -> $output $body
+        };
     }
 
-    #[expect(clippy::unused_async, reason = "the same without the lock")]
-    async fn plain(used: Noisy, _unused: Noisy, (_inner, _): (Noisy, u8)) -> Result<usize> {
-        let local = Noisy::new("local");
-        say("body");
-        Ok(used.name().len() + local.name().len())
+    /// What a locked function notes between acquisition and release.
+    fn inside(events: &[String]) -> &[String] {
+        let [first, inside @ .., last] = events else {
+            panic!("{events:?}");
+        };
+        assert_eq!([first, last], ["acquire drops", "release drops"]);
+        inside
     }
 
-    #[tokio::test]
-    async fn under_the_lock_and_as_without_it() {
-        let (_, events) = record(async {
-            let arguments = (
-                Noisy::new("used"),
-                Noisy::new("unused"),
-                Noisy::new("inner"),
-            );
-            locked(arguments.0, arguments.1, (arguments.2, 0)).await
-        })
-        .await;
-        let (first, last) = ("acquire drops", "release drops");
-        assert_eq!(events.first().unwrap(), first);
-        assert_eq!(events.last().unwrap(), last);
-        assert_eq!(events[1..3], ["body", "drop local"]);
+    mod of_a_function {
+        use super::*;
 
-        let (_, mut plain) = record(async {
-            let arguments = (
-                Noisy::new("used"),
-                Noisy::new("unused"),
-                Noisy::new("inner"),
-            );
-            plain(arguments.0, arguments.1, (arguments.2, 0)).await
-        })
-        .await;
-        // Which argument goes first is not promised; that each goes once is.
-        let mut inside = events[1..events.len() - 1].to_vec();
-        inside.sort_unstable();
-        plain.sort_unstable();
-        assert_eq!(inside, plain);
+        twice! {
+            distributed_lock(key = "drops"),
+            [async fn] (used: Noisy, _unused: Noisy, (_first, _second): (Noisy, Noisy), mut last: Vec<Noisy>) Result<usize>,
+            {
+                let local = Noisy::new("local");
+                say("body");
+                last.truncate(1);
+                Ok(used.name().len() + local.name().len())
+            }
+        }
+
+        #[tokio::test]
+        async fn run() {
+            let noisy = Noisy::new;
+            let (_, locked) = record(async {
+                let pair = (noisy("first"), noisy("second"));
+                locked(noisy("used"), noisy("unused"), pair, vec![noisy("last")]).await
+            })
+            .await;
+            let (_, plain) = record(async {
+                let pair = (noisy("first"), noisy("second"));
+                plain(noisy("used"), noisy("unused"), pair, vec![noisy("last")]).await
+            })
+            .await;
+            assert_eq!(inside(&locked), plain);
+            let last_first = ["last", "second", "first", "unused", "used"];
+            assert_eq!(plain[2..], last_first.map(|name| format!("drop {name}")));
+        }
+    }
+
+    /// A block owns its arguments in the order in which it mentions them.
+    mod of_a_block {
+        use super::*;
+        use std::pin::Pin;
+
+        twice! {
+            distributed_lock(key = "drops"),
+            [fn] (one: Noisy, two: Noisy, three: Noisy) Pin<Box<dyn Future<Output = Result<usize>>>>,
+            {
+                Box::pin(async move {
+                    say("body");
+                    Ok(two.name().len() + three.name().len() + one.name().len())
+                })
+            }
+        }
+
+        #[tokio::test]
+        async fn run() {
+            let noisy = Noisy::new;
+            let (_, locked) =
+                record(async { locked(noisy("one"), noisy("two"), noisy("three")).await }).await;
+            let (_, plain) =
+                record(async { plain(noisy("one"), noisy("two"), noisy("three")).await }).await;
+            assert_eq!(inside(&locked), plain);
+            assert_eq!(plain, ["body", "drop two", "drop three", "drop one"]);
+        }
+    }
+
+    mod of_a_thread {
+        use super::*;
+        use crate::record_blocking;
+
+        twice! {
+            distributed_lock(key = "drops", on_lost = finish, manager = crate::manager()),
+            [fn] (one: Noisy, _two: Noisy, three: Noisy) Result<usize>,
+            {
+                say("body");
+                drop(three);
+                let number: usize = "1".parse()?;
+                Ok(number + one.name().len())
+            }
+        }
+
+        #[test]
+        fn run() {
+            let noisy = Noisy::new;
+            let (_, locked) =
+                record_blocking(|| locked(noisy("one"), noisy("two"), noisy("three")));
+            let (_, plain) = record_blocking(|| plain(noisy("one"), noisy("two"), noisy("three")));
+            assert_eq!(inside(&locked), plain);
+            assert_eq!(plain, ["body", "drop three", "drop two", "drop one"]);
+        }
+    }
+
+    /// What nothing names, about which rustc warns, is dropped before the rest.
+    mod of_what_is_unused {
+        use super::*;
+
+        #[distributed_lock(key = "drops")]
+        #[expect(unused_variables, reason = "it is the case")]
+        async fn locked(one: Noisy, two: Noisy, three: Noisy, _four: Noisy) -> Result<usize> {
+            say("body");
+            Ok(two.name().len())
+        }
+
+        #[tokio::test]
+        async fn run() {
+            let noisy = Noisy::new;
+            let (_, events) = record(async {
+                locked(noisy("one"), noisy("two"), noisy("three"), noisy("four")).await
+            })
+            .await;
+            let expected = ["body", "drop three", "drop one", "drop four", "drop two"];
+            assert_eq!(inside(&events), expected);
+        }
     }
 
     impl KeyPart for Noisy {
@@ -139,9 +223,10 @@ mod f3 {
     }
 }
 
-/// F4: what is bound to nothing cannot be owned by the body, and is dropped after the release.
+/// F4: what is bound to nothing cannot be owned by the body, and is dropped after the release. `async_trait` binds it.
 mod f4 {
     use super::*;
+    use async_trait::async_trait;
 
     #[distributed_lock(key = "nameless")]
     async fn nameless(_: Noisy, (used, _): (Noisy, Noisy)) -> Result {
@@ -150,8 +235,26 @@ mod f4 {
         Ok(())
     }
 
+    #[async_trait]
+    trait Nameless {
+        async fn nameless(&self, _: Noisy) -> Result;
+    }
+
+    #[async_trait]
+    impl Nameless for () {
+        #[distributed_lock(key = "nameless")]
+        async fn nameless(&self, _: Noisy) -> Result {
+            say("body");
+            Ok(())
+        }
+    }
+
     #[tokio::test]
     async fn run() {
+        let (_, events) = record(async { ().nameless(Noisy::new("_")).await }).await;
+        let expected = ["acquire nameless", "body", "drop _", "release nameless"];
+        assert_eq!(events, expected);
+
         let (_, events) = record(async {
             nameless(Noisy::new("_"), (Noisy::new("used"), Noisy::new("rest"))).await
         })

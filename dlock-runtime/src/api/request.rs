@@ -458,7 +458,9 @@ impl LockManager {
     /// in whatever order they name their keys.
     ///
     /// This covers the keys of one call. A call inside the body of another call waits while the outer call
-    /// holds its keys. A key that is named twice counts once. An empty list is an error of the acquisition,
+    /// holds its keys. Two bodies that nest calls for the same keys in opposite orders wait for each other, until
+    /// the `wait` of one ends with [`LockError::Busy`](crate::LockError::Busy), or for ever with
+    /// [`Wait::Forever`](crate::Wait::Forever). `lock_all` for both keys avoids that. A key that is named twice counts once. An empty list is an error of the acquisition,
     /// unless [`also_shared`](LockRequest::also_shared) adds a key.
     ///
     /// ```

@@ -6,8 +6,9 @@ use dlock::{LockError, LockManager, Wait, distributed_lock};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     runtime,
+    sync::Barrier,
     task::{JoinSet, LocalSet, spawn_local},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::lifecycle::{assert_clean, memory};
@@ -113,6 +114,87 @@ async fn with_a_task_that_is_waited_for_end_with_its_wait() {
     let error = parent.await.unwrap().unwrap_err();
     assert!(error.is_busy(), "{error}");
     assert_eq!(before.elapsed(), wait);
+    assert_clean(&store, &manager).await;
+}
+
+/// Two functions that nest the same locks in opposite orders. Each has its outer lock when the other one asks for it.
+struct Nested {
+    locks: LockManager,
+    have_outer: Barrier,
+}
+
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Nested {
+    #[distributed_lock(key = "order:1", manager = self.locks, max_hold = max_hold)]
+    async fn order_first(&self, wait: Wait, max_hold: Duration) -> Result<(), LockError> {
+        self.have_outer.wait().await;
+        self.locks
+            .lock("stock:7")
+            .wait(wait)
+            .run(async |_| ())
+            .await
+    }
+
+    #[distributed_lock(key = "stock:7", manager = self.locks)]
+    async fn stock_first(&self, wait: Wait) -> Result<(), LockError> {
+        self.have_outer.wait().await;
+        self.locks
+            .lock("order:1")
+            .wait(wait)
+            .run(async |_| ())
+            .await
+    }
+
+    #[distributed_lock(key = ["order:1", "stock:7"], manager = self.locks)]
+    async fn order_and_stock(&self) -> Result<(), LockError> {
+        sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+
+    #[distributed_lock(key = ["stock:7", "order:1"], manager = self.locks)]
+    async fn stock_and_order(&self) -> Result<(), LockError> {
+        sleep(Duration::from_secs(1)).await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_nested_calls_last_until_a_wait_or_a_max_hold_ends() {
+    let (store, locks) = memory();
+    let (manager, have_outer) = (locks.clone(), Barrier::new(2));
+    let nested = Nested { locks, have_outer };
+    let (short, long) = (Duration::from_secs(2), Duration::from_secs(60));
+
+    let before = Instant::now();
+    let (order, stock) = tokio::join!(
+        nested.order_first(long.into(), LONG),
+        nested.stock_first(short.into())
+    );
+    let stock = stock.unwrap_err();
+    assert!(stock.is_busy(), "{stock}");
+    assert_eq!((order, before.elapsed()), (Ok(()), short));
+
+    let both = async {
+        tokio::join!(
+            nested.order_first(Wait::Forever, LONG * 20),
+            nested.stock_first(Wait::Forever)
+        )
+    };
+    let waited = timeout(LONG, both).await;
+    assert!(waited.is_err(), "{waited:?}");
+
+    let (order, stock) = tokio::join!(
+        nested.order_first(Wait::Forever, short),
+        nested.stock_first(Wait::Forever)
+    );
+    let order = order.unwrap_err();
+    assert!(matches!(order, LockError::Lost { .. }), "{order}");
+    assert_eq!(stock, Ok(()));
+
+    // In one call, the order does not matter.
+    let both = tokio::join!(nested.order_and_stock(), nested.stock_and_order());
+    assert_eq!(both, (Ok(()), Ok(())));
     assert_clean(&store, &manager).await;
 }
 

@@ -3,6 +3,7 @@
 //! Each is a small change that could be made in good faith. Those that break a rule of
 //! `ARCHITECTURE.md`, or of the head of a store, quote it.
 
+mod attribute;
 mod blocking;
 mod cluster;
 mod confirm;
@@ -45,6 +46,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         guard::ALL,
         blocking::ALL,
         options::ALL,
+        attribute::ALL,
         metrics::ALL,
         several::ALL,
         confirm::ALL,

@@ -35,10 +35,7 @@ impl Shop {
                         {
                             let _ = &job;
                         }
-                        {
-                            ();
-                            job.run().await
-                        }
+                        '__body: { job.run().await }
                     },
                 )
                 .await;

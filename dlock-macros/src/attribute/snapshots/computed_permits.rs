@@ -32,10 +32,7 @@ async fn call(tenant: &Tenant) -> Result<(), Error> {
                     {
                         let _ = &tenant;
                     }
-                    {
-                        ();
-                        tenant.call().await
-                    }
+                    '__body: { tenant.call().await }
                 },
             )
             .await;

@@ -30,14 +30,11 @@ async fn pay(id: u64, card: Card, _timer: Timer) -> Result<Receipt, Error> {
                             }
                             #[allow(clippy::used_underscore_binding)]
                             {
-                                let _ = &id;
-                                let _ = &card;
                                 let _ = &_timer;
+                                let _ = &card;
+                                let _ = &id;
                             }
-                            {
-                                ();
-                                card.charge(id).await
-                            }
+                            '__body: { card.charge(id).await }
                         },
                     )
                     .await;

@@ -41,10 +41,7 @@ where
                     {
                         let _ = &source;
                     }
-                    {
-                        ();
-                        Ok(source.rows::<N>().await?.into_iter())
-                    }
+                    '__body: { Ok(source.rows::<N>().await?.into_iter()) }
                 },
             )
             .await;

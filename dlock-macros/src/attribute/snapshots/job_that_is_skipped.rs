@@ -44,10 +44,7 @@ pub async fn report(day: u32) -> Result<Option<Report>, Error> {
                     {
                         let _ = &day;
                     }
-                    {
-                        ();
-                        write(day).await.map(Some)
-                    }
+                    '__body: { write(day).await.map(Some) }
                 },
             )
             .await;

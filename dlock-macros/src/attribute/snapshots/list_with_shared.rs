@@ -52,13 +52,10 @@ pub async fn settle(id: u64, tenant: &str) -> Result<(), Error> {
                     }
                     #[allow(clippy::used_underscore_binding)]
                     {
-                        let _ = &id;
                         let _ = &tenant;
+                        let _ = &id;
                     }
-                    {
-                        ();
-                        store(id, tenant).await
-                    }
+                    '__body: { store(id, tenant).await }
                 },
             )
             .await;

@@ -39,8 +39,8 @@ impl Shop {
                         }
                         #[allow(clippy::used_underscore_binding)]
                         {
-                            let _ = &self;
                             let _ = &count;
+                            let _ = &self;
                         }
                         #[allow(
                             clippy::no_effect_underscore_binding,

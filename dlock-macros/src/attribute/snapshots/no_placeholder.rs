@@ -25,10 +25,7 @@ async fn report() -> anyhow::Result<()> {
                     > {
                         return __output;
                     }
-                    {
-                        ();
-                        write().await
-                    }
+                    '__body: { write().await }
                 },
             )
             .await;

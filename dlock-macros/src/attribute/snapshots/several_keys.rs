@@ -47,9 +47,9 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                     }
                     #[allow(clippy::used_underscore_binding)]
                     {
-                        let _ = &from;
-                        let _ = &to;
                         let _ = &cents;
+                        let _ = &to;
+                        let _ = &from;
                     }
                     #[allow(
                         clippy::no_effect_underscore_binding,
@@ -57,10 +57,7 @@ pub async fn transfer(from: u64, to: u64, cents: u64) -> Result<(), Error> {
                         clippy::shadow_unrelated
                     )]
                     let lease = __lease;
-                    {
-                        ();
-                        book(from, to, cents, lease).await
-                    }
+                    '__body: { book(from, to, cents, lease).await }
                 },
             )
             .await;

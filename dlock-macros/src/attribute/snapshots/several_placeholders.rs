@@ -37,14 +37,11 @@ async fn pack(shop: &Shop, Path(id): Path<u64>, line: (u32, u8)) -> Result<(), E
                     }
                     #[allow(clippy::used_underscore_binding)]
                     {
-                        let _ = &shop;
-                        let _ = &id;
                         let _ = &line;
+                        let _ = &id;
+                        let _ = &shop;
                     }
-                    {
-                        ();
-                        shop.pack(id, line).await
-                    }
+                    '__body: { shop.pack(id, line).await }
                 },
             )
             .await;

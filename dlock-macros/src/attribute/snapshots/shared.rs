@@ -39,10 +39,7 @@ impl Shop {
                         {
                             let _ = &self;
                         }
-                        {
-                            ();
-                            self.store.read().await
-                        }
+                        '__body: { self.store.read().await }
                     },
                 )
                 .await;

@@ -38,10 +38,7 @@ async fn job(name: &str) -> Result<Outcome, Error> {
                     {
                         let _ = &name;
                     }
-                    {
-                        ();
-                        run(name).await
-                    }
+                    '__body: { run(name).await }
                 },
             )
             .await;

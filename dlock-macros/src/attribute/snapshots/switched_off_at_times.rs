@@ -46,13 +46,10 @@ impl Shop {
                                 }
                                 #[allow(clippy::used_underscore_binding)]
                                 {
-                                    let _ = &self;
                                     let _ = &id;
+                                    let _ = &self;
                                 }
-                                {
-                                    ();
-                                    self.store.settle(id).await
-                                }
+                                '__body: { self.store.settle(id).await }
                             },
                         )
                         .await;

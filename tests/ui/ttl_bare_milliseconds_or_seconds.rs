@@ -1,0 +1,8 @@
+use dlock::{LockError, distributed_lock};
+
+#[distributed_lock(key = "jobs", ttl = 30000)]
+async fn run() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
