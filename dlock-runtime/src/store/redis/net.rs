@@ -21,7 +21,7 @@
 //! opened, watched and closed together: each ping is sent on both, and when one breaks, both are replaced and
 //! every waiter polls.
 //!
-//! All connections are opened in `session.rs`: `socket.rs` and `tcp.rs` open a socket, `handshake.rs` adds
+//! All connections are opened in `session.rs`: `resolver.rs`, `tcp.rs` and `socket.rs` open a socket, `handshake.rs` adds
 //! TLS, and the library logs in with the current credentials. Over RESP2, `resp2_auth.rs` logs in first,
 //! because the library hides the reason of a failed login. `server_check.rs` checks the server's answer to
 //! `HELLO`. A server that closes the connection may have sent the reason before any request. The library does
@@ -51,6 +51,7 @@ pub(super) mod listen;
 #[cfg(not(feature = "tls"))]
 pub(super) mod no_tls;
 pub(super) mod node;
+pub(super) mod resolver;
 mod resp2_auth;
 pub(super) mod server_check;
 pub(super) mod service;
