@@ -29,8 +29,9 @@
 //!
 //! The supervisor, the cluster's refresh task, the replica task and the task that writes the process record are
 //! services (`service.rs`). After a panic a service continues after a pause. After the end of its runtime it
-//! continues on the runtime of the next request. Events of the store do not unwind. An interrupted connection
-//! is closed before the next one is opened.
+//! continues on the runtime of the next request, and when its runtime does not run, on dlock's own thread
+//! (`home.rs`). Events of the store do not unwind. An interrupted connection is closed before the next one is opened
+//! (`task.rs`).
 //!
 //! `protocol/errors.rs` classifies failures by the possible reactions of a caller. *Busy* and *not the owner*
 //! are answers; an error of a store means that the outcome is unknown. `events.rs` logs an outage once, and
@@ -46,6 +47,7 @@ pub(super) mod events;
 #[cfg(feature = "tls")]
 pub(super) mod handshake;
 pub(super) mod hints;
+pub(super) mod home;
 #[cfg(feature = "admin")]
 pub(super) mod listen;
 #[cfg(not(feature = "tls"))]
@@ -60,6 +62,7 @@ mod socket;
 mod stream;
 mod subscriber;
 pub(super) mod supervisor;
+mod task;
 mod tcp;
 #[cfg(feature = "tls")]
 pub(super) mod tls;
