@@ -5,7 +5,7 @@
 //! acquire                one key: request, wait, request again
 //! release                releases leases, also when their task is gone
 //! renewer                one task that renews all leases of a manager
-//! lane · blocking        dlock's own threads; connects code that blocks to them
+//! blocking               connects code that blocks to the futures of a lock
 //! acquisition            one attempt of one task at one key
 //! core                   the state that the acquisitions of a manager share
 //! table · limits         the keys of this process, each with its state; bounds of a manager
@@ -19,7 +19,6 @@ pub(crate) mod acquisition;
 pub(crate) mod blocking;
 pub(crate) mod core;
 mod hints;
-mod lane;
 pub(crate) mod limits;
 pub(crate) mod reentrancy;
 pub(crate) mod release;

@@ -33,6 +33,7 @@ mod fence;
 pub mod fuzzing;
 mod key;
 mod label;
+mod lane;
 mod mode;
 mod observe;
 mod options;

@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{runtime::Handle, task::coop::poll_proceed};
 
-use super::lane;
+use crate::lane;
 
 /// The reason why this thread cannot wait.
 #[derive(Debug)]

@@ -36,12 +36,11 @@ use self::{
 };
 use super::{
     acquisition::{Acquisition, Engine},
-    lane,
     spawn::{let_others_take_it, runs_by_itself},
 };
 use crate::{
     clock::Moment,
-    observe,
+    lane, observe,
     owner::OwnerId,
     state::{Effect, Event, RenewAt},
 };

@@ -129,7 +129,8 @@ impl RedisStore {
     /// Starts to connect in the background, and returns at once.
     ///
     /// The connection runs on the tokio runtime on which this method is called. After that runtime has ended,
-    /// the next request connects again on its own runtime.
+    /// the next request connects again on its own runtime. If it does not run, because nothing drives it or a body
+    /// blocks its only worker, a request of another runtime moves the connection to a thread of dlock's.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;

@@ -16,6 +16,7 @@ mod protocol;
 mod publishing;
 mod raw_keys;
 mod refusals;
+mod runtimes;
 mod sharing;
 mod start_up;
 

@@ -12,6 +12,7 @@ mod etcd_admin;
 mod etcd_late;
 mod etcd_near;
 mod guard;
+mod homes;
 mod metrics;
 mod modes;
 mod options;
@@ -51,6 +52,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         several::ALL,
         confirm::ALL,
         cluster::ALL,
+        homes::ALL,
         quorum::ALL,
         scripts::ALL,
         modes::ALL,

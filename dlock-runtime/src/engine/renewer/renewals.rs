@@ -28,9 +28,9 @@ use super::queue::{Due, Renewals};
 use crate::{
     engine::{
         acquisition::{Acquisition, Engine},
-        lane,
         spawn::let_others_take_it,
     },
+    lane,
     observe::{RequestKind, SentRequest},
     state::Event,
     store::{DynStore, RenewBatch, Renewal, StoreError, StoreErrorKind},

@@ -1,11 +1,15 @@
 //! Creates a store: from its URL to its connections.
 
 use std::{
+    panic::catch_unwind,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use tokio::{runtime, time::Instant};
+use tokio::{
+    runtime,
+    time::{Instant, sleep},
+};
 
 #[cfg(feature = "admin")]
 use super::admin::inspect::InspectPace;
@@ -13,7 +17,7 @@ use super::{
     RedisConfig, RedisStore,
     admin::presence::PresenceTasks,
     config::url::UrlLayout,
-    net::{events::Events, hints::Hints, node::Node},
+    net::{events::Events, hints::Hints, home::Home, node::Node},
     protocol::{errors, slot},
     topology::{
         cluster::Cluster,
@@ -27,6 +31,17 @@ use super::{
 };
 use crate::{error::ConnectError, store::StoreError};
 
+const NO_TIMERS: &str =
+    "the tokio runtime that is running here has no timers: build it with `enable_all()`";
+
+/// The parts of a store that every kind of servers has.
+struct Parts {
+    shown: String,
+    config: Arc<RedisConfig>,
+    hints: Arc<Hints>,
+    home: Arc<Home>,
+}
+
 impl RedisStore {
     pub(super) fn start(
         config: RedisConfig,
@@ -36,6 +51,7 @@ impl RedisStore {
         let location = config.location()?;
         let shown = location.to_string();
         let home = current_runtime(&shown)?;
+        let home = Home::on(home, config.response_timeout);
 
         let min_replicas = config.min_replicas.max(location.min_replicas());
         if min_replicas > 0 && *location.layout() == UrlLayout::Cluster {
@@ -56,7 +72,13 @@ impl RedisStore {
                 let way = Way::Cluster(location.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
                 let servers = Servers::Cluster(cluster);
-                return Ok(Self::assemble(shown, config, hints, servers, None, way, 0));
+                let parts = Parts {
+                    shown,
+                    config,
+                    hints,
+                    home,
+                };
+                return Ok(Self::assemble(parts, servers, None, way, 0));
             }
             UrlLayout::Independent => {
                 return Err(ConnectError::InvalidUrl {
@@ -86,7 +108,7 @@ impl RedisStore {
         events: fn(String) -> Events,
         hints: fn(bool) -> Hints,
     ) -> Self {
-        let home = runtime::Handle::current();
+        let home = Home::on(runtime::Handle::current(), config.response_timeout);
         let hints = Arc::new(hints(min_replicas > 0));
         let confirmer = (min_replicas > 0).then(|| {
             let events = events(format!("{shown} (for `min_replicas`)"));
@@ -95,19 +117,29 @@ impl RedisStore {
         });
         let way = Way::One(source.clone());
         let node = Node::start(source, &config, &hints, events(shown.clone()), &home);
-        let servers = Servers::One(node);
-        Self::assemble(shown, config, hints, servers, confirmer, way, min_replicas)
+        let servers = Servers::One(Box::new(node));
+        let parts = Parts {
+            shown,
+            config,
+            hints,
+            home,
+        };
+        Self::assemble(parts, servers, confirmer, way, min_replicas)
     }
 
     fn assemble(
-        shown: String,
-        config: Arc<RedisConfig>,
-        hints: Arc<Hints>,
+        parts: Parts,
         servers: Servers,
         confirmer: Option<Confirmer>,
         way: Way,
         min_replicas: u32,
     ) -> Self {
+        let Parts {
+            shown,
+            config,
+            hints,
+            home,
+        } = parts;
         let (servers, confirmer) = (Arc::new(servers), confirmer.map(Arc::new));
         let renewals = match &confirmer {
             Some(confirmer) => Connections::Confirmed(confirmer.clone()),
@@ -115,7 +147,7 @@ impl RedisStore {
         };
         Self {
             shown,
-            presences: PresenceTasks::new(&config, &servers),
+            presences: PresenceTasks::new(&config, &servers, home),
             wake_ups: WakeUps::default(),
             config,
             hints,
@@ -153,8 +185,15 @@ impl RedisStore {
 /// The runtime for the connections of the store called `shown`.
 pub(super) fn current_runtime(shown: &str) -> Result<runtime::Handle, ConnectError> {
     slot::prepare();
-    runtime::Handle::try_current().map_err(|_| ConnectError::Unavailable {
+    let unfit = |message| ConnectError::Unavailable {
         url: shown.to_owned(),
-        reason: errors::no_runtime("no tokio runtime is running here"),
-    })
+        reason: errors::no_runtime(message),
+    };
+    let current = runtime::Handle::try_current();
+    let current = current.map_err(|_| unfit("no tokio runtime is running here"))?;
+    // tokio tells it only by a panic. Without timers, each request would panic.
+    match catch_unwind(|| drop(sleep(Duration::ZERO))) {
+        Ok(()) => Ok(current),
+        Err(_) => Err(unfit(NO_TIMERS)),
+    }
 }

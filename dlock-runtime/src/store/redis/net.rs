@@ -21,7 +21,7 @@
 //! opened, watched and closed together: each ping is sent on both, and when one breaks, both are replaced and
 //! every waiter polls.
 //!
-//! All connections are opened in `session.rs`: `socket.rs` and `tcp.rs` open a socket, `handshake.rs` adds
+//! All connections are opened in `session.rs`: `resolver.rs`, `tcp.rs` and `socket.rs` open a socket, `handshake.rs` adds
 //! TLS, and the library logs in with the current credentials. Over RESP2, `resp2_auth.rs` logs in first,
 //! because the library hides the reason of a failed login. `server_check.rs` checks the server's answer to
 //! `HELLO`. A server that closes the connection may have sent the reason before any request. The library does
@@ -29,8 +29,9 @@
 //!
 //! The supervisor, the cluster's refresh task, the replica task and the task that writes the process record are
 //! services (`service.rs`). After a panic a service continues after a pause. After the end of its runtime it
-//! continues on the runtime of the next request. Events of the store do not unwind. An interrupted connection
-//! is closed before the next one is opened.
+//! continues on the runtime of the next request, and when its runtime does not run, on dlock's own thread
+//! (`home.rs`). Events of the store do not unwind. An interrupted connection is closed before the next one is opened
+//! (`task.rs`).
 //!
 //! `protocol/errors.rs` classifies failures by the possible reactions of a caller. *Busy* and *not the owner*
 //! are answers; an error of a store means that the outcome is unknown. `events.rs` logs an outage once, and
@@ -46,11 +47,13 @@ pub(super) mod events;
 #[cfg(feature = "tls")]
 pub(super) mod handshake;
 pub(super) mod hints;
+pub(super) mod home;
 #[cfg(feature = "admin")]
 pub(super) mod listen;
 #[cfg(not(feature = "tls"))]
 pub(super) mod no_tls;
 pub(super) mod node;
+pub(super) mod resolver;
 mod resp2_auth;
 pub(super) mod server_check;
 pub(super) mod service;
@@ -59,6 +62,7 @@ mod socket;
 mod stream;
 mod subscriber;
 pub(super) mod supervisor;
+mod task;
 mod tcp;
 #[cfg(feature = "tls")]
 pub(super) mod tls;

@@ -5,7 +5,7 @@ use super::super::look::{FORKS, IN_PROCESS, MACROS, RUNTIME};
 use super::super::mutant::Mutant;
 
 const ENGINE: &str = "dlock-runtime/src/engine/blocking.rs";
-const LANE: &str = "dlock-runtime/src/engine/lane.rs";
+const LANE: &str = "dlock-runtime/src/lane.rs";
 const GUARD: &str = "dlock-runtime/src/api/blocking/guard.rs";
 const REQUEST: &str = "dlock-runtime/src/api/blocking/request.rs";
 const SUPPORT: &str = "dlock-runtime/src/api/support.rs";

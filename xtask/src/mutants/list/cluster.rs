@@ -67,7 +67,7 @@ pub(super) const ALL: &[Mutant] = &[
         "group-of-a-gone-node-fails",
         "Renewals fail together when their node has left the map",
         ROUTE,
-        "Ok(Err(_)) if «owner.is_gone()» => {",
+        "Some(Err(_)) if «owner.is_gone()» => {",
         "false",
         CLUSTER,
     ),

@@ -9,7 +9,7 @@ const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 const RENEWALS: &str = "dlock-runtime/src/engine/renewer/renewals.rs";
 const QUEUE: &str = "dlock-runtime/src/engine/renewer/queue.rs";
 const STALL: &str = "dlock-runtime/src/engine/stall.rs";
-const LANE: &str = "dlock-runtime/src/engine/lane.rs";
+const LANE: &str = "dlock-runtime/src/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[

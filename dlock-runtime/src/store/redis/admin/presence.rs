@@ -25,7 +25,10 @@ use crate::{
         StoreErrorKind,
         redis::{
             RedisConfig,
-            net::service::{Service, Work},
+            net::{
+                home::Home,
+                service::{Service, Work},
+            },
             protocol::command::Command,
             topology::servers::Servers,
         },
@@ -41,19 +44,18 @@ pub(crate) struct PresenceTasks {
     config: Arc<RedisConfig>,
     /// Weak, because the tasks must not keep the connections of a dropped store open.
     servers: Weak<Servers>,
-    home: Handle,
+    home: Arc<Home>,
     tasks: Mutex<Vec<PresenceTask>>,
     /// `true` if one of the tasks was interrupted.
     is_interrupted: Arc<AtomicBool>,
 }
 
 impl PresenceTasks {
-    /// For a store that is created in the current runtime.
-    pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>) -> Self {
+    pub(crate) fn new(config: &Arc<RedisConfig>, servers: &Arc<Servers>, home: Arc<Home>) -> Self {
         Self {
             config: config.clone(),
             servers: Arc::downgrade(servers),
-            home: Handle::current(),
+            home,
             tasks: Mutex::default(),
             is_interrupted: Arc::default(),
         }

@@ -10,9 +10,12 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::time::timeout;
+use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{
+    lane,
+    store::{StoreError, StoreErrorKind},
+};
 
 /// A user and a password. Neither is ever shown.
 ///
@@ -121,9 +124,10 @@ impl CredentialsProvider {
             let message = format!("cannot get credentials: {cause}");
             StoreError::new(StoreErrorKind::NoCredentials, message)
         };
+        let provider = self.0.clone();
         // User code: its panic must not end the task of the connection.
-        let asked = AssertUnwindSafe(async { (self.0)().await }).catch_unwind();
-        match timeout(limit, asked).await {
+        let asked = AssertUnwindSafe(async move { provider().await }).catch_unwind();
+        match timeout(limit, apart(asked)).await {
             Ok(Ok(Ok(credentials))) => Ok(credentials),
             Ok(Ok(Err(error))) => Err(none(&error)),
             Ok(Err(_)) => Err(none("the callback panicked")),
@@ -132,6 +136,36 @@ impl CredentialsProvider {
                 Err(none(&cause))
             }
         }
+    }
+}
+
+/// Runs user code on dlock's own thread: it may use the blocking pool of its runtime, which may be full of threads that
+/// wait for this connection.
+async fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = if lane::has_virtual_clock() {
+        None
+    } else {
+        lane::for_blocking().ok()
+    };
+    let Some(thread) = thread else {
+        return work.await;
+    };
+    let (answer, answered) = oneshot::channel();
+    let task = thread.spawn(async move {
+        answer.send(work.await).ok();
+    });
+    let _given_up = AbortOnDrop(task.abort_handle());
+    answered
+        .await
+        .expect("it does not panic, and the thread does not end")
+}
+
+/// Ends a task whose outcome is not needed any more.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

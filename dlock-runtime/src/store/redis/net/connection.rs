@@ -12,7 +12,6 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::future::try_join;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
-use tokio::task::AbortHandle;
 
 pub(crate) use self::{
     handle::{Handle, Stop},
@@ -23,6 +22,7 @@ use super::{
     server_check,
     session::{self, Session, answered},
     subscriber::Subscriber,
+    task::TaskEnd,
 };
 use crate::{
     owner::ClientId,
@@ -254,7 +254,7 @@ impl Connection {
 
     /// Returns the cause when the connection for requests has broken.
     pub(crate) async fn broken(&mut self) -> StoreError {
-        (&mut self.session.driver).await.ok();
+        self.session.driver.ended().await;
         let fault = self.handle.health.fault();
         fault.unwrap_or_else(|| StoreError::new(StoreErrorKind::Disconnected, errors::BROKEN))
     }
@@ -264,8 +264,8 @@ impl Connection {
     }
 
     /// Returns the task that reads and writes.
-    pub(crate) fn driver(&self) -> AbortHandle {
-        self.session.driver.abort_handle()
+    pub(crate) fn driver(&self) -> TaskEnd {
+        self.session.driver.end()
     }
 
     pub(crate) fn health(&self) -> Arc<Health> {
@@ -276,10 +276,6 @@ impl Connection {
     pub(crate) async fn close(mut self, error: StoreError) {
         self.handle.health.fail(error);
         drop(self.subscriber.take());
-        // A task that has ended by itself was already awaited.
-        if !self.session.driver.is_finished() {
-            self.session.driver.abort();
-            (&mut self.session.driver).await.ok();
-        }
+        self.session.driver.close().await;
     }
 }

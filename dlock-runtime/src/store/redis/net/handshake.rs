@@ -57,7 +57,7 @@ impl Connector {
     pub(crate) async fn connect(
         &self,
         server: impl Display + Copy,
-        (host, port): (&str, u16),
+        host: &str,
         socket: TcpStream,
         limit: Duration,
     ) -> Result<(Secured, Verdict), StoreError> {
@@ -67,12 +67,13 @@ impl Connector {
         let share = limit.saturating_sub(2 * rest);
         let refused =
             |fault: &StoreError| fault.reworded(|message| errors::cannot_connect(server, message));
+        let peer = socket.peer_addr();
         let error = match timeout(share, self.shake_hands(host, socket)).await {
             Ok(Ok(secured)) => return Ok(secured),
             Ok(Err(Failure::Tls(fault))) => self.0.failed(refused(&fault)),
             Ok(Err(Failure::NotTls)) => refused(&advice(NOT_TLS)),
             Ok(Err(Failure::Io(error))) => self.0.failed(errors::of_connect(server, &error)),
-            Err(_) if tcp::speaks_plainly(host, port, rest).await => refused(&advice(NOT_TLS)),
+            Err(_) if tcp::speaks_plainly(peer, rest).await => refused(&advice(NOT_TLS)),
             Err(_) => {
                 let message = format!("no answer to the TLS handshake within {share:.0?}");
                 let message = errors::cannot_connect(server, message);

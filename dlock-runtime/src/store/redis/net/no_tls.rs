@@ -16,7 +16,7 @@ impl Connector {
     pub(crate) async fn connect(
         &self,
         _server: impl Display + Copy,
-        _host: (&str, u16),
+        _host: &str,
         _socket: TcpStream,
         _limit: Duration,
     ) -> Result<(TcpStream, Verdict), StoreError> {

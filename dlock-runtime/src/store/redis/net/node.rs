@@ -1,6 +1,7 @@
 //! One server. Requests use the connection that a separate task keeps open.
 //!
-//! When the task's runtime has ended, the task continues on the runtime of the next request.
+//! When the task's runtime has ended, the task continues on the runtime of the next request; when it does not run, on
+//! dlock's own thread (`home.rs`).
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,6 +16,7 @@ use super::{
     connection::{Handle, Stop},
     events::Events,
     hints::Hints,
+    home::Home,
     service::Service,
     supervisor::{ConnectionState, Supervisor},
 };
@@ -44,13 +46,13 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts to connect, in the background on `home`.
+    /// Starts to connect, in the background in `home`.
     pub(crate) fn start(
         source: Source,
         config: &Arc<RedisConfig>,
         hints: &Arc<Hints>,
         events: Events,
-        home: &runtime::Handle,
+        home: &Arc<Home>,
     ) -> Self {
         let state = watch::Sender::new(ConnectionState::Connecting {
             after_silence: false,
@@ -114,7 +116,7 @@ impl Node {
 
     /// Executes a command within the response timeout.
     pub(crate) async fn execute(&self, command: &Command) -> Result<Value, StoreError> {
-        within(self.response_timeout, async {
+        self.within(self.response_timeout, async {
             let handle = self.handle().await.map_err(StoreError::unsent)?;
             // From here on, a failed request may have been carried out.
             let answer = handle.execute(command, false).await;
@@ -130,7 +132,7 @@ impl Node {
         commands: &[&Command],
         limit: Duration,
     ) -> Vec<Result<Value, StoreError>> {
-        let answers = within(limit, async {
+        let answers = self.within(limit, async {
             let handle = self.handle_within(limit / 2).await;
             let handle = handle.map_err(StoreError::unsent)?;
             Ok(handle.execute_all(commands).await)
@@ -149,7 +151,7 @@ impl Node {
         &self,
         request: impl AsyncFnOnce(Handle) -> T,
     ) -> Result<T, StoreError> {
-        within(self.response_timeout, async {
+        self.within(self.response_timeout, async {
             let handle = self.handle().await.map_err(StoreError::unsent)?;
             Ok(request(handle).await)
         })
@@ -169,8 +171,33 @@ impl Node {
         }
         // A caller with the same limit should learn that nothing was sent.
         let limit = limit.min(self.response_timeout) / 10 * 9;
-        let found = timeout(limit, self.wait_for(known)).await;
-        found.unwrap_or_else(|_| Err(self.no_connection(limit)))
+        let found = self.attend(Instant::now() + limit, self.wait_for(known));
+        found
+            .await
+            .unwrap_or_else(|| Err(self.no_connection(limit)))
+    }
+
+    /// Returns the outcome of a request over the connection, or `None` at `until`.
+    pub(crate) fn attend<F: Future>(
+        &self,
+        until: Instant,
+        request: F,
+    ) -> impl Future<Output = Option<F::Output>> {
+        self.supervisor.attend(until, request)
+    }
+
+    /// Returns the outcome of a request, or an error if there is none within `limit`.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        request: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        // Without a runtime, a timer panics.
+        if runtime::Handle::try_current().is_err() {
+            return Err(errors::no_runtime("no tokio runtime is running here").unsent());
+        }
+        let outcome = self.attend(Instant::now() + limit, request).await;
+        outcome.unwrap_or_else(|| Err(StoreError::timed_out(limit)))
     }
 
     /// Returns the answer to a command that is not a script.
@@ -221,19 +248,6 @@ impl Node {
             format!("no connection to {} within {limit:.0?}", self.shown),
         )
     }
-}
-
-/// Returns the outcome of a request, or an error if there is none within `limit`.
-async fn within<T>(
-    limit: Duration,
-    request: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    // Without a runtime, a timer panics.
-    if runtime::Handle::try_current().is_err() {
-        return Err(errors::no_runtime("no tokio runtime is running here").unsent());
-    }
-    let outcome = timeout(limit, request).await;
-    outcome.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
 }
 
 /// Returns the handle or failure, if either is known without waiting.
@@ -290,7 +304,7 @@ mod tests {
                 &config,
                 &Arc::default(),
                 Events::new(url.clone()),
-                &runtime::Handle::current(),
+                &Home::on(runtime::Handle::current(), LIMIT),
             );
             node.ready(LIMIT).await.unwrap();
             let connections = server.connections();

@@ -2,33 +2,45 @@
 //!
 //! A task ends early in two ways. If it or a function that it calls panics, it continues after a pause that
 //! grows with each consecutive panic. If its runtime ends, it is dropped at any await; its work then waits for
-//! the next request, and continues on the runtime of that request.
+//! the next request, and continues on the runtime of that request. A runtime that does not run is left in the same
+//! way: the task is dropped from outside, and the work continues on dlock's own thread (`home.rs`).
 
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
 use futures_util::FutureExt;
+use pin_project_lite::pin_project;
 use tokio::{
     runtime,
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, Sleep, sleep, sleep_until},
 };
 
+use super::{
+    home::{Home, Resident},
+    task::{Task, TaskEnd},
+};
 use crate::{
-    process::here,
+    lane,
+    process::Process,
     store::{StoreError, StoreErrorKind, redis::protocol::errors},
 };
 
 /// The first pause after a panic.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The names by which tokio's panics tell what a runtime lacks.
+const LACKS: [&str; 2] = ["enable_io", "enable_time"];
 
 /// The work of a service.
 pub(crate) trait Work: Send + 'static {
@@ -47,6 +59,10 @@ pub(crate) struct Service<W: Work>(Arc<WorkCell<W>>);
 struct WorkCell<W> {
     /// The work, while no task runs it.
     work: Mutex<Option<W>>,
+    /// The last task, and its runtime.
+    running: Mutex<Option<(TaskEnd, runtime::Handle)>>,
+    home: Arc<Home>,
+    process: Process,
     stage: watch::Sender<Stage>,
     /// Set when the task has ended early. Several services may share it.
     is_interrupted: Arc<AtomicBool>,
@@ -63,24 +79,41 @@ enum Stage {
 }
 
 impl<W: Work> Service<W> {
-    /// Starts the work on `home`.
-    pub(crate) fn start(work: W, home: &runtime::Handle) -> Self {
+    /// Starts the work in `home`.
+    pub(crate) fn start(work: W, home: &Arc<Home>) -> Self {
         Self::start_watched(work, home, Arc::default())
     }
 
     /// The same. `is_interrupted` is set when the task ends early.
     pub(crate) fn start_watched(
         work: W,
-        home: &runtime::Handle,
+        home: &Arc<Home>,
         is_interrupted: Arc<AtomicBool>,
     ) -> Self {
-        let service = Self(Arc::new(WorkCell {
+        let cell = Arc::new(WorkCell {
             work: Mutex::new(Some(work)),
+            running: Mutex::default(),
+            home: home.clone(),
+            process: Process::this(),
             stage: watch::Sender::new(Stage::Idle),
             is_interrupted,
-        }));
-        service.run_on(home);
-        service
+        });
+        let resident: Arc<dyn Resident> = cell.clone();
+        home.enter(Arc::downgrade(&resident));
+        cell.run_on(home.runtime());
+        Self(cell)
+    }
+
+    /// Returns the outcome of a request that needs the work, or `None` at `until`. If it takes long, or its caller gives
+    /// up, the runtime of the work is doubted.
+    pub(crate) fn attend<F: Future>(&self, until: Instant, request: F) -> Attended<'_, W, F> {
+        let doubted = Instant::now() + self.0.home.patience();
+        Attended {
+            request,
+            timer: sleep_until(doubted.min(until)),
+            until,
+            unanswered: Unanswered(Some(&self.0)),
+        }
     }
 
     /// Restarts the work on the current runtime if its own has ended. Otherwise it costs almost nothing.
@@ -96,7 +129,7 @@ impl<W: Work> Service<W> {
     pub(crate) fn revive_if_idle(&self) {
         let is_idle = *self.0.stage.borrow() == Stage::Idle;
         if is_idle && let Ok(here) = runtime::Handle::try_current() {
-            self.run_on(&here);
+            self.0.run_on(self.0.home.next(&here));
         }
     }
 
@@ -121,19 +154,61 @@ impl<W: Work> Service<W> {
     pub(crate) fn close(&self) {
         self.0.stage.send_replace(Stage::Closed);
         drop(self.0.take());
+        // In a forked child, a thread that it does not have may have locked the mutex.
+        if self.0.process == Process::this()
+            && let Some((task, _)) = self.0.running().take()
+        {
+            task.end();
+        }
     }
+}
 
-    fn run_on(&self, runtime: &runtime::Handle) {
-        let Some(work) = self.0.take() else {
-            return;
-        };
-        self.0.enter(Stage::Running);
-        let task = WorkTask {
-            work: Some(work),
-            cell: self.0.clone(),
-        };
-        // Not under the mutex: a runtime that has ended drops the task at once.
-        runtime.spawn(here(task.run()));
+pin_project! {
+    /// A request that needs the work of a service.
+    ///
+    /// An `async fn` would double the size of the request.
+    pub(crate) struct Attended<'a, W: Work, F> {
+        #[pin]
+        request: F,
+        // One timer for both times, so that a request that is answered soon costs no more.
+        #[pin]
+        timer: Sleep,
+        until: Instant,
+        unanswered: Unanswered<'a, W>,
+    }
+}
+
+impl<W: Work, F: Future> Future for Attended<'_, W, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Poll::Ready(outcome) = this.request.poll(context) {
+            this.unanswered.0 = None;
+            return Poll::Ready(Some(outcome));
+        }
+        loop {
+            ready!(this.timer.as_mut().poll(context));
+            if this.timer.deadline() >= *this.until {
+                this.unanswered.0 = None;
+                return Poll::Ready(None);
+            }
+            if let Some(cell) = this.unanswered.0 {
+                cell.doubt();
+            }
+            this.timer.as_mut().reset(*this.until);
+        }
+    }
+}
+
+/// A request without an answer. Dropped, it makes the runtime of the work doubted.
+struct Unanswered<'a, W: Work>(Option<&'a Arc<WorkCell<W>>>);
+
+impl<W: Work> Drop for Unanswered<'_, W> {
+    fn drop(&mut self) {
+        if let Some(cell) = self.0 {
+            cell.doubt();
+        }
     }
 }
 
@@ -143,7 +218,45 @@ impl<W: Work> Drop for Service<W> {
     }
 }
 
-impl<W> WorkCell<W> {
+impl<W: Work> WorkCell<W> {
+    /// Runs the work on `runtime`, unless a task runs it.
+    fn run_on(self: &Arc<Self>, runtime: &runtime::Handle) {
+        let mut running = self.running();
+        let Some(work) = self.take() else {
+            return;
+        };
+        self.enter(Stage::Running);
+        let task = WorkTask {
+            work: Some(work),
+            cell: self.clone(),
+        };
+        // Not under the mutex of the work: a runtime that has ended drops the task at once.
+        let task = Task::spawn(task.run(), runtime);
+        *running = Some((task.end(), runtime.clone()));
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<(TaskEnd, runtime::Handle)>> {
+        // Every change under the mutex is complete before a panic is possible.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Finds out whether the runtime of the work runs, unless the caller is on it.
+    fn doubt(&self) {
+        if self.process != Process::this() || *self.stage.borrow() != Stage::Running {
+            return;
+        }
+        let Some((_, runtime)) = self.running().clone() else {
+            return;
+        };
+        match runtime::Handle::try_current() {
+            Ok(current) if current.id() == runtime.id() => {}
+            // A test that pauses the clock drives its runtimes itself.
+            Ok(_) if lane::has_virtual_clock() => {}
+            Err(error) if error.is_thread_local_destroyed() => {}
+            _ => self.home.doubt(&runtime),
+        }
+    }
+
     fn take(&self) -> Option<W> {
         // Every change under the mutex is complete before a panic is possible.
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,30 +293,30 @@ struct WorkTask<W: Work> {
 
 impl<W: Work> WorkTask<W> {
     async fn run(mut self) {
-        let mut stage = self.cell.stage.subscribe();
         let mut pause = FIRST_PAUSE;
         while let Some(work) = &mut self.work {
             let begun = Instant::now();
             let run = AssertUnwindSafe(work.run()).catch_unwind();
-            let outcome = tokio::select! {
-                biased;
-                _ = stage.wait_for(|stage| *stage == Stage::Closed) => Ok(()),
-                outcome = run => outcome,
-            };
-            let Err(panic) = outcome else {
+            let Err(panic) = run.await else {
                 self.cell.stage.send_replace(Stage::Closed);
                 return;
             };
-            interrupt(work, Some(&words(&*panic)));
+            let text = words(&*panic);
             // The payload of a panic may panic too when it is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| drop(panic))));
+            if LACKS.iter().any(|lack| text.contains(lack))
+                && let Some(own) = self.cell.home.move_out().cloned()
+            {
+                let cell = self.cell.clone();
+                drop(self);
+                cell.run_on(&own);
+                return;
+            }
+            interrupt(work, Some(&text));
             if begun.elapsed() > pause {
                 pause = FIRST_PAUSE;
             }
-            tokio::select! {
-                _ = stage.wait_for(|stage| *stage == Stage::Closed) => {}
-                () = sleep(pause) => {}
-            }
+            sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -221,6 +334,19 @@ impl<W: Work> Drop for WorkTask<W> {
         self.cell.put(work);
         self.cell.enter(Stage::Idle);
         self.cell.is_interrupted.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<W: Work> Resident for WorkCell<W> {
+    fn leave(self: Arc<Self>, from: &runtime::Handle, to: &runtime::Handle) {
+        let left = self
+            .running()
+            .take_if(|(_, runtime)| runtime.id() == from.id());
+        if let Some((task, _)) = left {
+            // Dropped, it stores the work.
+            task.end();
+            self.run_on(to);
+        }
     }
 }
 
@@ -242,6 +368,12 @@ mod tests {
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
+
+    /// The response timeout: four times as long as a request waits for a runtime.
+    const LIMIT: Duration = Duration::from_millis(400);
+
+    /// Longer than anything takes here, also on a busy machine.
+    const LONG: Duration = Duration::from_secs(60);
 
     /// Panics several times, and then runs forever.
     struct Fragile {
@@ -284,6 +416,10 @@ mod tests {
         is_going.wait_for(|it| *it).await.expect("it lives");
     }
 
+    fn home(runtime: &runtime::Handle) -> Arc<Home> {
+        Home::on(runtime.clone(), LIMIT)
+    }
+
     fn runtime() -> Runtime {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
@@ -293,7 +429,7 @@ mod tests {
         const PANICS: usize = 12;
         let (work, _, moments) = Fragile::new(PANICS);
         let is_going = work.is_going.subscribe();
-        let _service = Service::start(work, &runtime::Handle::current());
+        let _service = Service::start(work, &home(&runtime::Handle::current()));
         going(is_going).await;
         let moments = moments.lock().unwrap();
         assert_eq!(moments.len(), PANICS + 1);
@@ -307,7 +443,7 @@ mod tests {
     fn the_work_goes_on_on_the_runtime_of_who_needs_it() {
         let (work, runs, _) = Fragile::new(0);
         let (is_going, first) = (work.is_going.subscribe(), runtime());
-        let service = Service::start(work, first.handle());
+        let service = Service::start(work, &home(first.handle()));
         first.block_on(going(is_going.clone()));
         drop(first);
         assert!(!*is_going.borrow());
@@ -332,7 +468,7 @@ mod tests {
         let (ended, alive) = (runtime(), runtime());
         let handle = ended.handle().clone();
         drop(ended);
-        let service = Service::start(work, &handle);
+        let service = Service::start(work, &home(&handle));
         let error = {
             let _inside = handle.enter();
             service
@@ -353,10 +489,132 @@ mod tests {
     async fn work_that_is_closed_is_dropped() {
         let (work, ..) = Fragile::new(0);
         let is_going = work.is_going.subscribe();
-        let service = Service::start(work, &runtime::Handle::current());
+        let service = Service::start(work, &home(&runtime::Handle::current()));
         going(is_going.clone()).await;
         drop(service);
         let mut is_going = is_going;
         while is_going.changed().await.is_ok() {}
+    }
+
+    /// A request for the work; it has no answer before the work moves.
+    async fn request(service: &Service<Fragile>, mut is_going: watch::Receiver<bool>) {
+        is_going.borrow_and_update();
+        let moved = async {
+            is_going.changed().await.unwrap();
+            going(is_going).await;
+        };
+        let until = Instant::now() + LONG;
+        service.attend(until, moved).await.expect("it moves");
+    }
+
+    #[test]
+    fn work_moves_from_a_runtime_that_is_not_polled_and_stays_away() {
+        let (unpolled, other) = (runtime(), runtime());
+        let home = home(unpolled.handle());
+        let (work, runs, _) = Fragile::new(0);
+        let is_going = work.is_going.subscribe();
+        let service = Service::start(work, &home);
+        unpolled.block_on(going(is_going.clone()));
+        // All of the home move with it, also what was not begun.
+        let (beside, runs_beside, _) = Fragile::new(0);
+        let is_beside = beside.is_going.subscribe();
+        let _beside = Service::start(beside, &home);
+        other.block_on(async {
+            request(&service, is_going).await;
+            going(is_beside).await;
+        });
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+        assert_eq!(runs_beside.load(Ordering::SeqCst), 1);
+        // For good, also when the runtime runs again.
+        assert_ne!(home.runtime().id(), unpolled.handle().id());
+        assert_eq!(home.next(unpolled.handle()).id(), home.runtime().id());
+        let (later, ..) = Fragile::new(0);
+        let is_later = later.is_going.subscribe();
+        let _later = Service::start(later, &home);
+        other.block_on(going(is_later));
+    }
+
+    #[test]
+    fn a_request_that_is_given_up_moves_the_work_too() {
+        let (unpolled, other) = (runtime(), runtime());
+        let (work, ..) = Fragile::new(0);
+        let is_going = work.is_going.subscribe();
+        let service = Service::start(work, &home(unpolled.handle()));
+        other.block_on(async {
+            let brief = Duration::from_millis(1);
+            let until = Instant::now() + LONG;
+            let given_up =
+                tokio::time::timeout(brief, service.attend(until, std::future::pending::<()>()));
+            given_up.await.expect_err("nothing answers");
+            going(is_going).await;
+        });
+    }
+
+    #[test]
+    fn work_stays_on_a_runtime_that_runs() {
+        let running = Builder::new_multi_thread().enable_all().build().unwrap();
+        let home = home(running.handle());
+        let (work, runs, _) = Fragile::new(0);
+        let service = Service::start(work, &home);
+        runtime().block_on(async {
+            let until = Instant::now() + 3 * LIMIT;
+            let asked = service.attend(until, std::future::pending::<()>());
+            assert!(asked.await.is_none(), "nothing answers");
+        });
+        assert_eq!(home.runtime().id(), running.handle().id());
+        assert_eq!(runs.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_runtime_does_not_doubt_itself() {
+        let runtime = runtime();
+        let home = home(runtime.handle());
+        let service = Service::start(Fragile::new(0).0, &home);
+        runtime.block_on(async {
+            let until = Instant::now() + LONG;
+            let mut given_up = Box::pin(service.attend(until, std::future::pending::<()>()));
+            assert!(given_up.as_mut().now_or_never().is_none());
+            drop(given_up);
+            // It is not polled for longer than a request would wait for it.
+            std::thread::sleep(LIMIT);
+        });
+        assert_eq!(home.runtime().id(), runtime.handle().id());
+    }
+
+    /// Needs a runtime with sockets.
+    struct Connects(watch::Sender<bool>);
+
+    impl Work for Connects {
+        async fn run(&mut self) {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+            self.0.send_replace(listener.is_ok());
+            std::future::pending::<()>().await;
+        }
+
+        fn interrupted(&mut self, panic: Option<&str>) {
+            assert_eq!(panic, None);
+        }
+    }
+
+    #[test]
+    fn work_moves_from_a_runtime_that_lacks_something() {
+        let bare = Builder::new_current_thread().enable_time().build().unwrap();
+        let home = home(bare.handle());
+        let connects = Connects(watch::Sender::new(false));
+        let is_going = connects.0.subscribe();
+        let _service = Service::start(connects, &home);
+        bare.block_on(going(is_going));
+        assert_ne!(home.runtime().id(), bare.handle().id());
+    }
+
+    #[test]
+    fn work_that_is_closed_ends_although_its_runtime_is_not_polled() {
+        let unpolled = runtime();
+        let (work, ..) = Fragile::new(0);
+        let mut is_going = work.is_going.subscribe();
+        let service = Service::start(work, &home(unpolled.handle()));
+        unpolled.block_on(going(is_going.clone()));
+        service.close();
+        runtime().block_on(async { while is_going.changed().await.is_ok() {} });
     }
 }

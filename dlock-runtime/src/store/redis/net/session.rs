@@ -4,26 +4,25 @@ use std::{future::Future, time::Duration};
 
 use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, aio::MultiplexedConnection};
 use tokio::{
-    task::JoinHandle,
+    runtime::{self, Handle},
     time::{Instant, timeout},
 };
 
-use super::{activity::Activity, resp2_auth::introduce, socket::Socket};
-use crate::{
-    process::here,
-    store::{
-        StoreError, StoreErrorKind,
-        redis::{
-            config::{secrets::hidden, url::Endpoint},
-            protocol::errors,
-        },
+use super::{activity::Activity, resp2_auth::introduce, socket::Socket, task::Task};
+use crate::store::{
+    StoreError, StoreErrorKind,
+    redis::{
+        config::{secrets::hidden, url::Endpoint},
+        protocol::errors,
     },
 };
 
 /// The connection, and its own task that reads and writes.
 pub(crate) struct Session {
     pub(crate) connection: MultiplexedConnection,
-    pub(crate) driver: JoinHandle<()>,
+    pub(crate) driver: Task,
+    /// The runtime of the driver.
+    runtime: runtime::Id,
     pub(crate) activity: Activity,
 }
 
@@ -58,17 +57,24 @@ impl Session {
             return Err(errors::silent(endpoint, limit));
         };
         let (connection, driver) = logged_in?;
+        let runtime = Handle::current();
         Ok(Self {
             connection,
-            driver: tokio::spawn(here(driver)),
+            driver: Task::spawn(driver, &runtime),
+            runtime: runtime.id(),
             activity,
         })
+    }
+
+    /// Returns `true` if its driver runs whenever the caller does.
+    pub(crate) fn is_on_this_runtime(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.runtime)
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.driver.abort();
+        self.driver.end().end();
     }
 }
 

@@ -78,15 +78,15 @@ impl Socket {
         let connector = endpoint.connector()?;
         match endpoint.address() {
             Address::Tcp(host, port) => {
-                let stream = tcp::connect(host, *port, limit).await.map_err(failed)?;
+                let stream = tcp::connect(endpoint.resolver(), (host, *port), limit)
+                    .await
+                    .map_err(failed)?;
                 let Some(connector) = connector else {
                     let (stream, early_error) = EarlyErrorStream::new(stream);
                     return Ok(Self::of(stream, Kind::Plain(early_error)));
                 };
                 let left = limit.saturating_sub(begin.elapsed());
-                let (stream, verdict) = connector
-                    .connect(endpoint, (host, *port), stream, left)
-                    .await?;
+                let (stream, verdict) = connector.connect(endpoint, host, stream, left).await?;
                 Ok(Self::of(stream, Kind::Secured(verdict)))
             }
             #[cfg(unix)]

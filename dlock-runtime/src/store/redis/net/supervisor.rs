@@ -12,7 +12,8 @@
 //!
 //! If hints need a separate connection, as with RESP2, these rules apply to both connections together.
 //!
-//! The task restarts after a panic, or with the next request after its runtime has ended.
+//! The task restarts after a panic, with the next request after its runtime has ended, and on dlock's own thread when
+//! its runtime does not run.
 //!
 //! The old socket is closed before the new one is used. While there is no connection, callers wait for the
 //! first attempt; after it fails, they get the last failure at once and decide themselves how long to retry.
@@ -22,7 +23,6 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
-    task::AbortHandle,
     time::{Instant, sleep},
 };
 
@@ -31,6 +31,7 @@ use super::{
     events::Events,
     hints::Hints,
     service::Work,
+    task::TaskEnd,
 };
 use crate::{
     random::{Random, SystemRandom, jittered},
@@ -72,7 +73,7 @@ pub(crate) struct Supervisor {
     state: watch::Sender<ConnectionState>,
     events: Events,
     /// The task that reads and writes on the last connection.
-    driver: Option<AbortHandle>,
+    driver: Option<TaskEnd>,
 }
 
 impl Work for Supervisor {
@@ -166,9 +167,9 @@ impl Supervisor {
     async fn last_has_closed(&mut self, limit: Duration) {
         let begun = Instant::now();
         if let Some(driver) = self.driver.take() {
-            driver.abort();
-            // A runtime that is about to end may take long.
-            while !driver.is_finished() && begun.elapsed() < limit {
+            driver.end();
+            // A thread that polls it at this moment may take long.
+            while !driver.has_ended() && begun.elapsed() < limit {
                 sleep(Duration::from_millis(1)).await;
             }
         }

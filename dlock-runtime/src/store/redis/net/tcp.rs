@@ -1,23 +1,27 @@
 //! Opens TCP connections, and configures them so that a dead peer is detected.
 
+#[cfg(feature = "tls")]
+use std::net::SocketAddr;
 use std::{io, time::Duration};
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::{TcpStream, lookup_host},
-    time::timeout,
+    net::TcpStream,
+    time::{Instant, timeout},
 };
+
+use super::resolver::Resolver;
 
 /// The time for which the peer may leave bytes unacknowledged, or keep-alive probes unanswered.
 const DEAD_AFTER: Duration = Duration::from_secs(5);
 
 /// Returns `true` if a Redis server without TLS answers at the address. No secret is sent.
 #[cfg(feature = "tls")]
-pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bool {
+pub(crate) async fn speaks_plainly(address: io::Result<SocketAddr>, limit: Duration) -> bool {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let asked = async {
-        let mut stream = connect(host, port, limit).await?;
+        let mut stream = TcpStream::connect(address?).await?;
         stream.write_all(b"PING\r\n").await?;
         stream.read_u8().await
     };
@@ -26,10 +30,16 @@ pub(crate) async fn speaks_plainly(host: &str, port: u16, limit: Duration) -> bo
 }
 
 /// Connects within about `limit`, to the first address of the host that answers.
-pub(crate) async fn connect(host: &str, port: u16, limit: Duration) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
+pub(crate) async fn connect(
+    resolver: &Resolver,
+    (host, port): (&str, u16),
+    limit: Duration,
+) -> io::Result<TcpStream> {
+    let begun = Instant::now();
+    let addresses = resolver.addresses(host, port, limit).await?;
     // An address that does not answer must leave time for the next one.
-    let share = limit / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let left = limit.saturating_sub(begun.elapsed());
+    let share = left / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {

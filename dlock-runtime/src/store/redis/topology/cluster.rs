@@ -40,7 +40,6 @@ use std::{
 };
 
 use tokio::{
-    runtime,
     sync::{Notify, watch},
     time::{Instant, sleep_until},
 };
@@ -57,7 +56,7 @@ use crate::store::{
     StoreError,
     redis::{
         config::{settings::RedisConfig, url::Location},
-        net::{events::Events, hints::Hints, service::Service},
+        net::{events::Events, hints::Hints, home::Home, service::Service},
         protocol::errors,
     },
 };
@@ -70,12 +69,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts to request the slots from the servers of the URL, in the background on `home`.
+    /// Starts to request the slots from the servers of the URL, in the background in `home`.
     pub(crate) fn start(
         location: Location,
         config: &Arc<RedisConfig>,
         hints: &Arc<Hints>,
-        home: &runtime::Handle,
+        home: &Arc<Home>,
         events: Events,
     ) -> Self {
         let shared = Arc::new(ClusterState {

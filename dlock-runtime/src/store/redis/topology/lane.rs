@@ -20,7 +20,7 @@ use crate::store::{
     redis::{
         RedisConfig,
         config::url::Location,
-        net::{events::Events, hints::Hints, node::Node},
+        net::{events::Events, hints::Hints, home::Home, node::Node},
         protocol::{answers, command::Command},
     },
 };
@@ -49,21 +49,22 @@ impl Connections {
     ) -> Self {
         let hints = Arc::new(Hints::unwanted());
         let events = Events::of_second(shown.to_owned());
+        let home = Home::on(runtime.clone(), config.response_timeout);
         let servers = match way {
             Way::One(source) => {
-                let node = Node::start(source.apart(), config, &hints, events, runtime);
+                let node = Node::start(source.apart(), config, &hints, events, &home);
                 if min_replicas > 0 {
                     let limit = config.response_timeout;
-                    let confirmer = Confirmer::start(node, min_replicas, limit, runtime);
+                    let confirmer = Confirmer::start(node, min_replicas, limit, &home);
                     return Self::Confirmed(Arc::new(confirmer));
                 }
-                Servers::One(node)
+                Servers::One(Box::new(node))
             }
             Way::Cluster(location) => Servers::Cluster(Cluster::start(
                 location.clone(),
                 config,
                 &hints,
-                runtime,
+                &home,
                 events,
             )),
         };

@@ -32,7 +32,7 @@ use tokio::{
         mpsc::{self, UnboundedReceiver, UnboundedSender},
         oneshot,
     },
-    time::timeout,
+    time::Instant,
 };
 
 use crate::store::{
@@ -40,6 +40,7 @@ use crate::store::{
     redis::{
         net::{
             connection::Handle,
+            home::Home,
             node::Node,
             service::{Service, Work},
         },
@@ -67,12 +68,7 @@ struct Pending {
 
 impl Confirmer {
     /// `limit` is the time for which a caller waits, including the time of other callers.
-    pub(crate) fn start(
-        node: Node,
-        replicas: u32,
-        limit: Duration,
-        home: &runtime::Handle,
-    ) -> Self {
+    pub(crate) fn start(node: Node, replicas: u32, limit: Duration, home: &Arc<Home>) -> Self {
         let (pending, inbox) = mpsc::unbounded_channel();
         let node = Arc::new(node);
         let group = Group {
@@ -175,8 +171,8 @@ impl Confirmer {
                 error = self.task.keep_going() => Err(error.with_possible_effect()),
             }
         };
-        let answer = timeout(limit, answered).await;
-        answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
+        let answer = self.task.attend(Instant::now() + limit, answered).await;
+        answer.unwrap_or_else(|| Err(StoreError::timed_out(limit)))
     }
 }
 

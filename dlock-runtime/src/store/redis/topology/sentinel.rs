@@ -207,7 +207,8 @@ impl Sentinels {
         };
         let slot = || kept.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = async {
-            let known = slot().take();
+            // Nothing reads the answers on a runtime that does not run.
+            let known = slot().take().filter(Session::is_on_this_runtime);
             let over_known = match known {
                 // If this connection broke undetected, there is time for another one.
                 Some(mut session) => {

@@ -16,7 +16,7 @@ use crate::store::{
 
 /// The destination of requests.
 pub(crate) enum Servers {
-    One(Node),
+    One(Box<Node>),
     Cluster(Cluster),
 }
 

@@ -12,6 +12,7 @@ use crate::store::{
     StoreError, StoreErrorKind,
     redis::{
         config::credentials::{Credentials, CredentialsProvider},
+        net::resolver::Resolver,
         protocol::errors,
     },
 };
@@ -22,6 +23,7 @@ pub(crate) struct Endpoint {
     pub(super) address: Address,
     pub(super) login: RedisConnectionInfo,
     pub(super) security: Security,
+    pub(super) resolver: Resolver,
     pub(super) in_cluster: bool,
     pub(super) shown: String,
 }
@@ -44,6 +46,11 @@ pub(super) struct Security {
 impl Endpoint {
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Returns what resolves its host name.
+    pub(crate) fn resolver(&self) -> &Resolver {
+        &self.resolver
     }
 
     /// Returns `true` if it should be a node of a cluster.

@@ -12,7 +12,10 @@ use super::endpoint::{Address, Endpoint, Security, joined};
 use crate::store::redis::net::tls::Tls;
 use crate::{
     error::ConnectError,
-    store::redis::config::{credentials::CredentialsProvider, options::UrlOptions},
+    store::redis::{
+        config::{credentials::CredentialsProvider, options::UrlOptions},
+        net::resolver::Resolver,
+    },
 };
 
 /// The servers of a URL, their relation to each other, and the login there.
@@ -26,6 +29,8 @@ pub(crate) struct Location {
         expect(dead_code, reason = "it names certificates")
     )]
     pub(super) options: UrlOptions,
+    /// The host names that all connections of the store know.
+    pub(super) resolver: Resolver,
     pub(super) security: Security,
     /// The login for Sentinels, which have separate users.
     pub(super) sentinel_login: RedisConnectionInfo,
@@ -119,6 +124,7 @@ impl Location {
                 credentials: None,
                 ..self.security.clone()
             },
+            resolver: self.resolver.clone(),
             in_cluster: false,
             shown: format!("the Sentinel at {address}"),
         };
@@ -137,6 +143,7 @@ impl Location {
             address,
             login: self.login.clone(),
             security: self.security.clone(),
+            resolver: self.resolver.clone(),
             in_cluster: self.layout == UrlLayout::Cluster,
             shown,
         }

@@ -12,9 +12,12 @@ use super::{
 use crate::{
     error::ConnectError,
     store::{
-        redis::config::{
-            options::UrlOptions,
-            scheme::{self, Names},
+        redis::{
+            config::{
+                options::UrlOptions,
+                scheme::{self, Names},
+            },
+            net::resolver::Resolver,
         },
         url::WHITE_SPACE,
     },
@@ -124,6 +127,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
         sentinel_login: sentinel_login(&options)?,
         min_replicas: options.number("min_replicas")?.unwrap_or(0),
         options,
+        resolver: Resolver::default(),
         security: Security {
             over_tls,
             ..Security::default()
@@ -245,6 +249,7 @@ fn unix(url: &Url) -> Result<Location, String> {
         addresses: vec![Address::Unix(path)],
         login,
         options,
+        resolver: Resolver::default(),
         security: Security::default(),
         sentinel_login: RedisConnectionInfo::default(),
         min_replicas: 0,

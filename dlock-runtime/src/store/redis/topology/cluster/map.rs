@@ -218,7 +218,10 @@ mod tests {
 
     use super::*;
     use crate::store::redis::{
-        RedisConfig, config::url::Location, net::events::Events, topology::source::Source,
+        RedisConfig,
+        config::url::Location,
+        net::{events::Events, home::Home},
+        topology::source::Source,
     };
 
     fn address(port: u16) -> Address {
@@ -231,7 +234,7 @@ mod tests {
         let config = Arc::new(RedisConfig::new("redis-cluster://127.0.0.1"));
         let source = Source::Fixed(location.endpoint(address.clone()));
         let events = Events::new(String::new());
-        let home = tokio::runtime::Handle::current();
+        let home = Home::on(tokio::runtime::Handle::current(), config.response_timeout);
         let node = Node::start(source, &config, &Arc::default(), events, &home);
         Member::new(address.clone(), String::new(), node)
     }

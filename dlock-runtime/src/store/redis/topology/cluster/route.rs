@@ -111,16 +111,16 @@ impl Cluster {
             let handle = handle.map_err(StoreError::unsent)?;
             Ok::<_, StoreError>(handle.execute_all(&commands).await)
         };
-        let stops = match timeout_at(end, asked).await {
-            Ok(Ok(stops)) => stops,
-            Ok(Err(_)) if owner.is_gone() => {
+        let stops = match owner.node.attend(end, asked).await {
+            Some(Ok(stops)) => stops,
+            Some(Err(_)) if owner.is_gone() => {
                 return join_all(routes.iter_mut().map(|route| self.execute(route))).await;
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 self.shared.doubt_after(&error);
                 return vec![Err(error.at(&owner.shown)); commands.len()];
             }
-            Err(_) => {
+            None => {
                 self.shared.doubt();
                 return vec![Err(timed_out(&owner, limit)); commands.len()];
             }
@@ -167,14 +167,14 @@ impl Cluster {
             };
             // From here on, a failed request may have been carried out.
             let asked = handle.execute(route.command, asking);
-            match timeout_at(route.end, asked).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(stop)) => {
+            match member.node.attend(route.end, asked).await {
+                Some(Ok(answer)) => return Ok(answer),
+                Some(Err(stop)) => {
                     if let Some(answer) = self.turn(route, &member, stop).await? {
                         return Ok(answer);
                     }
                 }
-                Err(_) => {
+                None => {
                     self.shared.doubt();
                     return Err(route.timed_out(&member));
                 }
@@ -264,11 +264,11 @@ impl Cluster {
         let told = knowledge.wait_for(|it| !matches!(it, Knowledge::Asking));
         let told = tokio::select! {
             biased;
-            told = timeout_at(end, told) => told,
+            told = self.watcher.attend(end, told) => told,
             error = self.watcher.keep_going() => return Err(error.unsent()),
         };
         match told {
-            Ok(Ok(known)) => {
+            Some(Ok(known)) => {
                 if let Knowledge::Failed(error) = &*known {
                     return Err(error.clone().unsent());
                 }

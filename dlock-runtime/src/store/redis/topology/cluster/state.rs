@@ -6,10 +6,7 @@ use std::{
 };
 
 use futures_util::future::{pending, select_all};
-use tokio::{
-    runtime,
-    sync::{Notify, watch},
-};
+use tokio::sync::{Notify, watch};
 
 use super::map::{Map, Member};
 use crate::store::{
@@ -19,7 +16,7 @@ use crate::store::{
             settings::RedisConfig,
             url::{Address, Location},
         },
-        net::{events::Events, hints::Hints, node::Node, supervisor::ConnectionState},
+        net::{events::Events, hints::Hints, home::Home, node::Node, supervisor::ConnectionState},
         topology::source::Source,
     },
 };
@@ -32,8 +29,8 @@ pub(super) struct ClusterState {
     pub(super) hints: Arc<Hints>,
     /// `true` if other connections to the same nodes report their outages.
     pub(super) is_second: bool,
-    /// The runtime of the tasks of all nodes.
-    pub(super) home: runtime::Handle,
+    /// The home of the tasks of all nodes.
+    pub(super) home: Arc<Home>,
     pub(super) map: RwLock<Map>,
     pub(super) knowledge: watch::Sender<Knowledge>,
     /// Notified when the map may be wrong.

@@ -76,7 +76,7 @@ impl Master {
     fn confirmer(&self) -> Confirmer {
         let config = Arc::new(self.config());
         let location = Location::parse(&config.url).unwrap();
-        let home = runtime::Handle::current();
+        let home = Home::on(runtime::Handle::current(), LONG);
         let node = Node::start(
             Source::Fixed(location.endpoint(location.addresses()[0].clone())),
             &config,
@@ -186,6 +186,6 @@ async fn what_ends_without_an_answer_may_have_been_carried_out() {
     confirmer.task.close();
     let ended = asked.now_or_never().expect("it does not wait for its time");
     let error = ended.expect_err("no task sends requests any more");
-    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
     assert!(!error.left_nothing(), "{error}");
 }

@@ -231,9 +231,29 @@ async fn sentinels_are_asked_over_one_connection_each() {
     // A lost connection is replaced within the same request.
     let broken = Session::open(&sentinels.all[0], AsyncConnectionConfig::new(), LIMIT);
     let broken = broken.await.unwrap();
-    broken.driver.abort();
+    broken.driver.end().end();
     *sentinels.kept[0].lock().unwrap() = Some(broken);
     assert_eq!(sentinels.master(LIMIT, 3).await, Ok(known.address));
+}
+
+/// A connection is kept by the Sentinels, and may be that of another caller.
+#[test]
+fn a_connection_of_a_runtime_that_is_not_polled_is_not_used() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    };
+    let (unpolled, other) = (runtime(), runtime());
+    let around = tokio::runtime::Runtime::new().unwrap();
+    let known = master(3, 1);
+    let fakes = [around.block_on(fake(&known, 0, None))];
+    let sentinels = over(&fakes);
+    for runtime in [&unpolled, &other] {
+        // Half of the time would be for an answer over the first connection.
+        let asked = sentinels.master(LONG, 1);
+        let asked = runtime.block_on(async { timeout(LONG / 3, asked).await });
+        assert_eq!(asked.expect("it is answered"), Ok(known.address.clone()));
+    }
 }
 
 /// As for a stopped process: the operating system accepts the connection instead.

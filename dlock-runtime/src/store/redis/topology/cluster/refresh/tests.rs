@@ -12,6 +12,7 @@ use crate::store::redis::{
     RedisConfig,
     config::url::{Address, Location},
     fake::{Fake, courtesy},
+    net::home::Home,
     topology::cluster::Cluster,
 };
 
@@ -25,7 +26,7 @@ fn over(fakes: &[&Fake]) -> Cluster {
     let url = format!("redis-cluster://{}", hosts.join(","));
     let location = Location::parse(&url).unwrap();
     let config = Arc::new(RedisConfig::new(url));
-    let home = tokio::runtime::Handle::current();
+    let home = Home::on(tokio::runtime::Handle::current(), LONG);
     let events = Events::new(location.to_string());
     Cluster::start(location, &config, &Arc::default(), &home, events)
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use super::*;
 use crate::store::redis::{
     config::url::{Address, Location},
-    net::events::Events,
+    net::{events::Events, home::Home},
     topology::cluster::Topology,
 };
 
@@ -26,7 +26,7 @@ async fn cluster_at(port: u16) -> Cluster {
     let config = Arc::new(config_at(port, LONG));
     let location = Location::parse(&config.url).unwrap();
     let events = Events::new(location.to_string());
-    let home = runtime::Handle::current();
+    let home = Home::on(runtime::Handle::current(), LONG);
     let cluster = Cluster::start(location, &config, &Arc::default(), &home, events);
     let mut knowledge = cluster.shared.knowledge.subscribe();
     let told = knowledge.wait_for(|it| matches!(it, Knowledge::Known));

@@ -1,14 +1,14 @@
-//! dlock's own threads, each with a runtime: one renews leases, one serves code that blocks.
+//! dlock's own threads, each with a runtime: one renews leases, one serves callers whose runtime may not run.
 //!
 //! A renewal must not depend on the application's runtimes. A body that blocks its thread may block the
 //! worker that currently drives tokio's timers and sockets. Everything that waits for one of these then
 //! stops, even on idle workers. The renewer, its timers and its connections therefore run on a separate
 //! thread. That thread runs only application code that must return at once: metrics recorders and log
-//! subscribers that receive a renewal's events, the manager's clock and random numbers, and the credentials
-//! callback.
+//! subscribers that receive a renewal's events, and the manager's clock and random numbers.
 //!
 //! Code that blocks may have no runtime. Its own thread polls the future that it waits for. The timers and
-//! sockets behind that future run on the second thread, so they cannot delay a renewal.
+//! sockets behind that future run on the second thread, so they cannot delay a renewal. The connections of a
+//! runtime that is not polled move there too (`store/redis/net/home.rs`), and the credentials callback runs there.
 //!
 //! A thread starts when it is first needed. For renewals, that is the first lease of the process that has to
 //! be renewed: a blocked runtime could not start the thread later. Without work, the thread sleeps.
@@ -53,12 +53,12 @@ pub(crate) fn runtime() -> Option<Handle> {
     RENEWALS.runtime().ok()
 }
 
-/// Returns the runtime for code that blocks.
+/// Returns the runtime for callers that block, or whose own runtime is not polled.
 ///
 /// # Errors
 ///
 /// Returns an error if the machine has no thread or file descriptor left for it.
-pub(super) fn for_blocking() -> io::Result<Handle> {
+pub(crate) fn for_blocking() -> io::Result<Handle> {
     BLOCKING.runtime()
 }
 
