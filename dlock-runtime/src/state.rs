@@ -34,6 +34,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod untaken;
 mod waiter;
 
 pub(crate) use self::{

@@ -10,6 +10,7 @@ mod holding;
 mod pause;
 mod sharer;
 mod sharing;
+mod untaken;
 
 use std::time::Duration;
 

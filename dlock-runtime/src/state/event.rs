@@ -87,6 +87,8 @@ pub(crate) enum Effect {
         limit: Duration,
         then: Moment,
     },
+    /// Give back the lease of `owner`: its task has not taken it.
+    GiveBack { owner: OwnerId },
     /// Wake the task: its phase has changed without it.
     Wake,
     /// The lease has just been lost: wake the task and report the loss.

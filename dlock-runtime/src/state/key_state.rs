@@ -143,7 +143,7 @@ impl<T: Clone> KeyState<T> {
         self.attempts().find(|attempt| attempt.claim.owner == owner)
     }
 
-    fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
+    pub(super) fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
         self.attempts().find(|attempt| attempt.is_used_by(id))
     }
 

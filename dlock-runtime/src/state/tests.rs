@@ -10,6 +10,7 @@ mod pauses;
 mod shared;
 mod traces;
 mod turns;
+mod untaken;
 mod waits;
 mod world;
 

@@ -5,6 +5,7 @@ use super::{
     claim::LastAnswer,
     event::{Context, Effect, Event, Outcome},
     key_state::KeyState,
+    waiter::LocalWaiter,
 };
 use crate::{
     answer::{ALIVE, Holder},
@@ -92,8 +93,7 @@ impl<T: Clone> KeyState<T> {
                 let (front, absent) = front.yield_to(waiter, context);
                 // It may wait for an answer that is irrelevant to it now.
                 next = Some(absent.task.clone());
-                let place = self.behind.partition_point(|other| other.id < absent.id);
-                self.behind.insert(place, absent);
+                self.line_up(absent);
                 front
             }
             Some(last) => {
@@ -108,6 +108,12 @@ impl<T: Clone> KeyState<T> {
         let effect = front.on_event(Event::Woken, context);
         self.front = Some(front);
         Outcome::and_next(effect, next)
+    }
+
+    /// Gives the waiter its place behind those that came before it.
+    pub(super) fn line_up(&mut self, waiter: LocalWaiter<T>) {
+        let place = self.behind.partition_point(|other| other.id < waiter.id);
+        self.behind.insert(place, waiter);
     }
 
     /// Returns the reason why the waiter at `place` does not have the lock yet.
@@ -174,7 +180,7 @@ impl<T: Clone> KeyState<T> {
 
     /// Moves the next attempt to the front, with its own claim. `gone` was there, and has left nothing to
     /// release.
-    fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
+    pub(super) fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
         let now = context.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
         let waiter = self.behind.remove(next)?;

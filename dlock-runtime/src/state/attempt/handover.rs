@@ -91,14 +91,12 @@ impl<T> Attempt<T> {
         let look_at = match self.phase {
             Phase::Holding(hold) => {
                 let token = self.claim.next_token(hold.token.fence());
-                if let Some(token) = token.filter(|_| next.timing.renew) {
+                if let Some(token) = token {
                     let kept = looks_no_earlier(&next.timing, &self.waiter.timing);
                     let mut handed = Self::waiting(next, self.claim, now);
                     handed.phase = Phase::Holding(hold.handed(token, !kept, now));
                     return handed;
                 }
-                // A lease without renewal must begin with its own TTL: the attempt sends a request, and the
-                // answer is that it already holds the lease.
                 now
             }
             Phase::Waiting { look_at } => look_at,

@@ -92,15 +92,14 @@ impl Desk {
         OwnerId::new(self.client, number)
     }
 
-    pub(super) fn enter(&mut self, number: u64, timing: Timing) {
+    pub(super) fn waiter(&self, number: u64, timing: Timing) -> LocalWaiter<u64> {
         let validity = Validity::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
-        let waiter = LocalWaiter::new(
-            AttemptId::numbered(number),
-            number,
-            timing,
-            validity,
-            self.now,
-        );
+        let id = AttemptId::numbered(number);
+        LocalWaiter::new(id, number, timing, validity, self.now)
+    }
+
+    pub(super) fn enter(&mut self, number: u64, timing: Timing) {
+        let waiter = self.waiter(number, timing);
         self.state.enter(waiter, context!(self));
     }
 

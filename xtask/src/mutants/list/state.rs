@@ -13,6 +13,12 @@ const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
 const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 
+/// Of a lease that its task does not take.
+const NOT_TAKEN: &str =
+    "After 250 ms, or a third of its TTL if that is less, the renewer releases it";
+
+const IN_PROCESS_LIFE: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::unpolled"])];
+
 pub(super) const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
     Tests(RUNTIME, &[]),
@@ -548,11 +554,71 @@ pub(super) const ALL: &[Mutant] = &[
         "absent-is-renewed",
         "A lease that was handed to a task which does not look is renewed",
         HOLDING,
-        "if «!hold.entered» { // A task that does not respond",
+        "if let Some(at) = «give_back_at» { // A task that does not respond",
+        "give_back_at.filter(|_| false)",
+        STATE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-stays",
+        "A lease that its task does not take stays with it",
+        HOLDING,
+        "return if «at.is_reached(now)» { Effect::GiveBack",
         "false",
         STATE,
     )
-    .breaks("A lease that was handed to a task which is not polled is not renewed"),
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-is-not-noted",
+        "Nobody looks whether a task takes the lease that was handed to it",
+        "dlock-runtime/src/engine/acquisition/untaken.rs",
+        "«self.note_while_held(renew_at, now);»",
+        "drop((renew_at, now));",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-grant-is-not-noted",
+        "Nobody looks whether a task takes the lease that the store has granted",
+        "dlock-runtime/src/engine/renewer.rs",
+        "«Effect::Wake => (bearer.untaken()?.at, None),»",
+        "",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-is-not-released",
+        "A lease that its task does not take is not released",
+        "dlock-runtime/src/engine/release.rs",
+        "«BackgroundRelease::start(releaser, owner);» }",
+        "drop(releaser);",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "taken-is-given-back",
+        "A lease that was taken at the last moment is given back",
+        "dlock-runtime/src/state/attempt/untaken.rs",
+        "self.holding()«.filter(|hold| !Hold::is_entered(hold))»?",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "untaken-is-not-absent",
+        "A task that did not take its lease is the next one again",
+        "dlock-runtime/src/state/untaken.rs",
+        "«absent.absent = true;»",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "nobody-after-an-untaken-lease",
+        "Nobody is woken after a task that did not take its lease",
+        "dlock-runtime/src/state/untaken.rs",
+        "let next = if was_in_front { «self.promote(Some(&attempt), context)» }",
+        "None",
+        STATE,
+    ),
     Mutant::new(
         "absent-is-not-kept-again",
         "A task that looks late at its lease does not tell the renewer",
