@@ -87,7 +87,7 @@ pub(crate) enum Effect {
         limit: Duration,
         then: Moment,
     },
-    /// Give back the lease of `owner`: its task has not taken it.
+    /// Release the lease of `owner`, which its task has not taken.
     GiveBack { owner: OwnerId },
     /// Wake the task: its phase has changed without it.
     Wake,
@@ -115,7 +115,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
     /// Another task to wake: it is in front now, or was until now.
     pub(crate) next: Option<T>,
-    /// Tasks that may share a lease now.
+    /// Tasks that may share a lease now, or ask for one.
     pub(crate) invited: Vec<T>,
     /// Tasks that shared the lease, which is lost for them as well.
     pub(crate) also_lost: Vec<T>,
@@ -147,6 +147,15 @@ pub(crate) struct Context<'a> {
     pub(crate) grants: bool,
     pub(crate) random: &'a dyn Random,
     pub(crate) owners: &'a Owners,
+}
+
+impl Context<'_> {
+    /// Returns `true` if a healthy store would have answered a request that was sent at `sent`.
+    ///
+    /// A wait that ends before that shows nothing about the store: the lock counts as busy.
+    pub(super) fn is_answer_due(&self, sent: Moment) -> bool {
+        sent.elapsed(self.now) >= self.response_limit / 4
+    }
 }
 
 impl<T> Outcome<T> {

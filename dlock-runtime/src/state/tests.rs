@@ -1,5 +1,6 @@
 //! Tests the decisions about an attempt, one rule at a time, and under any order of events.
 
+mod beside;
 mod desk;
 mod doubts;
 mod handed;

@@ -21,7 +21,7 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// Passes the claim of `owner` to `releaser`, which releases it, if its task has not taken the lease in time. The task is
-    /// absent until it looks again, and asks with a claim of its own then.
+    /// absent until it is polled, and asks with a claim of its own then.
     pub(crate) fn give_back(
         &mut self,
         owner: OwnerId,

@@ -9,7 +9,7 @@ use crate::{clock::Moment, state::waiter::LocalWaiter};
 const TAKEN_WITHIN: Duration = Duration::from_millis(250);
 
 impl<T> Attempt<T> {
-    /// Returns when the lease has to be given back, if its task has not taken it yet.
+    /// Returns when the lease has to be released, if its task has not taken it yet.
     pub(in crate::state) fn give_back_at(&self) -> Option<Moment> {
         let hold = self.holding().filter(|hold| !Hold::is_entered(hold))?;
         Some(hold.since.plus(TAKEN_WITHIN.min(self.claim.least())))

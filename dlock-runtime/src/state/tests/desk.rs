@@ -112,6 +112,17 @@ impl Desk {
         }
     }
 
+    /// Adds an attempt that waits behind the others, if need be after a request of its own.
+    pub(super) fn put_off(&mut self, number: u64, timing: Timing) {
+        self.enter(number, timing);
+        let mut effect = self.of(number, Event::Woken);
+        if matches!(effect, Effect::Ask { queue: false, .. }) {
+            let (sent, answer) = (self.now, busy(Some(TTL)));
+            effect = self.of(number, Event::Answered { sent, answer });
+        }
+        assert!(matches!(effect, Effect::Queue(_)), "{effect:?}");
+    }
+
     pub(super) fn pass(&mut self, time: Duration) {
         self.now = self.now.plus(time);
     }

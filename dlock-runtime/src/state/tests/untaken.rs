@@ -123,8 +123,7 @@ fn a_permit_that_its_task_does_not_take_goes_back_to_the_store() {
     desk.enter(2, permit());
     assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     for number in [3, 4] {
-        desk.enter(number, permit());
-        desk.of(number, Event::Woken);
+        desk.put_off(number, permit());
     }
     let owner = desk.owner(1);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(3)));

@@ -17,6 +17,9 @@ const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 const NOT_TAKEN: &str =
     "After 250 ms, or a third of its TTL if that is less, the renewer releases it";
 
+/// Of a wait that is over before an answer.
+const TOO_SOON: &str = "A wait that ends before its first request had a quarter of `response_timeout` to be answered is busy";
+
 const IN_PROCESS_LIFE: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::unpolled"])];
 
 pub(super) const STATE: &[Look] = &[
@@ -144,7 +147,7 @@ pub(super) const ALL: &[Mutant] = &[
         "queues-without-waiting",
         "A caller that does not wait enters the queue of the store",
         ATTEMPT,
-        "let queue = «self.waiter.timing.wait != Wait::Never»;",
+        "let queue = «!self.wants_no_place(self.claim.traces_until)»;",
         "true",
         STATE,
     ),
@@ -152,7 +155,7 @@ pub(super) const ALL: &[Mutant] = &[
         "never-queues",
         "A waiter has no place in the queue of the store",
         ATTEMPT,
-        "let queue = «self.waiter.timing.wait != Wait::Never»;",
+        "let queue = «!self.wants_no_place(self.claim.traces_until)»;",
         "false",
         STATE,
     ),
@@ -217,10 +220,37 @@ pub(super) const ALL: &[Mutant] = &[
         "cut-short-tells",
         "A last question that was cut short hides what was known before",
         ATTEMPT,
-        "if «!cut_short || matches!(self.claim.last_answer, LastAnswer::NotAsked)» {",
-        "true",
+        "LastAnswer::Busy(_) | LastAnswer::Failed(_) if «cut_short» => {}",
+        "false && cut_short",
         STATE,
     ),
+    Mutant::new(
+        "cut-short-is-a-failure",
+        "A wait that ends before the store has to answer finds it unavailable",
+        ATTEMPT,
+        "LastAnswer::NotAsked if «cut_short && too_soon» => {",
+        "false && too_soon",
+        STATE,
+    )
+    .breaks(TOO_SOON),
+    Mutant::new(
+        "silence-is-busy",
+        "A store that has not answered for long counts as a busy lock",
+        "dlock-runtime/src/state/event.rs",
+        "«sent.elapsed(self.now) >= self.response_limit / 4»",
+        "{ let _ = sent; false }",
+        STATE,
+    )
+    .breaks(TOO_SOON),
+    Mutant::new(
+        "try-without-an-answer-is-busy",
+        "A call without a wait whose request fails finds the lock busy",
+        ATTEMPT,
+        "let too_soon = «self.waiter.timing.wait != Wait::Never && »!context",
+        "",
+        STATE,
+    )
+    .breaks(TOO_SOON),
     Mutant::new(
         "news-forgotten",
         "A grant that is told while a question is under way is forgotten",
@@ -518,7 +548,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
         HOLDING,
-        "Phase::Holding(hold) if «hold.remaining(now) < self.claim.least()» =>",
+        "if «hold.remaining(now) < self.claim.least()» || !self.waiter.timing.renew =>",
         "false && hold.remaining(now).is_zero()",
         STATE,
     ),

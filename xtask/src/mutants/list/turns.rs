@@ -169,11 +169,11 @@ pub(super) const ALL: &[Mutant] = &[
         "passed-over-comes-last",
         "A task that was passed over loses its place",
         TURNS,
-        "let place = «self.behind.partition_point(|other| other.id < absent.id)»;",
+        "let place = «self.behind.partition_point(|other| other.id < waiter.id)»;",
         "self.behind.len()",
         STATE,
     )
-    .breaks("the task is next again when it is polled"),
+    .breaks("A task that has made way waits in its old place"),
     Mutant::new(
         "last-in-front-is-dropped",
         "A lease that is being given back is forgotten when the next one steps forward",
@@ -362,9 +362,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
-        HANDOVER,
-        "token.filter(|_| «next.timing.renew»)",
-        "true",
+        "dlock-runtime/src/state/attempt/holding.rs",
+        "hold.remaining(now) < self.claim.least() || «!self.waiter.timing.renew» =>",
+        "false",
         STATE,
     )
     .breaks("A lease that is not to be renewed begins with its whole TTL"),
