@@ -7,6 +7,7 @@
     reason = "a test that fails there has said what it has to say"
 )]
 
+mod beside;
 mod blocking;
 mod bodies;
 #[path = "../common/mod.rs"]

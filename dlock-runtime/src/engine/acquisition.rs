@@ -1,6 +1,7 @@
 //! One attempt of one task at one key, as its drivers see it.
 
 mod requests;
+mod untaken;
 
 use std::{
     borrow::Cow,
@@ -146,7 +147,7 @@ impl Acquisition {
         let outcome = state.on_event(self.id, event, self.core.context(now));
         let is_idle = state.is_idle();
         drop(state);
-        self.settle(outcome, is_idle)
+        self.settle(outcome, is_idle, now)
     }
 
     /// Does the same for the claim of `owner`, whichever attempt for this key holds that claim now.
@@ -158,7 +159,7 @@ impl Acquisition {
         tell_bearer(&self.core, &self.entry, owner, event)
     }
 
-    fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool) -> Effect {
+    fn settle(&self, outcome: Outcome<Arc<Self>>, is_idle: bool, now: Moment) -> Effect {
         for other in &outcome.also_lost {
             other.report_loss();
         }
@@ -167,6 +168,9 @@ impl Acquisition {
         if woken > 0 {
             // The task that leaves may continue without an await, and the next task has the lease.
             let_others_take_it();
+        }
+        if let (Effect::Forget(None), Some(next)) = (&outcome.effect, &outcome.next) {
+            next.is_given_lease(now);
         }
         match &outcome.effect {
             Effect::Lose => self.report_loss(),
@@ -189,6 +193,21 @@ impl Acquisition {
     /// missed.
     pub(crate) fn woken(&self) -> Notified<'_> {
         self.wakes.notified()
+    }
+
+    /// Schedules a check of a lease that this attempt has held, for as long as its claim holds it. Returns `false` if no task
+    /// of the renewer runs.
+    pub(crate) fn note_while_held(self: &Arc<Self>, renew_at: RenewAt, now: Moment) -> bool {
+        let RenewAt { owner, .. } = renew_at;
+        let renewer = &self.core.renewer;
+        let runs = renewer.note(self, renew_at, now);
+        if self.is_held_by(owner) {
+            return runs;
+        }
+        // It was released between the event and this entry.
+        renewer.remove(owner);
+        // An acquisition that entered in the meantime has lost its own entry by this removal.
+        !self.is_held_by(owner) || renewer.note(self, RenewAt { owner, at: now }, now)
     }
 
     /// Checks the progress of the body whose lease is being renewed, and wakes or reports it.
@@ -232,7 +251,7 @@ impl Acquisition {
             })
         });
         drop(state);
-        self.settle(outcome, false);
+        self.settle(outcome, false, now);
         held
     }
 
@@ -382,12 +401,12 @@ pub(crate) fn tell_bearer(
     owner: OwnerId,
     event: Event,
 ) -> Option<(Arc<Acquisition>, Effect)> {
-    let context = core.context(core.clock.now());
+    let now = core.clock.now();
     let mut state = entry.state();
-    let (bearer, outcome) = state.on_claim(owner, event, context)?;
+    let (bearer, outcome) = state.on_claim(owner, event, core.context(now))?;
     let is_idle = state.is_idle();
     drop(state);
-    let effect = bearer.settle(outcome, is_idle);
+    let effect = bearer.settle(outcome, is_idle, now);
     Some((bearer, effect))
 }
 

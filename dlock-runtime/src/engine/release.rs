@@ -189,16 +189,17 @@ fn leave(acquisition: &Arc<Acquisition>) {
         return;
     }
     if let Some(owner) = begin(acquisition, now) {
-        acquisition.core.bounds.begins_release();
-        BackgroundRelease {
-            acquisition: acquisition.clone(),
-            owner,
-            runtimes: acquisition.runtimes(false).into_iter(),
-            done: false,
-        }
-        .go_on();
+        BackgroundRelease::start(acquisition.clone(), owner);
     }
     acquisition.events().left(now);
+}
+
+/// Releases the lease of `owner`, which `bearer` was given and has not taken in time.
+pub(super) fn give_back(bearer: &Acquisition, owner: OwnerId) {
+    if let Some(releaser) = bearer.give_back(owner) {
+        releaser.core.renewer.remove(owner);
+        BackgroundRelease::start(releaser, owner);
+    }
 }
 
 /// A release that continues on the next runtime when its runtime has shut down.
@@ -210,6 +211,17 @@ struct BackgroundRelease {
 }
 
 impl BackgroundRelease {
+    fn start(acquisition: Arc<Acquisition>, owner: OwnerId) {
+        acquisition.core.bounds.begins_release();
+        Self {
+            owner,
+            runtimes: acquisition.runtimes(false).into_iter(),
+            acquisition,
+            done: false,
+        }
+        .go_on();
+    }
+
     fn go_on(mut self) {
         if let Some(runtime) = self.runtimes.next() {
             runtime.spawn(self.run());

@@ -36,6 +36,7 @@ use self::{
 };
 use super::{
     acquisition::{Acquisition, Engine},
+    release,
     spawn::{let_others_take_it, runs_by_itself},
 };
 use crate::{
@@ -273,17 +274,17 @@ fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<D
     let (at, limit) = match *effect {
         Effect::WaitUntil(at) => (at, None),
         Effect::Renew { limit, then, .. } => (then, Some(limit)),
+        Effect::GiveBack { owner } => {
+            release::give_back(&bearer, owner);
+            return None;
+        }
+        // By a message: its task may not be polled.
+        Effect::Wake => (bearer.untaken()?.at, None),
         _ => return None,
     };
-    let (renewer, now) = (&bearer.core.renewer, bearer.now());
-    note(&bearer, RenewAt { owner, at }, now);
-    if !bearer.is_held_by(owner) {
-        // It was released between the event and this entry.
-        renewer.remove(owner);
-        if bearer.is_held_by(owner) {
-            // An acquisition that entered in the meantime has lost its own entry by this removal.
-            note(&bearer, RenewAt { owner, at: now }, now);
-        }
+    let now = bearer.now();
+    if !bearer.note_while_held(RenewAt { owner, at }, now) {
+        start(&bearer);
     }
     if limit.is_some() {
         bearer.look_at_bodies(owner, now);

@@ -10,6 +10,7 @@ mod holding;
 mod pause;
 mod sharer;
 mod sharing;
+mod untaken;
 
 use std::time::Duration;
 
@@ -43,12 +44,15 @@ pub(super) struct Attempt<T> {
     invited: Option<AttemptId>,
     /// The lease is not released: code outside this process has taken it over.
     pub(super) is_left_to_store: bool,
+    /// It asks beside the attempt in front, without a place in the store's queue.
+    is_beside: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
     /// A request is in flight.
     Asking {
+        since: Moment,
         /// A wake-up message that has arrived since the request was sent.
         news: Option<EarlyHint>,
         /// The value of [`Claim::traces_until`] if this request leaves nothing in the store.
@@ -94,6 +98,15 @@ impl<T> Attempt<T> {
         Self::waiting(waiter, claim, context.now)
     }
 
+    /// Creates an attempt that asks beside the one in front.
+    pub(super) fn beside(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
+        let attempt = Self::new(waiter, context);
+        Self {
+            is_beside: true,
+            ..attempt
+        }
+    }
+
     /// Creates an attempt whose predecessor in this process has released its claim.
     pub(super) fn after_others(waiter: LocalWaiter<T>, context: Context<'_>) -> Self {
         let mut attempt = Self::new(waiter, context);
@@ -110,6 +123,7 @@ impl<T> Attempt<T> {
             sharers: Vec::new(),
             invited: None,
             is_left_to_store: false,
+            is_beside: false,
         }
     }
 
@@ -127,9 +141,30 @@ impl<T> Attempt<T> {
         self.holding().is_some()
     }
 
+    /// Returns when the acquire request was sent that is in flight.
+    pub(super) fn asking_since(&self) -> Option<Moment> {
+        match self.phase {
+            Phase::Asking { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if an acquire request is in flight.
     pub(super) fn is_asking(&self) -> bool {
-        matches!(self.phase, Phase::Asking { .. })
+        self.asking_since().is_some()
+    }
+
+    /// Returns `true` if the store has let it in neither to the key nor to the queue, and keeps nothing of it.
+    pub(super) fn is_put_off(&self) -> bool {
+        matches!(self.phase, Phase::Waiting { .. }) && self.wants_no_place(self.claim.traces_until)
+    }
+
+    /// Returns `true` if its requests ask for no place in the store's queue.
+    ///
+    /// After a request without an answer, the store may have let it in. It must go on to ask then, and keep a place.
+    fn wants_no_place(&self, traces_before: Option<Moment>) -> bool {
+        let asks_once = self.waiter.timing.wait == Wait::Never;
+        asks_once || (self.is_beside && traces_before.is_none())
     }
 
     pub(super) fn lease(&self) -> Option<HeldLease> {
@@ -249,8 +284,9 @@ impl<T> Attempt<T> {
             }
             _ => answer,
         };
-        let queue = self.waiter.timing.wait != Wait::Never;
+        let queue = !self.wants_no_place(self.claim.traces_until);
         self.phase = Phase::Asking {
+            since: context.now,
             news: None,
             traces_before: self.claim.traces_until,
             until: context.now.plus(limit),
@@ -289,7 +325,7 @@ impl<T> Attempt<T> {
             }
             Ok(AcquireOutcome::Granted { fence, .. }) => self.hold(fence, sent, context),
             Ok(AcquireOutcome::Busy(holder)) => {
-                if self.waiter.timing.wait == Wait::Never {
+                if self.wants_no_place(traces_before) {
                     // The store keeps nothing of an owner that did not request a place.
                     self.claim.traces_until = traces_before;
                 }
@@ -335,8 +371,13 @@ impl<T> Attempt<T> {
         // The last request of a wait may be cut short, and its result is less precise than the earlier one.
         let cut_short =
             error.kind() == StoreErrorKind::TimedOut && self.waiter.is_over(context.now);
-        if !cut_short || matches!(self.claim.last_answer, LastAnswer::NotAsked) {
-            self.claim.last_answer = LastAnswer::Failed(error);
+        let too_soon = self.waiter.timing.wait != Wait::Never && !context.is_answer_due(sent);
+        match self.claim.last_answer {
+            LastAnswer::NotAsked if cut_short && too_soon => {
+                self.claim.last_answer = LastAnswer::Busy(Holder::default());
+            }
+            LastAnswer::Busy(_) | LastAnswer::Failed(_) if cut_short => {}
+            _ => self.claim.last_answer = LastAnswer::Failed(error),
         }
         let pause = self.claim.back_off(LOOK_AGAIN, context.random);
         if is_final {

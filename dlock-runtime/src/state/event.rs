@@ -87,6 +87,8 @@ pub(crate) enum Effect {
         limit: Duration,
         then: Moment,
     },
+    /// Release the lease of `owner`, which its task has not taken.
+    GiveBack { owner: OwnerId },
     /// Wake the task: its phase has changed without it.
     Wake,
     /// The lease has just been lost: wake the task and report the loss.
@@ -113,7 +115,7 @@ pub(crate) struct Outcome<T> {
     pub(crate) effect: Effect,
     /// Another task to wake: it is in front now, or was until now.
     pub(crate) next: Option<T>,
-    /// Tasks to wake: they may share a lease now, or wait for the renewal that has confirmed theirs.
+    /// Tasks to wake: they may share a lease now, ask for one, or wait for the renewal that has confirmed theirs.
     pub(crate) invited: Vec<T>,
     /// Tasks that shared the lease, which is lost for them as well.
     pub(crate) also_lost: Vec<T>,
@@ -145,6 +147,15 @@ pub(crate) struct Context<'a> {
     pub(crate) grants: bool,
     pub(crate) random: &'a dyn Random,
     pub(crate) owners: &'a Owners,
+}
+
+impl Context<'_> {
+    /// Returns `true` if a healthy store would have answered a request that was sent at `sent`.
+    ///
+    /// A wait that ends before that shows nothing about the store: the lock counts as busy.
+    pub(super) fn is_answer_due(&self, sent: Moment) -> bool {
+        sent.elapsed(self.now) >= self.response_limit / 4
+    }
 }
 
 impl<T> Outcome<T> {

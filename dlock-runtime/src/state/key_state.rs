@@ -4,6 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     attempt::Attempt,
+    beside::Beside,
     event::{Context, Effect, Event, HeldLease, Loss, Outcome, RenewAt},
     waiter::LocalWaiter,
 };
@@ -20,6 +21,7 @@ pub(crate) struct KeyState<T> {
     pub(super) aside: Vec<Attempt<T>>,
     /// Leases of a shared lock or of permits, in no order. Empty for an exclusive lock.
     pub(super) pool: Vec<Attempt<T>>,
+    pub(super) beside: Beside,
 }
 
 impl<T> Default for KeyState<T> {
@@ -29,6 +31,7 @@ impl<T> Default for KeyState<T> {
             behind: VecDeque::new(),
             aside: Vec::new(),
             pool: Vec::new(),
+            beside: Beside::default(),
         }
     }
 }
@@ -162,7 +165,7 @@ impl<T: Clone> KeyState<T> {
         self.attempts().find(|attempt| attempt.claim.owner == owner)
     }
 
-    fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
+    pub(super) fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
         self.attempts().find(|attempt| attempt.is_used_by(id))
     }
 
@@ -192,6 +195,7 @@ impl<T: Clone> KeyState<T> {
         event: Event,
         context: Context<'_>,
     ) -> Outcome<T> {
+        self.learn(&event);
         if let Some(front) = self.front.as_mut().filter(|front| front.id() == id) {
             if matches!(event, Event::Left) && front.is_active() {
                 return self.leave_front(context);

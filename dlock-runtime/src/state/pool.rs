@@ -2,8 +2,9 @@
 //!
 //! One attempt of the process is in front: it asks the store, or waits in its queue. When its body begins, it moves
 //! to the pool, and the next waiter comes to the front. Waiters that may share a lease of the pool do so instead.
-//! A permit is handed over to the next waiter within the turn. A caller that does not wait asks by itself: the
-//! attempt in front may wait although the store would let in another one.
+//! Others may ask beside the attempt in front, see [`beside`](super::beside). A permit is handed over to the next waiter
+//! within the turn. A caller that does not wait asks by itself: the attempt in front may wait although the store would let in
+//! another one.
 
 use super::{
     attempt::Attempt,
@@ -27,10 +28,10 @@ impl<T: Clone> KeyState<T> {
             lease.share_with(self.behind.remove(place)?, now);
             return Some(Outcome::of(Effect::Enter { renew_at: None }));
         }
-        if !waiter.asks_once() {
+        if !waiter.asks_once() && !self.may_ask_beside(place, context) {
             return None;
         }
-        let mut attempt = Attempt::new(self.behind.remove(place)?, context);
+        let mut attempt = Attempt::beside(self.behind.remove(place)?, context);
         let effect = attempt.on_event(Event::Woken, context);
         self.pool.push(attempt);
         Some(Outcome::of(effect))
@@ -119,8 +120,15 @@ impl<T: Clone> KeyState<T> {
                 self.pool[place].invite(self.behind.back().map(|last| last.id));
                 outcome.invited = self.behind.iter().map(|next| next.task.clone()).collect();
             }
-            Effect::Enter { .. } | Effect::Release { .. } => {
+            Effect::Enter { .. } => {
                 outcome.next = self.next_in_line(context);
+                outcome.invited = self.call_beside(context.now);
+            }
+            Effect::Release { .. } => outcome.next = self.next_in_line(context),
+            Effect::WaitUntil(_) if self.pool[place].is_put_off() => {
+                let waiter = self.pool.swap_remove(place).waiter;
+                let place = self.line_up(waiter);
+                return self.on_waiter(place, &Event::Woken, context);
             }
             Effect::Lose => outcome.also_lost = self.pool[place].lose_sharers(id, context.now),
             Effect::Forget(_) => {

@@ -1,5 +1,6 @@
 //! Tests the decisions about an attempt, one rule at a time, and under any order of events.
 
+mod beside;
 mod desk;
 mod doubts;
 mod handed;
@@ -10,6 +11,7 @@ mod pauses;
 mod shared;
 mod traces;
 mod turns;
+mod untaken;
 mod waits;
 mod world;
 

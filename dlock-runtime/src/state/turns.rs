@@ -5,10 +5,13 @@ use super::{
     claim::LastAnswer,
     event::{Context, Effect, Event, Outcome},
     key_state::KeyState,
+    waiter::LocalWaiter,
 };
 use crate::{
     answer::{ALIVE, Holder},
     clock::Moment,
+    error::StoreError,
+    options::Wait,
     owner::OwnerId,
 };
 
@@ -21,10 +24,11 @@ impl<T: Clone> KeyState<T> {
         context: Context<'_>,
     ) -> Outcome<T> {
         let now = context.now;
-        if matches!(event, Event::Woken | Event::Answered { .. })
-            && let Some(joined) = self.join(place, context)
-        {
-            return joined;
+        if matches!(event, Event::Woken | Event::Answered { .. }) {
+            self.behind[place].is_called = false;
+            if let Some(joined) = self.join(place, context) {
+                return joined;
+            }
         }
         let waiter = &mut self.behind[place];
         Outcome::of(match event {
@@ -41,7 +45,7 @@ impl<T: Clone> KeyState<T> {
                     let look_at = now.plus(ALIVE);
                     Effect::Queue(give_up.map_or(look_at, |end| end.earlier(look_at)))
                 } else {
-                    let known = self.known_in_front(place, now);
+                    let known = self.known_in_front(place, context);
                     Effect::Refuse(self.behind[place].denial(&known, now))
                 }
             }
@@ -75,7 +79,7 @@ impl<T: Clone> KeyState<T> {
     }
 
     /// Returns `true` if no attempt is in front, or one whose task does not respond.
-    fn front_gives_way(&self, now: Moment) -> bool {
+    pub(super) fn front_gives_way(&self, now: Moment) -> bool {
         let front = self.front.as_ref().filter(|front| front.is_active());
         front.is_none_or(|front| front.is_absent(now))
     }
@@ -92,8 +96,7 @@ impl<T: Clone> KeyState<T> {
                 let (front, absent) = front.yield_to(waiter, context);
                 // It may wait for an answer that is irrelevant to it now.
                 next = Some(absent.task.clone());
-                let place = self.behind.partition_point(|other| other.id < absent.id);
-                self.behind.insert(place, absent);
+                self.line_up(absent);
                 front
             }
             Some(last) => {
@@ -110,25 +113,37 @@ impl<T: Clone> KeyState<T> {
         Outcome::and_next(effect, next)
     }
 
+    /// Gives the waiter its place behind those that came before it.
+    pub(super) fn line_up(&mut self, waiter: LocalWaiter<T>) -> usize {
+        let place = self.behind.partition_point(|other| other.id < waiter.id);
+        self.behind.insert(place, waiter);
+        place
+    }
+
     /// Returns the reason why the waiter at `place` does not have the lock yet.
-    fn known_in_front(&self, place: usize, now: Moment) -> LastAnswer {
+    fn known_in_front(&self, place: usize, context: Context<'_>) -> LastAnswer {
         let Some(front) = self.front.as_ref().filter(|front| front.is_active()) else {
             return LastAnswer::Busy(Holder::here());
         };
-        match front.remaining(now) {
-            Some(ttl) => LastAnswer::Busy(Holder {
+        if let Some(ttl) = front.remaining(context.now) {
+            return LastAnswer::Busy(Holder {
                 ttl: Some(ttl),
                 position: u64::try_from(place).ok(),
                 ..Holder::here()
+            });
+        }
+        let waits = self.behind[place].timing.wait != Wait::Never;
+        let asking_since = front.asking_since().filter(|_| waits);
+        match (front.claim.last_answer.clone(), asking_since) {
+            // The front attempt's place in the store's queue is not this waiter's.
+            (LastAnswer::Busy(holder), _) => LastAnswer::Busy(Holder {
+                position: None,
+                ..holder
             }),
-            None => match front.claim.last_answer.clone() {
-                // The front attempt's place in the store's queue is not this waiter's.
-                LastAnswer::Busy(holder) => LastAnswer::Busy(Holder {
-                    position: None,
-                    ..holder
-                }),
-                other => other,
-            },
+            (LastAnswer::NotAsked, Some(sent)) if context.is_answer_due(sent) => {
+                LastAnswer::Failed(StoreError::timed_out(sent.elapsed(context.now)))
+            }
+            (other, _) => other,
         }
     }
 
@@ -175,7 +190,7 @@ impl<T: Clone> KeyState<T> {
 
     /// Moves the next attempt to the front, with its own claim. `gone` was there, and has left nothing to
     /// release.
-    fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
+    pub(super) fn promote(&mut self, gone: Option<&Attempt<T>>, context: Context<'_>) -> Option<T> {
         let now = context.now;
         let next = self.behind.iter().position(|next| next.is_waiting(now))?;
         let waiter = self.behind.remove(next)?;

@@ -10,7 +10,6 @@ use crate::{
     answer::Holder,
     attempt::AttemptId,
     clock::Moment,
-    error::StoreError,
     options::{Timing, Wait},
 };
 
@@ -56,6 +55,8 @@ pub(crate) struct LocalWaiter<T> {
     pub(super) refused: bool,
     /// The task did not respond when it was in front, and has not responded since.
     pub(super) absent: bool,
+    /// The task was woken to ask beside the attempt in front, and has not looked since.
+    pub(super) is_called: bool,
     /// The claim that it had when it was in front, and that no other attempt could use.
     pub(super) kept: Option<Box<Claim>>,
 }
@@ -82,6 +83,7 @@ impl<T> LocalWaiter<T> {
             last_look: LastLook::Unplanned,
             refused: false,
             absent: false,
+            is_called: false,
             kept: None,
         }
     }
@@ -153,15 +155,10 @@ impl<T> LocalWaiter<T> {
             _ if self.refused => Denial::Closed,
             LastAnswer::Busy(holder) => Denial::Busy { waited, holder },
             LastAnswer::Failed(reason) => Denial::Unavailable { waited, reason },
-            // A caller that does not wait finds another attempt of this process before it. Any other caller
-            // has waited in vain for the answer to that attempt's first request.
-            LastAnswer::NotAsked if self.timing.wait == Wait::Never => Denial::Busy {
+            // Another attempt of this process is before it, and the store has time left for its first answer.
+            LastAnswer::NotAsked => Denial::Busy {
                 waited,
                 holder: Holder::here(),
-            },
-            LastAnswer::NotAsked => Denial::Unavailable {
-                waited,
-                reason: StoreError::timed_out(waited),
             },
         }
     }

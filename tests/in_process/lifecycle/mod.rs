@@ -11,6 +11,7 @@ mod panics;
 mod shutdown;
 mod suspended;
 mod threads_and_runtimes;
+mod unpolled;
 
 use std::time::Duration;
 

@@ -16,6 +16,7 @@ mod many;
 mod other_libraries;
 mod outages;
 mod storms;
+mod unpolled;
 mod victim;
 mod worker;
 
@@ -23,6 +24,9 @@ crate::common::for_every_store! {
     dead_parties {
         a_granted_waiter_that_died_is_passed_over,
         a_dead_head_of_the_queue_is_skipped,
+    }
+    unpolled {
+        a_lease_that_its_task_does_not_take_is_soon_that_of_another_process,
     }
     storms {
         a_storm_of_cancellations_leaves_nothing,

@@ -132,7 +132,7 @@ impl<A> Renewer<A> {
 
     /// Schedules a check of the lease of `owner` when it is due or earlier, and wakes the task if it would
     /// wake too late. Returns `false` if no task runs.
-    pub(super) fn note(&self, acquisition: &Arc<A>, renew_at: RenewAt, now: Moment) -> bool {
+    pub(crate) fn note(&self, acquisition: &Arc<A>, renew_at: RenewAt, now: Moment) -> bool {
         let RenewAt { owner, at } = renew_at;
         let at = now.monotonic + at.remaining(now);
         let mut schedule = self.schedule();

@@ -91,17 +91,12 @@ impl<T> Attempt<T> {
         let look_at = match self.phase {
             Phase::Holding(hold) => {
                 let token = self.claim.next_token(hold.token.fence());
-                if let Some(token) = token
-                    && next.timing.renew
-                    && next.may_rely_on(hold.known_since)
-                {
+                if let Some(token) = token {
                     let kept = looks_no_earlier(&next.timing, &self.waiter.timing);
                     let mut handed = Self::waiting(next, self.claim, now);
                     handed.phase = Phase::Holding(hold.handed(token, !kept, now));
                     return handed;
                 }
-                // A lease without renewal must begin with its own TTL, and a call that came late must know that the
-                // store still has it: the attempt sends a request, and the answer is that it already holds the lease.
                 now
             }
             Phase::Waiting { look_at } => look_at,

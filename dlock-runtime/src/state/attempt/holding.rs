@@ -112,10 +112,14 @@ impl<T> Attempt<T> {
     /// Handles the first time that the task sees a lease that was handed to it.
     pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
         match &self.phase {
+            // It may be gone, has not been used for a while, or was asked for too long ago for a call that came later: a request
+            // shows whether it is still held. A lease without renewal must begin with its whole TTL, and a request begins it anew.
             Phase::Holding(hold)
-                if !hold.is_trusted() || hold.remaining(now) < self.claim.least() =>
+                if !hold.is_trusted()
+                    || hold.remaining(now) < self.claim.least()
+                    || !self.waiter.timing.renew
+                    || !self.waiter.may_rely_on(hold.known_since) =>
             {
-                // It may be gone, or has not been used for a while: a request shows whether it is still held.
                 self.phase = Phase::Waiting { look_at: now };
                 Effect::Nothing
             }
@@ -174,13 +178,19 @@ impl<T> Attempt<T> {
         if self.check(now) == Effect::Lose {
             return Effect::Lose;
         }
+        let give_back_at = self.give_back_at();
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };
-        if !hold.entered {
+        if let Some(at) = give_back_at {
             // A task that does not respond must not keep the lease from others forever.
             hold.unnoted = true;
-            return Effect::Nothing;
+            let owner = self.claim.owner;
+            return if at.is_reached(now) {
+                Effect::GiveBack { owner }
+            } else {
+                Effect::WaitUntil(at)
+            };
         }
         let look_at = hold.look_at(&self.waiter.timing);
         if !look_at.is_reached(now) {

@@ -28,16 +28,18 @@ impl<T> Attempt<T> {
         };
         let now = context.now;
         let is_invited = self.invited.is_some_and(|last| next.id <= last);
-        context.handover
-            && self.is_shareable()
-            && is_shareable(&next.timing)
-            && self.suits(next)
+        self.may_admit(next, context)
             && hold.is_entered()
             && hold.is_trusted()
             && !hold.is_bound
             && next.may_rely_on(hold.known_since)
             && hold.remaining(now) >= self.claim.least()
             && (is_invited || hold.granted_at.elapsed(now) <= LONGEST_TURN)
+    }
+
+    /// Returns `true` if `next` may use a lease of this attempt that is good enough.
+    pub(in crate::state) fn may_admit(&self, next: &LocalWaiter<T>, context: Context<'_>) -> bool {
+        context.handover && self.is_shareable() && is_shareable(&next.timing) && self.suits(next)
     }
 
     /// Returns `true` if other tasks may use a lease of this attempt.

@@ -92,15 +92,14 @@ impl Desk {
         OwnerId::new(self.client, number)
     }
 
-    pub(super) fn enter(&mut self, number: u64, timing: Timing) {
+    pub(super) fn waiter(&self, number: u64, timing: Timing) -> LocalWaiter<u64> {
         let validity = Validity::new(timing.ttl, |ttl| ttl / 100 + Duration::from_millis(2));
-        let waiter = LocalWaiter::new(
-            AttemptId::numbered(number),
-            number,
-            timing,
-            validity,
-            self.now,
-        );
+        let id = AttemptId::numbered(number);
+        LocalWaiter::new(id, number, timing, validity, self.now)
+    }
+
+    pub(super) fn enter(&mut self, number: u64, timing: Timing) {
+        let waiter = self.waiter(number, timing);
         self.state.enter(waiter, context!(self));
     }
 
@@ -111,6 +110,17 @@ impl Desk {
             let looks = Effect::Queue(self.now.plus(ALIVE));
             assert_eq!(self.of(number, Event::Woken), looks);
         }
+    }
+
+    /// Adds an attempt that waits behind the others, if need be after a request of its own.
+    pub(super) fn put_off(&mut self, number: u64, timing: Timing) {
+        self.enter(number, timing);
+        let mut effect = self.of(number, Event::Woken);
+        if matches!(effect, Effect::Ask { queue: false, .. }) {
+            let (sent, answer) = (self.now, busy(Some(TTL)));
+            effect = self.of(number, Event::Answered { sent, answer });
+        }
+        assert!(matches!(effect, Effect::Queue(_)), "{effect:?}");
     }
 
     pub(super) fn pass(&mut self, time: Duration) {

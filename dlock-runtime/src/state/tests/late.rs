@@ -222,7 +222,7 @@ fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
         Effect::Wake
     );
     assert!(desk.on(Event::Woken).enters());
-    // The next attempt would send a request, as it does not renew, and leaves before that.
+    // The next attempt sends a request, as it does not renew, and leaves before the answer.
     desk.enter(
         2,
         Timing {
@@ -233,6 +233,7 @@ fn a_wake_up_that_comes_again_makes_a_lease_no_younger() {
     desk.queue([3, 4]);
     desk.pass(Duration::from_millis(10));
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
     assert_eq!(
         desk.of(

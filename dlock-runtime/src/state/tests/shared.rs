@@ -233,8 +233,7 @@ fn a_permit_is_handed_over_within_the_turn_with_the_same_token() {
     let token = desk.lease(1).expect("it holds").token;
     desk.enter(2, permit());
     assert!(asks(&desk.of(2, Event::Woken)), "it is not shared");
-    desk.enter(3, permit());
-    assert!(matches!(desk.of(3, Event::Woken), Effect::Queue(_)));
+    desk.put_off(3, permit());
     desk.pass(TURN);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(3)));
     assert_eq!(desk.of(3, Event::Woken), JOINED);
@@ -251,12 +250,11 @@ fn the_next_permit_is_asked_for_as_soon_as_the_last_body_begins() {
     let mut desk = Desk::new(permit());
     assert!(asks(&desk.on(Event::Woken)));
     for number in [2, 3] {
-        desk.enter(number, permit());
-        assert!(matches!(desk.of(number, Event::Woken), Effect::Queue(_)));
+        desk.put_off(number, permit());
     }
     let (sent, answer) = (desk.now, granted());
     let outcome = desk.outcome(1, Event::Answered { sent, answer });
-    assert_eq!((outcome.next, outcome.invited.len()), (Some(2), 0));
+    assert_eq!((outcome.next, outcome.invited), (Some(2), vec![2, 3]));
     // Who is woken and goes without a look wakes the next.
     assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
     assert!(asks(&desk.of(3, Event::Woken)));
@@ -273,8 +271,7 @@ fn who_asks_for_a_permit_that_was_handed_to_it_is_in_front() {
         let mut desk = Desk::new(permit());
         assert!(asks(&desk.on(Event::Woken)));
         for (number, timing) in [(2, timing), (3, permit())] {
-            desk.enter(number, timing);
-            assert!(matches!(desk.of(number, Event::Woken), Effect::Queue(_)));
+            desk.put_off(number, timing);
         }
         let (sent, answer) = (desk.now, granted());
         assert!(desk.on(Event::Answered { sent, answer }).enters());
@@ -282,11 +279,7 @@ fn who_asks_for_a_permit_that_was_handed_to_it_is_in_front() {
         desk.pass(late);
         assert!(asks(&desk.of(2, Event::Woken)));
 
-        desk.enter(4, permit());
-        assert!(
-            matches!(desk.of(4, Event::Woken), Effect::Queue(_)),
-            "it came later"
-        );
+        desk.put_off(4, permit());
         assert_eq!(desk.both(2, Event::Left), (Effect::Forget(None), Some(3)));
     }
 }

@@ -751,9 +751,9 @@ fn a_lease_that_nobody_looked_at_is_neither_renewed_nor_believed_past_its_deadli
     desk.queue([2]);
     desk.of(1, Event::Left);
     desk.pass(TTL / 3);
-    assert_eq!(desk.of(2, Event::Tick), Effect::Nothing);
-    desk.pass(TTL);
     let owner = desk.owner(1);
+    assert_eq!(desk.of(2, Event::Tick), Effect::GiveBack { owner });
+    desk.pass(TTL);
     let asks = desk.of(2, Event::Woken);
     assert!(matches!(asks, Effect::Ask { owner: other, .. } if other == owner));
 }

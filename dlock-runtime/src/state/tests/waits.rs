@@ -255,6 +255,29 @@ fn a_wait_that_ends_with_its_first_question_unanswered_ends_there() {
 }
 
 #[test]
+fn a_wait_that_ends_before_a_store_has_to_answer_finds_the_lock_busy() {
+    let wait = (SECOND / 4).saturating_sub(Duration::from_millis(1));
+    let mut desk = Desk::waiting(Wait::For(wait));
+    let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
+        panic!("it is in front")
+    };
+    let sent = desk.now;
+    desk.enter(2, waits(Wait::For(wait)));
+    desk.of(2, Event::Woken);
+    desk.pass(limit);
+    // Behind the request as well.
+    let behind = desk.of(2, Event::Woken);
+    let effect = desk.answer(sent, Err(StoreError::timed_out(limit)));
+    for effect in [behind, effect] {
+        assert!(
+            matches!(effect, Effect::Refuse(Denial::Busy { waited, .. }) if waited == wait),
+            "{effect:?}"
+        );
+    }
+    assert_eq!(desk.on(Event::Left), desk.release());
+}
+
+#[test]
 fn only_a_question_that_the_end_of_the_wait_cuts_short_says_less_than_the_one_before() {
     // A failure of another kind is more precise.
     let mut desk = Desk::waiting(Wait::For(SECOND));

@@ -392,7 +392,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         "keys-of-claims-are-not-forgotten",
         "The entry of a key is kept that goes by an event of its claim",
         ACQUISITION,
-        "let effect = bearer.settle(outcome, «is_idle»);",
+        "let effect = bearer.settle(outcome, «is_idle», now);",
         "false && is_idle",
         LIFE,
     )

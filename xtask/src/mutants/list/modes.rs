@@ -24,6 +24,16 @@ const STATE: &[Look] = &[
     Tests(IN_PROCESS, &["modes::"]),
 ];
 
+const BESIDE: &str = "dlock-runtime/src/state/beside.rs";
+const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
+
+const IN_A_CROWD: &[Look] = &[
+    Tests(RUNTIME, &["state::"]),
+    Tests(IN_PROCESS, &["beside::"]),
+];
+
+const ASKS_BESIDE: &str = "A waiter that would not share the lease of an attempt without one asks beside the one in front";
+
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "exclusive-beside-sharers",
@@ -242,6 +252,77 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         STATE,
     ),
+    Mutant::new(
+        "nobody-asks-beside",
+        "Tasks that wait for permits ask one after the other",
+        BESIDE,
+        "let may_ask = «self.beside.0 > 0» &&",
+        "false && self.beside.0 > 0",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
+    Mutant::new(
+        "all-ask-beside",
+        "All tasks that wait for permits ask at once",
+        BESIDE,
+        "if may_ask { «self.beside.0 -= 1;» }",
+        "",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
+    Mutant::new(
+        "grants-do-not-double",
+        "A grant lets one more waiter ask, so that they ask one after the other",
+        BESIDE,
+        "most.min(self.beside.0 + «2»)",
+        "1",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
+    Mutant::new(
+        "busy-lets-more-ask",
+        "Waiters go on to ask although the key is busy",
+        BESIDE,
+        "Ok(AcquireOutcome::Busy(_)) | Err(_) => «0»,",
+        "self.beside.0",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
+    Mutant::new(
+        "called-again-and-again",
+        "Waiters that were called and have not looked are called again instead of others",
+        BESIDE,
+        "«waiter.is_called = true;»",
+        "",
+        IN_A_CROWD,
+    ),
+    Mutant::new(
+        "beside-takes-a-place",
+        "An attempt beside the one in front enters the queue of the store",
+        ATTEMPT,
+        "asks_once || «(self.is_beside && traces_before.is_none())»",
+        "{ let _ = (self.is_beside, traces_before); false }",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
+    Mutant::new(
+        "beside-is-put-off-with-traces",
+        "An attempt beside the one in front waits behind others although the store may have let it in",
+        ATTEMPT,
+        "asks_once || (self.is_beside && «traces_before.is_none()»)",
+        "{ let _ = traces_before; true }",
+        IN_A_CROWD,
+    )
+    .breaks("One whose request had no answer goes on to ask with a place"),
+    Mutant::new(
+        "future-sharers-ask",
+        "A waiter asks for a lease of its own although it may share the next one",
+        BESIDE,
+        "«&& !self.may_share_soon(waiter, context)»",
+        "",
+        IN_A_CROWD,
+    )
+    .breaks(ASKS_BESIDE),
     Mutant::new(
         "shared-token-grows",
         "A permit that is handed over has a greater token",

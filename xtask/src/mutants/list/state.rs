@@ -14,6 +14,15 @@ const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
 const RENEWAL_LIMIT: &str = "let limit = «usual.max(left / 2).min(left)»;";
 
+/// Of a lease that its task does not take.
+const NOT_TAKEN: &str =
+    "After 250 ms, or a third of its TTL if that is less, the renewer releases it";
+
+/// Of a wait that is over before an answer.
+const TOO_SOON: &str = "A wait that ends before its first request had a quarter of `response_timeout` to be answered is busy";
+
+const IN_PROCESS_LIFE: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::unpolled"])];
+
 pub(super) const STATE: &[Look] = &[
     Tests(RUNTIME, &["state::"]),
     Tests(RUNTIME, &[]),
@@ -139,7 +148,7 @@ pub(super) const ALL: &[Mutant] = &[
         "queues-without-waiting",
         "A caller that does not wait enters the queue of the store",
         ATTEMPT,
-        "let queue = «self.waiter.timing.wait != Wait::Never»;",
+        "let queue = «!self.wants_no_place(self.claim.traces_until)»;",
         "true",
         STATE,
     ),
@@ -147,7 +156,7 @@ pub(super) const ALL: &[Mutant] = &[
         "never-queues",
         "A waiter has no place in the queue of the store",
         ATTEMPT,
-        "let queue = «self.waiter.timing.wait != Wait::Never»;",
+        "let queue = «!self.wants_no_place(self.claim.traces_until)»;",
         "false",
         STATE,
     ),
@@ -212,10 +221,37 @@ pub(super) const ALL: &[Mutant] = &[
         "cut-short-tells",
         "A last question that was cut short hides what was known before",
         ATTEMPT,
-        "if «!cut_short || matches!(self.claim.last_answer, LastAnswer::NotAsked)» {",
-        "true",
+        "LastAnswer::Busy(_) | LastAnswer::Failed(_) if «cut_short» => {}",
+        "false && cut_short",
         STATE,
     ),
+    Mutant::new(
+        "cut-short-is-a-failure",
+        "A wait that ends before the store has to answer finds it unavailable",
+        ATTEMPT,
+        "LastAnswer::NotAsked if «cut_short && too_soon» => {",
+        "false && too_soon",
+        STATE,
+    )
+    .breaks(TOO_SOON),
+    Mutant::new(
+        "silence-is-busy",
+        "A store that has not answered for long counts as a busy lock",
+        "dlock-runtime/src/state/event.rs",
+        "«sent.elapsed(self.now) >= self.response_limit / 4»",
+        "{ let _ = sent; false }",
+        STATE,
+    )
+    .breaks(TOO_SOON),
+    Mutant::new(
+        "try-without-an-answer-is-busy",
+        "A call without a wait whose request fails finds the lock busy",
+        ATTEMPT,
+        "let too_soon = «self.waiter.timing.wait != Wait::Never && »!context",
+        "",
+        STATE,
+    )
+    .breaks(TOO_SOON),
     Mutant::new(
         "news-forgotten",
         "A grant that is told while a question is under way is forgotten",
@@ -513,7 +549,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-lease-entered-late",
         "A lease that was handed over is entered however long it has lain there",
         HOLDING,
-        "|| «hold.remaining(now) < self.claim.least()» =>",
+        "|| «hold.remaining(now) < self.claim.least()» ||",
         "false && hold.remaining(now).is_zero()",
         STATE,
     ),
@@ -549,11 +585,71 @@ pub(super) const ALL: &[Mutant] = &[
         "absent-is-renewed",
         "A lease that was handed to a task which does not look is renewed",
         HOLDING,
-        "if «!hold.entered» { // A task that does not respond",
+        "if let Some(at) = «give_back_at» { // A task that does not respond",
+        "give_back_at.filter(|_| false)",
+        STATE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-stays",
+        "A lease that its task does not take stays with it",
+        HOLDING,
+        "return if «at.is_reached(now)» { Effect::GiveBack",
         "false",
         STATE,
     )
-    .breaks("A lease that was handed to a task which is not polled is not renewed"),
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-is-not-noted",
+        "Nobody looks whether a task takes the lease that was handed to it",
+        "dlock-runtime/src/engine/acquisition/untaken.rs",
+        "«self.note_while_held(renew_at, now);»",
+        "drop((renew_at, now));",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-grant-is-not-noted",
+        "Nobody looks whether a task takes the lease that the store has granted",
+        "dlock-runtime/src/engine/renewer.rs",
+        "«Effect::Wake => (bearer.untaken()?.at, None),»",
+        "",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "untaken-is-not-released",
+        "A lease that its task does not take is not released",
+        "dlock-runtime/src/engine/release.rs",
+        "«BackgroundRelease::start(releaser, owner);» }",
+        "drop(releaser);",
+        IN_PROCESS_LIFE,
+    )
+    .breaks(NOT_TAKEN),
+    Mutant::new(
+        "taken-is-given-back",
+        "A lease that was taken at the last moment is given back",
+        "dlock-runtime/src/state/attempt/untaken.rs",
+        "self.holding()«.filter(|hold| !Hold::is_entered(hold))»?",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "untaken-is-not-absent",
+        "A task that did not take its lease is the next one again",
+        "dlock-runtime/src/state/untaken.rs",
+        "«absent.absent = true;»",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "nobody-after-an-untaken-lease",
+        "Nobody is woken after a task that did not take its lease",
+        "dlock-runtime/src/state/untaken.rs",
+        "let next = if was_in_front { «self.promote(Some(&attempt), context)» }",
+        "None",
+        STATE,
+    ),
     Mutant::new(
         "absent-is-not-kept-again",
         "A task that looks late at its lease does not tell the renewer",

@@ -169,11 +169,11 @@ pub(super) const ALL: &[Mutant] = &[
         "passed-over-comes-last",
         "A task that was passed over loses its place",
         TURNS,
-        "let place = «self.behind.partition_point(|other| other.id < absent.id)»;",
+        "let place = «self.behind.partition_point(|other| other.id < waiter.id)»;",
         "self.behind.len()",
         STATE,
     )
-    .breaks("the task is next again when it is polled"),
+    .breaks("A task that has made way waits in its old place"),
     Mutant::new(
         "last-in-front-is-dropped",
         "A lease that is being given back is forgotten when the next one steps forward",
@@ -321,9 +321,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-to-late-call",
         "A call begins with the lease of another, however long before it that was requested",
-        HANDOVER,
-        "&& «next.may_rely_on(hold.known_since)» {",
-        "true",
+        "dlock-runtime/src/state/attempt/holding.rs",
+        "|| «!self.waiter.may_rely_on(hold.known_since)» =>",
+        "false",
         STATE,
     )
     .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
@@ -380,9 +380,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
-        HANDOVER,
-        "&& «next.timing.renew» &&",
-        "true",
+        "dlock-runtime/src/state/attempt/holding.rs",
+        "|| «!self.waiter.timing.renew» ||",
+        "false",
         STATE,
     )
     .breaks("A lease that is not to be renewed begins with its whole TTL"),

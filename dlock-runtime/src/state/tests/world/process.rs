@@ -138,10 +138,7 @@ impl World {
     }
 
     pub(super) fn enter(&mut self, timing: Timing) {
-        let task = self.tasks.len();
-        // The model's clocks agree, so the drift hides no error.
-        let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
-        let waiter = LocalWaiter::new(id(task), task, timing, validity, self.now);
+        let waiter = self.next_waiter(timing);
         self.state.enter(waiter, context!(self));
         let at = At::Parked(None);
         self.tasks.push(Task {
@@ -151,10 +148,20 @@ impl World {
         });
     }
 
+    fn next_waiter(&self, timing: Timing) -> LocalWaiter<usize> {
+        let task = self.tasks.len();
+        // The model's clocks agree, so the drift hides no error.
+        let validity = Validity::new(timing.ttl, |_| Duration::ZERO);
+        LocalWaiter::new(id(task), task, timing, validity, self.now)
+    }
+
     fn settle(&mut self, task: usize, outcome: Outcome<usize>) -> Effect {
         let woken = outcome.next.iter().chain(&outcome.invited);
         for &other in woken.chain(&outcome.also_lost) {
             self.tasks[other].woken = true;
+        }
+        if let (Effect::Forget(None), Some(next)) = (&outcome.effect, outcome.next) {
+            self.note_untaken(next);
         }
         match outcome.effect {
             Effect::Wake | Effect::Lose => self.tasks[task].woken = true,
@@ -249,6 +256,35 @@ impl World {
         }
     }
 
+    /// Releases the lease of a task that does not take it.
+    fn give_back(&mut self, owner: OwnerId, bearer: usize) {
+        let timing = Timing {
+            min_hold: None,
+            ..self.tasks[bearer].timing
+        };
+        let releaser = self.next_waiter(timing);
+        let task = releaser.task;
+        let Some(outcome) = self.state.give_back(owner, releaser, context!(self)) else {
+            return;
+        };
+        self.due.remove(&owner);
+        let request = self.requests;
+        self.tasks.push(Task {
+            timing,
+            at: At::Releasing { owner, request },
+            woken: false,
+        });
+        assert_eq!(self.settle(task, outcome), Effect::Release { owner });
+        assert_eq!(self.send(task, owner, Kind::Release), request);
+    }
+
+    /// The renewer looks whether the task takes the lease that it was given.
+    fn note_untaken(&mut self, task: usize) {
+        if let Some(RenewAt { owner, at }) = self.state.untaken(id(task)) {
+            self.noting.push((owner, at));
+        }
+    }
+
     /// Runs the step of the renewer.
     pub(super) fn tend(&mut self, owner: OwnerId, event: Event) {
         let Some((task, outcome)) = self.state.on_claim(owner, event, context!(self)) else {
@@ -264,6 +300,8 @@ impl World {
                     sent: None,
                 });
             }
+            Effect::GiveBack { owner } => self.give_back(owner, task),
+            Effect::Wake => self.note_untaken(task),
             _ => {}
         }
     }

@@ -73,12 +73,16 @@ impl World {
     }
 
     fn check_care_of(&self, attempt: &attempt::Attempt<usize>) {
-        let Some(lease) = attempt.lease() else {
-            return;
-        };
         let owner = attempt.claim.owner;
         let is_noted = self.noting.iter().any(|(other, _)| *other == owner);
         let due = self.due.get(&owner);
+        if let Some(at) = attempt.give_back_at() {
+            let is_due = due.is_some_and(|due| due.monotonic <= at.monotonic);
+            assert!(is_noted || is_due, "no task gives back an untaken lease");
+        }
+        let Some(lease) = attempt.lease() else {
+            return;
+        };
         assert!(is_noted || due.is_some(), "no task checks the lease");
         let timing = self.tasks[attempt.waiter.task].timing;
         let renewed = self.renewals.iter().any(|other| other.owner == owner);

@@ -1,0 +1,59 @@
+//! A lease that a task was given and may not take, because its future is not polled.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use tokio::sync::Notify;
+
+use super::Acquisition;
+use crate::{
+    clock::Moment,
+    engine::stall::Polls,
+    options::Timing,
+    owner::OwnerId,
+    state::{LocalWaiter, RenewAt, Validity},
+};
+
+impl Acquisition {
+    /// Returns when the renewer has to look whether the task has taken its lease, if it has not yet.
+    pub(crate) fn untaken(&self) -> Option<RenewAt> {
+        self.entry.state().untaken(self.id)
+    }
+
+    /// Lets the renewer, which knows the lease already, look whether the task takes the lease that was handed to it.
+    pub(super) fn is_given_lease(self: &Arc<Self>, now: Moment) {
+        if let Some(renew_at) = self.untaken() {
+            self.note_while_held(renew_at, now);
+        }
+    }
+
+    /// Takes the lease of `owner` from this attempt, whose task has not taken it in time. Returns the attempt that releases it.
+    pub(crate) fn give_back(&self, owner: OwnerId) -> Option<Arc<Self>> {
+        let core = &self.core;
+        let timing = Timing {
+            min_hold: None,
+            ..self.timing
+        };
+        let id = core.attempts.next();
+        let releaser = Arc::new(Self {
+            core: core.clone(),
+            timing,
+            trail: self.trail.clone(),
+            function: self.function.clone(),
+            entry: self.entry.clone(),
+            id,
+            wakes: Notify::new(),
+            waits: AtomicBool::new(false),
+            setting_ttl: None,
+            polls: Polls::default(),
+            runtime: self.runtime.clone(),
+        });
+        let now = self.now();
+        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
+        let waiter = LocalWaiter::new(id, releaser.clone(), timing, validity, now);
+        let mut state = self.entry.state();
+        let outcome = state.give_back(owner, waiter, core.context(now))?;
+        drop(state);
+        releaser.settle(outcome, false, now);
+        Some(releaser)
+    }
+}
