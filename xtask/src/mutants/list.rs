@@ -13,6 +13,7 @@ mod etcd_near;
 mod guard;
 mod metrics;
 mod modes;
+mod operators;
 mod options;
 mod pace;
 mod page;
@@ -67,6 +68,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         pace::ALL,
         page::ALL,
         serve::ALL,
+        operators::ALL,
     ];
     parts.into_iter().flatten().collect()
 }
