@@ -32,7 +32,11 @@ impl Cli {
                 error.exit();
             }
             // Clap treats a value from the environment as an argument, so the usage line would require `--url`.
-            let command = Self::command().mut_arg("url", |it| it.env(Resettable::Reset));
+            let command = ["url", "namespace"]
+                .iter()
+                .fold(Self::command(), |it, name| {
+                    it.mut_arg(name, |it| it.env(Resettable::Reset))
+                });
             match command.try_get_matches() {
                 Err(same) if same.kind() == error.kind() => same.exit(),
                 _ => error.exit(),

@@ -9,7 +9,7 @@ use std::{
 
 use dlock::{
     LockKey, StoreError,
-    admin::{Inspect, LockInfo, Overview},
+    admin::{Inspect, LockInfo},
 };
 use tokio::{
     task::JoinSet,
@@ -20,8 +20,6 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) locks: Vec<LockInfo>,
-    /// The number of processes at the last complete scan, if the store can tell.
-    pub(crate) processes: Option<usize>,
     /// The time that a scan of all keys takes, if it is longer than the interval. A change without a message
     /// is noticed with this delay.
     pub(crate) lag: Option<Duration>,
@@ -31,19 +29,18 @@ pub(crate) struct Follower {
     inspector: Arc<dyn Inspect>,
     pattern: Option<String>,
     /// The scan that is under way, if there is one. It continues between two calls, and returns its duration too.
-    walk: JoinSet<Result<(Overview, Duration), StoreError>>,
+    walk: JoinSet<Result<(Vec<LockInfo>, Duration), StoreError>>,
     /// The number of scans that have started.
     walks: u64,
     /// The locks to read during a scan, with the last scan in which each of them was held or waited for.
     known: BTreeMap<LockKey, u64>,
     /// `true` after the first complete scan.
     knows_all: bool,
-    processes: Option<usize>,
     lag: Option<Duration>,
 }
 
 /// A scan that takes no longer counts as one reading.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// With more known locks than this, free ones are not read again before the next message about them. Reading them
 /// would take about a second, and grants may come faster than that.
@@ -59,7 +56,6 @@ impl Follower {
             walks: 0,
             known: BTreeMap::new(),
             knows_all: false,
-            processes: None,
             lag: None,
         }
     }
@@ -100,16 +96,15 @@ impl Follower {
             () = sleep(patience), if self.knows_all => return self.look_again().await,
         };
         self.knows_all = true;
-        self.processes = walked.process_count;
         self.lag = (took > patience).then_some(took);
-        self.know(&walked.locks);
+        self.know(&walked);
         // A lock that is free at the moment is kept for one more scan.
         self.known.retain(|_, walk| *walk + 1 >= self.walks);
         if self.lag.is_some() {
             // Some of these locks were read at the start of a long scan.
             return self.look_again().await;
         }
-        Ok(self.seen(walked.locks))
+        Ok(self.seen(walked))
     }
 
     fn set_out(&mut self) {
@@ -117,14 +112,7 @@ impl Follower {
         let (inspector, pattern) = (self.inspector.clone(), self.pattern.clone());
         self.walk.spawn(async move {
             let began = Instant::now();
-            let found = match pattern {
-                None => inspector.overview().await?,
-                Some(pattern) => {
-                    let mut found = Overview::default();
-                    found.locks = inspector.locks(Some(&pattern)).await?;
-                    found
-                }
-            };
+            let found = inspector.locks(pattern.as_deref()).await?;
             Ok((found, began.elapsed()))
         });
     }
@@ -150,7 +138,6 @@ impl Follower {
     fn seen(&self, locks: Vec<LockInfo>) -> Seen {
         Seen {
             locks,
-            processes: self.processes,
             lag: self.lag,
         }
     }

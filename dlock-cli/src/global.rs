@@ -37,7 +37,10 @@ pub(crate) struct Global {
         global = true,
         verbatim_doc_comment,
         help_heading = OF_ALL,
-        default_value = "dlock"
+        env = "DLOCK_NAMESPACE",
+        default_value = "dlock",
+        // An empty variable is a mistake. It does not mean the default namespace.
+        value_parser = NonEmptyStringValueParser::new()
     )]
     pub(crate) namespace: String,
     /// Stores each lock at its own name, where third-party

@@ -10,7 +10,9 @@ mod interrupt;
 mod log;
 mod login;
 mod output;
+mod pages;
 mod progress;
+mod source;
 mod text;
 mod view;
 

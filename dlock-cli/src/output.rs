@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     exit::{Exit, Failure},
@@ -21,12 +22,71 @@ pub(crate) fn json_line(value: &impl Serialize) -> Result<(), Failure> {
     line(&printable_json(&text))
 }
 
+/// A JSON document that is a list, or has one as its first field. It is printed while its items come.
+///
+/// A document whose items could not be read has no end. So it is not taken for a complete one.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    /// The name of the field, if the document is an object.
+    field: Option<&'static str>,
+    has_items: bool,
+}
+
+impl List {
+    pub(crate) fn in_field(field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            has_items: false,
+        }
+    }
+
+    /// Prints further items.
+    pub(crate) fn add(&mut self, items: &[impl Serialize]) -> Result<(), Failure> {
+        let mut shown = String::new();
+        for item in items {
+            shown += if self.has_items { ",\n" } else { "" };
+            if !self.has_items {
+                shown += &self.begin();
+                shown += "\n";
+            }
+            self.has_items = true;
+            let item = serde_json::to_string_pretty(item).expect("all keys are strings");
+            let indent = if self.field.is_some() { "    " } else { "  " };
+            shown += indent;
+            shown += &item.replace('\n', &format!("\n{indent}"));
+        }
+        text(&printable_json(&shown))
+    }
+
+    /// Ends the document, with further fields if it is an object.
+    pub(crate) fn end(self, rest: &[(&str, Value)]) -> Result<(), Failure> {
+        let mut shown = match self.has_items {
+            true if self.field.is_some() => "\n  ]".to_owned(),
+            true => "\n]".to_owned(),
+            false => self.begin() + "]",
+        };
+        for (name, value) in rest {
+            let name = Value::from(*name);
+            shown = format!("{shown},\n  {name}: {value}");
+        }
+        shown += if self.field.is_some() { "\n}" } else { "" };
+        line(&printable_json(&shown))
+    }
+
+    fn begin(&self) -> String {
+        match self.field {
+            Some(field) => format!("{{\n  {}: [", Value::from(field)),
+            None => "[".to_owned(),
+        }
+    }
+}
+
 /// Prints one line. A closed pipe is a failure that ends the program without a message.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     print(&[text.as_bytes(), b"\n"])
 }
 
-/// Prints `text`, which ends with a line break.
+/// Prints `text` as it is.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     print(&[text.as_bytes()])
 }

@@ -34,7 +34,7 @@ pub(crate) async fn with_progress<T>(
     scan: impl Future<Output = T>,
 ) -> T {
     let mut scan = pin!(scan);
-    if global.json || global.verbose > 0 || !stderr().is_terminal() {
+    if !is_shown(global) {
         return scan.await;
     }
     let mut line = Line(false);
@@ -49,6 +49,17 @@ pub(crate) async fn with_progress<T>(
             line.show(&format!("dlock: scanned {percent} % of the keys{hint}"));
         }
     }
+}
+
+/// Clears the line of the progress before something else is printed.
+pub(crate) fn clear(global: &Global) {
+    if is_shown(global) {
+        overwrite("");
+    }
+}
+
+fn is_shown(global: &Global) -> bool {
+    !global.json && global.verbose == 0 && stderr().is_terminal()
 }
 
 /// Returns the progress of the scan that is under way, in percent.

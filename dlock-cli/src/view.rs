@@ -143,11 +143,15 @@ impl HolderView {
         self.handle.is_none()
     }
 
+    /// Returns the label of the lease, or else that of the process.
+    pub(crate) fn label(&self) -> Option<&String> {
+        let published = self.process.as_ref().map(|process| &process.label);
+        self.label.as_ref().or(published)
+    }
+
     /// Returns the name of the holder, in printable characters.
     pub(crate) fn name(&self) -> String {
-        let label = self.label.as_deref();
-        let process = self.process.as_ref().map(|process| &*process.label);
-        match label.or(process) {
+        match self.label() {
             Some(name) => printable(name).into_owned(),
             None if self.is_foreign() => "(third-party client)".to_owned(),
             None => "(not known yet)".to_owned(),

@@ -33,6 +33,10 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
         output::document(&lock)?;
     } else {
         output::line(described(&lock).trim_end())?;
+        if lock.holder.is_none() {
+            let reading = global.reading(&*inspector).await;
+            output::line(&format!("{:<15}{}", "in", printable(&reading)))?;
+        }
     }
     Ok(match lock.holder {
         Some(_) => Exit::Success,

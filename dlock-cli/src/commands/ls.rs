@@ -1,26 +1,41 @@
 //! `dlock ls`: lists the locks with a holder or waiters.
 
+mod table;
+
 use std::time::SystemTime;
 
 use clap::Args;
-use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
+use dlock::admin::LockInfo;
 
+use self::table::Columns;
 use crate::{
     exit::{Exit, Failure, note},
     global::Global,
     output,
-    progress::{SLOW, with_progress},
-    text::{printable, rough},
-    view::{HolderView, LockView},
+    pages::{self, Wanted},
+    progress::{self, SLOW, with_progress},
+    view::LockView,
 };
 
 /// Lists the locks that are held or have waiters
+///
+/// The list is printed in pages while it is read. A list of less than 500 locks has one page,
+/// if it is read within a second. Each page is sorted by key.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct LsArgs {
     /// Lists only the locks whose keys match this Redis pattern:
     /// `*` matches any text, `?` any character
     #[arg(verbatim_doc_comment)]
     pattern: Option<String>,
+    /// Lists only the locks that a process with this text in its
+    /// name holds; a handle works too
+    #[arg(long, value_name = "PROCESS", verbatim_doc_comment)]
+    holder: Option<String>,
+    /// Lists only the locks that a process with this text in its
+    /// name waits for; a handle works too
+    #[arg(long, value_name = "PROCESS", verbatim_doc_comment)]
+    waiter: Option<String>,
     /// Scans the keys at full speed instead of using at most 5 %
     /// of the server's time
     #[arg(long, verbatim_doc_comment)]
@@ -32,81 +47,85 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
     if args.fast {
         inspector.lift_limit();
     }
-    let look = inspector.locks(args.pattern.as_deref());
+    let mut printer = Printer::new(global, &args);
+    let wanted = Wanted::Matching(args.pattern.as_deref());
+    let look = pages::read(&*inspector, wanted, |page| printer.print(page));
     let advice = if args.fast { "" } else { SLOW };
-    let locks = with_progress(global, &*inspector, advice, look).await?;
-    let now = SystemTime::now();
-    let locks: Vec<_> = locks.iter().map(|lock| LockView::of(lock, now)).collect();
+    with_progress(global, &*inspector, advice, look).await?;
     if global.json {
-        output::document(&locks)?;
-    } else if locks.is_empty() {
-        note(false, &nothing(args.pattern.as_deref()));
-    } else {
-        let colored = global.has_color(&std::io::stdout());
-        output::line(&table(&locks, colored))?;
+        printer.list.end(&[])?;
+    } else if printer.is_empty {
+        let reading = global.reading(&*inspector).await;
+        note(false, &format!("{} in {reading}", nothing(&args)));
     }
     Ok(Exit::Success)
 }
 
-fn nothing(pattern: Option<&str>) -> String {
-    match pattern {
+fn nothing(args: &LsArgs) -> String {
+    let mut text = match &args.pattern {
         Some(pattern) => format!("no locks match `{pattern}`"),
+        None if args.holder.is_some() => "no locks are held".to_owned(),
+        None if args.waiter.is_some() => "no locks are waited for".to_owned(),
         None => "no locks are held or waited for".to_owned(),
-    }
-}
-
-fn table(locks: &[LockView], colored: bool) -> String {
-    // The column is for quorums only.
-    let counts_servers = locks.iter().any(|lock| lock.servers > 1);
-    // The column is for shared locks only.
-    let counts_holders = locks.iter().any(LockView::is_shared);
-    let mut titles = vec!["KEY", "HOLDER", "FUNCTION", "HELD", "TTL", "WAITERS"];
-    if counts_holders {
-        titles.push("HOLDERS");
-    }
-    if counts_servers {
-        titles.push("SERVERS");
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    if colored {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    let title = |text| Cell::new(text).add_attribute(Attribute::Bold);
-    table.set_header(titles.into_iter().map(title));
-    for lock in locks {
-        table.add_row(row(lock, counts_holders, counts_servers));
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt()
-}
-
-fn row(lock: &LockView, counts_holders: bool, counts_servers: bool) -> Vec<Cell> {
-    let holder = lock.holder.as_ref();
-    let of_holder = |text: &dyn Fn(&HolderView) -> Option<String>| {
-        let text = holder.and_then(text);
-        Cell::new(text.unwrap_or_else(|| "-".to_owned()))
     };
-    let ttl = |holder: &HolderView| Some(holder.ttl().map_or_else(|| "none".to_owned(), rough));
-    let function = |holder: &HolderView| Some(printable(holder.function.as_deref()?).into_owned());
-    let mut row = vec![
-        Cell::new(printable(&lock.key)),
-        of_holder(&|holder| Some(holder.name())),
-        of_holder(&function),
-        of_holder(&|holder| holder.held().map(rough)),
-        of_holder(&ttl),
-        Cell::new(lock.waiter_count).set_alignment(CellAlignment::Right),
-    ];
-    if counts_holders {
-        row.push(Cell::new(lock.holder_count).set_alignment(CellAlignment::Right));
+    for (option, process) in [("holder", &args.holder), ("waiter", &args.waiter)] {
+        if let Some(process) = process {
+            text = format!("{text} with `--{option} {process}`");
+        }
     }
-    if counts_servers {
-        let count = format!("{} of {}", lock.held_at, lock.servers);
-        row.push(Cell::new(count).set_alignment(CellAlignment::Right));
+    text
+}
+
+/// Prints each page as it comes.
+struct Printer<'a> {
+    global: &'a Global,
+    args: &'a LsArgs,
+    columns: Columns,
+    list: output::List,
+    is_empty: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(global: &'a Global, args: &'a LsArgs) -> Self {
+        let is_colored = global.has_color(&std::io::stdout());
+        Self {
+            global,
+            args,
+            columns: Columns::new(is_colored),
+            list: output::List::default(),
+            is_empty: true,
+        }
     }
-    row
+
+    fn print(&mut self, page: &[LockInfo]) -> Result<(), Failure> {
+        let now = SystemTime::now();
+        let locks = page.iter().map(|lock| LockView::of(lock, now));
+        let locks: Vec<_> = locks.filter(|lock| is_wanted(lock, self.args)).collect();
+        if locks.is_empty() {
+            return Ok(());
+        }
+        self.is_empty = false;
+        if self.global.json {
+            return self.list.add(&locks);
+        }
+        progress::clear(self.global);
+        output::line(&self.columns.page(&locks))
+    }
+}
+
+fn is_wanted(lock: &LockView, args: &LsArgs) -> bool {
+    let is_of = |wanted: &str, label: Option<&String>, handle: Option<&String>| {
+        let wanted = wanted.to_lowercase();
+        label.is_some_and(|label| label.to_lowercase().contains(&wanted))
+            || handle.is_some_and(|handle| *handle == wanted)
+    };
+    let is_held = |wanted: &String| {
+        let mut holders = lock.holders.iter();
+        holders.any(|it| is_of(wanted, it.label(), it.handle.as_ref()))
+    };
+    let is_awaited = |wanted: &String| {
+        let mut waiters = lock.waiters.iter();
+        waiters.any(|it| is_of(wanted, it.label.as_ref(), Some(&it.handle)))
+    };
+    args.holder.as_ref().is_none_or(is_held) && args.waiter.as_ref().is_none_or(is_awaited)
 }

@@ -88,7 +88,7 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     let (end, ended) = watch::channel(false);
     let mut page = page(global, first.clone())
         .hosts(args.host)
-        .namespace(&global.namespace)
+        .namespace(&*global.namespace_in_use())
         .configured(of_options(global)?)
         .interval(args.interval)
         .until(is_true(ended.clone()));

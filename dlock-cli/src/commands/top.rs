@@ -1,5 +1,6 @@
 //! `dlock top`: shows the holders and waiters of all locks, live.
 
+mod board;
 mod model;
 mod picture;
 mod rates;
@@ -13,10 +14,14 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::web::Server;
+use dlock::{
+    StoreError,
+    admin::{Inspect, web::Server},
+};
 use serde_json::json;
 
 use self::{
+    board::Board,
     model::{Message, Model},
     picture::Picture,
 };
@@ -24,6 +29,7 @@ use crate::{
     exit::{Exit, Failure},
     global::Global,
     output,
+    pages::{self, Wanted},
     progress::with_progress,
     view::LockView,
 };
@@ -63,26 +69,37 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
     }
     let server = Server::default().after(&inspector.servers().await);
     if global.json {
-        let seen = inspector.overview().await?;
-        let now = server.now();
-        let locks = seen.locks.iter();
-        let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
-        output::document(&json!({
-            "server": server.name(),
-            "version": server.version(),
-            "namespace": global.namespace,
-            "processes": seen.process_count,
-            "locks": locks,
-        }))?;
+        let mut list = output::List::in_field("locks");
+        let read = pages::read(&*inspector, Wanted::Everything, |page| {
+            let now = server.now();
+            let locks: Vec<_> = page.iter().map(|it| LockView::of(it, now)).collect();
+            list.add(&locks)
+        });
+        let seen = read.await?;
+        list.end(&[
+            ("server", json!(server.name())),
+            ("version", json!(server.version())),
+            ("namespace", json!(global.namespace_in_use())),
+            ("processes", json!(seen.process_count)),
+        ])?;
     } else {
-        let look = Picture::take(&*inspector, &server);
+        let look = look_once(&*inspector, &server);
         let advice = "; slow to spare the server";
         let picture = with_progress(global, &*inspector, advice, look).await?;
-        let mut model = Model::new(&global.namespace, server);
+        let mut model = Model::new(&global.namespace_in_use(), server);
         let _step = model.update(Message::Picture(picture));
         output::text(&view::text(&model, width()))?;
     }
     Ok(Exit::Success)
+}
+
+/// Reads all locks once. The longest wait is shown first, so none is shown before the end.
+async fn look_once(inspector: &dyn Inspect, server: &Server) -> Result<Picture, StoreError> {
+    let mut board = Board::default();
+    let mut part = |locks| board.see(locks, server.now());
+    let rest = inspector.overview_in_parts(&mut part).await?;
+    board.end(rest.process_count, Duration::ZERO);
+    Ok(board.picture(Duration::ZERO))
 }
 
 /// Returns the width of the output of `--once`.

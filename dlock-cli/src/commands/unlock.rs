@@ -69,6 +69,12 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     let inspector = global.inspector().await?;
     let seen = inspector.lock(&key).await?;
     let Some(seen) = seen.filter(|seen| seen.holder.is_some()) else {
+        if !global.json {
+            let reading = global.reading(&*inspector).await;
+            let key = printable(&args.key);
+            output::line(&format!("`{key}` is free in {}.", printable(&reading)))?;
+            return Ok(Exit::Negative);
+        }
         return tell(global, &args.key, "free", &[]);
     };
     let lock = LockView::of(&seen, SystemTime::now());
@@ -146,7 +152,6 @@ fn tell(
     } else {
         let key = printable(key);
         output::line(&match outcome {
-            "free" => format!("`{key}` is free."),
             "declined" => format!("`{key}` was not released."),
             "changed" => {
                 format!("`{key}` was not released: it has another holder by now, or is free.")

@@ -1,5 +1,7 @@
 //! The page while the store, or the program itself, is unreachable, and afterwards.
 
+use dlock_testkit::Browser;
+
 use super::site::Site;
 use super::{KEYS, keys, state, text};
 
@@ -41,6 +43,59 @@ async fn an_outage_of_the_store_is_shown_with_the_last_picture() {
     state(&page, "live").await;
     page.until(&format!("{BANNER} === 'none'")).await;
     site.assert_clean(&page);
+}
+
+#[tokio::test]
+async fn a_page_that_is_opened_in_an_outage_does_not_say_that_all_is_free() {
+    let site = Site::start(&[]).await;
+    site.server.kill();
+    for (view, unknown) in [
+        (
+            "locks",
+            "The locks are unknown: the store was not read yet.",
+        ),
+        ("locks?filter=a", "The locks are unknown"),
+        (
+            "processes",
+            "The processes are unknown: the store was not read yet.",
+        ),
+    ] {
+        let page = Browser::shared().await.open().await;
+        page.go(&format!("{}{view}", site.url)).await;
+        state(&page, "away").await;
+        text(&page, unknown).await;
+        for word in ["No lock", "No process"] {
+            let says = format!("document.body.innerText.includes('{word}')");
+            assert_eq!(page.eval(&says).await, false, "{view}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_view_says_what_was_read_and_when() {
+    let site = Site::start(&["--namespace", "orders"]).await;
+    let (list, processes) = (site.open("locks").await, site.open("processes").await);
+    let lock = site.open("lock?key=a").await;
+    let read = format!("from 127.0.0.1:{}, namespace orders.", site.server.port());
+    for (page, is) in [
+        (&list, "No lock is held or awaited. Read at "),
+        (&processes, "No process holds or awaits a lock. Read at "),
+        (&lock, "waits for it. Read at "),
+    ] {
+        text(page, is).await;
+        text(page, &read).await;
+    }
+    site.server.kill();
+    for (page, was) in [
+        (
+            &list,
+            "No lock was held or awaited when the store was last read. Read at ",
+        ),
+        (&lock, "This lock was free when it was last read. Read at "),
+    ] {
+        text(page, was).await;
+        text(page, &read).await;
+    }
 }
 
 #[tokio::test]

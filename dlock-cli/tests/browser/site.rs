@@ -117,6 +117,7 @@ async fn serve(server: &RedisServer, address: &str, arguments: &[&str]) -> (Work
     let mut command = Command::new(env!("CARGO_BIN_EXE_dlock"));
     for name in [
         "DLOCK_URL",
+        "DLOCK_NAMESPACE",
         "DLOCK_USER",
         "DLOCK_PASSWORD",
         "DLOCK_SERVE_TOKEN",

@@ -1,5 +1,6 @@
 //! The processes, and the findings of the doctor.
 
+use dlock::Wait;
 use dlock_testkit::Browser;
 
 use super::site::Site;
@@ -27,15 +28,36 @@ async fn processes_are_shown_with_what_they_hold() {
     assert!(started.ends_with("UTC+00:00"), "{started}");
 
     // The number of its locks leads to them.
-    page.click("tbody td.number a").await;
+    page.click("tbody td[data-label='Holds'] a").await;
     keys(&page, &["order:1", "order:2"]).await;
     assert!(
         page.text("document.querySelector('#filter').value")
             .await
             .starts_with("orders@")
     );
+
+    // So does the number of those that it waits for, and they say who holds them.
+    let mail = site.manager("mail").await;
+    let waiter = tokio::spawn(mail.lock("order:2").wait(Wait::Forever).acquire());
+    let third = mail.lock("mail:7").acquire().await.expect("it is free");
+    page.go(&format!("{}processes", site.url)).await;
+    let waits = "[...document.querySelectorAll(\"td[data-label='Waits'] a[href]\")]";
+    page.until(format!("{waits}.length === 1")).await;
+    page.click("td[data-label='Waits'] a[href]").await;
+    keys(&page, &["order:2"]).await;
+    let row = page
+        .text("document.querySelector('tbody tr').innerText")
+        .await;
+    assert!(row.contains("orders@"), "{row}");
+    assert_eq!(
+        page.eval("document.querySelector('#by').value").await,
+        "waiter"
+    );
     one.release().await.expect("the server answers");
     two.release().await.expect("the server answers");
+    let guard = waiter.await.expect("it ends").expect("it was its turn");
+    guard.release().await.expect("the server answers");
+    third.release().await.expect("the server answers");
     site.assert_clean(&page);
 }
 

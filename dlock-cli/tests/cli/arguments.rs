@@ -119,7 +119,9 @@ async fn usage_does_not_require_what_the_environment_sets() {
         (&["unlock"], "Usage: dlock unlock <KEY>\n"),
         (&["nosuch"], "Usage: dlock [OPTIONS] <COMMAND>\n"),
     ] {
-        let refused = call(&mut dlock(&server, words)).await.with(2);
+        let mut command = dlock(&server, words);
+        command.env("DLOCK_NAMESPACE", "orders");
+        let refused = call(&mut command).await.with(2);
         assert!(refused.stderr.contains(usage), "{}", refused.stderr);
     }
     let written = ["run", "--url", "redis://localhost"];

@@ -58,6 +58,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 fn clean(command: &mut Command) {
     for name in [
         "DLOCK_URL",
+        "DLOCK_NAMESPACE",
         "DLOCK_USER",
         "DLOCK_PASSWORD",
         "DLOCK_SERVE_TOKEN",

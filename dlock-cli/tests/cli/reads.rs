@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock::{LockManager, Wait, distributed_lock, with_manager};
-use dlock_testkit::{RedisServer, eventually};
+use dlock_testkit::{RedisServer, Worker, eventually};
 use serde_json::Value;
 
 use super::{Ended, LIMIT, call, dlock, locks};
@@ -191,15 +191,157 @@ async fn no_locks_are_no_failure() {
     let server = RedisServer::start().await;
     let shown = call(&mut dlock(&server, &["ls"])).await.with(0);
     assert_eq!(shown.stdout, "");
-    assert_eq!(shown.stderr, "dlock: no locks are held or waited for\n");
-    let shown = call(&mut dlock(&server, &["ls", "order:*"])).await.with(0);
-    let none = "dlock: no locks match `order:*`\n";
-    assert_eq!((&*shown.stdout, &*shown.stderr), ("", none));
+    let place = format!("`dlock` of 127.0.0.1:{}", server.port());
+    let is_read = |told: &str, nothing: &str| {
+        let begin = format!("dlock: {nothing} in namespace {place}, read at 20");
+        assert!(told.starts_with(&begin), "{told}");
+        assert!(told.ends_with("Z\n"), "{told}");
+    };
+    is_read(&shown.stderr, "no locks are held or waited for");
+    for (words, nothing) in [
+        (&["order:*"][..], "no locks match `order:*`"),
+        (&["--holder", "x"], "no locks are held with `--holder x`"),
+        (
+            &["--waiter", "x"],
+            "no locks are waited for with `--waiter x`",
+        ),
+        (
+            &["order:*", "--waiter", "x"],
+            "no locks match `order:*` with `--waiter x`",
+        ),
+    ] {
+        let words: Vec<_> = [&["ls"], words].concat();
+        let shown = call(&mut dlock(&server, &words)).await.with(0);
+        assert_eq!(shown.stdout, "");
+        is_read(&shown.stderr, nothing);
+    }
+    let shown = call(&mut dlock(&server, &["inspect", "job"])).await.with(1);
+    let read = format!("in             namespace {place}, read at 20");
+    assert!(shown.stdout.contains(&read), "{}", shown.stdout);
     let shown = call(&mut dlock(&server, &["--json", "ls"])).await.with(0);
     assert_eq!(
         (json(&shown), shown.stderr.as_str()),
         (Value::Array(Vec::new()), "")
     );
+}
+
+#[tokio::test]
+async fn the_namespace_is_that_of_the_environment_unless_an_option_names_another() {
+    let server = RedisServer::start().await;
+    set(&server, b"orders:{order:1}", b"a foreign value").await;
+    let in_orders = |words: &[&str]| {
+        let mut command = dlock(&server, words);
+        command.env("DLOCK_NAMESPACE", "orders");
+        command
+    };
+    let shown = call(&mut in_orders(&["ls"])).await.with(0);
+    assert!(shown.stdout.contains("order:1"), "{}", shown.stdout);
+    let other = ["ls", "--namespace", "dlock"];
+    let shown = call(&mut in_orders(&other)).await.with(0);
+    assert!(
+        shown.stderr.contains("in namespace `dlock` of"),
+        "{}",
+        shown.stderr
+    );
+    let mut empty = dlock(&server, &["ls"]);
+    let refused = call(empty.env("DLOCK_NAMESPACE", "")).await.with(2);
+    assert!(refused.stderr.contains("--namespace"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn what_a_process_waits_for_and_holds_is_listed() {
+    let server = RedisServer::start().await;
+    let scene = scene(&server).await;
+    let cron = manager(&server, "cron").await;
+    let guard = cron.lock("report").acquire().await.unwrap();
+    let listed = async |words: &[&str]| {
+        let words: Vec<_> = [&["ls", "--json"], words].concat();
+        json(&call(&mut dlock(&server, &words)).await.with(0))
+    };
+    let keys = async |words: &[&str]| {
+        let listed = listed(words).await;
+        let keys = listed.as_array().unwrap().iter();
+        keys.map(|it| it["key"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let all = listed(&["order:1"]).await;
+    let label = all[0]["waiters"][0]["label"].as_str().unwrap();
+    let handle = all[0]["waiters"][0]["handle"].as_str().unwrap();
+    for (words, found) in [
+        (&["--waiter", label][..], &["order:1"][..]),
+        (&["--waiter", handle], &["order:1"]),
+        (&["--waiter", "MAIL@"], &["order:1"]),
+        (&["--waiter", "billing@"], &[]),
+        (&["--waiter", "mail@", "report*"], &[]),
+        (&["--holder", "billing@"], &["order:1"]),
+        (&["--holder", "cron@"], &["report"]),
+        (&["--holder", "@"], &["order:1", "report"]),
+        (&["--holder", "billing@", "--waiter", "mail@"], &["order:1"]),
+        (&["--holder", "cron@", "--waiter", "mail@"], &[]),
+    ] {
+        assert_eq!(keys(words).await, found, "{words:?}");
+    }
+    guard.release().await.unwrap();
+    scene.end().await;
+}
+
+/// Writes so many locks, the first half with a waiter, which has a key of its own.
+pub(super) async fn write_many(server: &RedisServer, count: usize) {
+    let owner = "0123456789abcdef0123456789abcdef";
+    let mut connection = server.connection().await;
+    let mut pipe = redis::pipe();
+    for number in 0..count {
+        let key = format!("dlock:{{n:{number:05}}}");
+        let holder = format!("{owner}.{number} 5 billing@host/1");
+        pipe.cmd("SET").arg(&key).arg(holder).ignore();
+        if number < count / 2 {
+            let waiter = format!("{owner}.9{number}");
+            let queue = format!("{key}:q");
+            pipe.cmd("ZADD").arg(queue).arg(1).arg(waiter).ignore();
+        }
+    }
+    let written = pipe.exec_async(&mut connection).await;
+    written.expect("the server writes");
+}
+
+#[tokio::test]
+async fn a_list_of_several_pages_has_each_lock_once() {
+    const COUNT: usize = 1_700;
+    let server = RedisServer::start().await;
+    write_many(&server, COUNT).await;
+    let all: Vec<_> = (0..COUNT).map(|it| format!("n:{it:05}")).collect();
+    for words in [&["ls", "--fast", "--json"][..], &["top", "--json"]] {
+        let told = json(&call(&mut dlock(&server, words)).await.with(0));
+        let locks = told.get("locks").unwrap_or(&told).as_array().unwrap();
+        let keys = locks.iter().map(|it| it["key"].as_str().unwrap());
+        let mut keys: Vec<_> = keys.collect();
+        let is_sorted = keys.is_sorted();
+        assert!(!is_sorted, "there are several pages");
+        keys.sort_unstable();
+        assert_eq!(keys, all, "{words:?}");
+    }
+
+    let shown = call(&mut dlock(&server, &["ls", "--fast"])).await.with(0);
+    let lines: Vec<_> = shown.stdout.lines().collect();
+    assert_eq!(lines.len(), COUNT + 1, "one header");
+    assert!(lines[0].starts_with("KEY "), "{}", lines[0]);
+    let holder = lines[0].find("HOLDER");
+    for line in &lines[1..] {
+        assert_eq!(line.find("billing@host/1"), holder, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_begins_at_once() {
+    let server = RedisServer::start().await;
+    // With pauses, the whole takes the better part of a minute.
+    write_many(&server, 30_000).await;
+    let list = Worker::spawn(&mut dlock(&server, &["ls"]));
+    list.line("n:", LIMIT).await;
+    let lines = list.stdout().lines().count();
+    assert!(lines < 20_000, "{lines} lines at once");
+    assert!(list.ended().is_none(), "it goes on");
+    list.kill();
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use std::{path::Path, process::Command};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
 use serde_json::Value;
 
-use super::{LIMIT, call, clean, dlock, ended, reads::manager};
+use super::{
+    LIMIT, call, clean, dlock, ended,
+    reads::{manager, write_many},
+};
 
 /// Starts `top` in a terminal of this size, which waits for texts and presses keys.
 fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
@@ -174,6 +177,15 @@ async fn signals_and_control_c_restore_the_terminal() {
     let told = terminal(&server, "80x24", &[none, "signal:TERM"]);
     left_behind_nothing(&pressed, 0).await;
     left_behind_nothing(&told, 143).await;
+}
+
+#[tokio::test]
+async fn many_locks_are_shown_before_the_first_scan_has_ended() {
+    let server = RedisServer::start().await;
+    // More than are read in the half second without a pause at the start.
+    write_many(&server, 100_000).await;
+    let steps = ["see:reading the locks (", "press:q"];
+    left_behind_nothing(&terminal(&server, "120x24", &steps), 0).await;
 }
 
 #[tokio::test]

@@ -54,6 +54,26 @@ pub trait Inspect: Send + Sync {
         pattern: Option<&'a str>,
     ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>>;
 
+    /// Lists the same locks, and passes them to `part` as they are read, so that the caller need not keep them all and has the
+    /// first ones early. A lock may be passed twice. Locks may come in any order: that of their keys in PostgreSQL and
+    /// ZooKeeper, and within a part in Redis.
+    ///
+    /// The default passes on what [`locks`](Self::locks) returns.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when the store does not answer or refuses the request. Some locks may have been passed on before.
+    fn locks_in_parts<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            part(self.locks(pattern).await?);
+            Ok(())
+        })
+    }
+
     /// Lists those of the given locks that have a holder or waiters, in the order of their keys.
     ///
     /// # Errors

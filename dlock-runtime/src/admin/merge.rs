@@ -19,13 +19,6 @@ pub(super) struct At<T> {
     pub(super) it: T,
 }
 
-/// Returns all clients that hold the lock or wait for it on this server.
-pub(super) fn clients(snapshot: &LockSnapshot) -> impl Iterator<Item = ClientId> {
-    let holders = snapshot.occupants.iter().filter_map(owner);
-    let waiters = snapshot.waiters.iter().map(|waiter| waiter.owner);
-    holders.chain(waiters).map(OwnerId::client)
-}
-
 /// Returns the lock that `snapshots` describe. There is at least one snapshot.
 pub(super) fn lock(
     key: &LockKey,
@@ -89,7 +82,7 @@ fn groups(holders: impl Iterator<Item = At<HolderSnapshot>>) -> Vec<Vec<At<Holde
     let mut places = BTreeMap::new();
     for occupant in holders {
         // Many may share one lock, so that they are found by their ids.
-        let known = owner(&occupant.it).map(OwnerId::in_any_round);
+        let known = occupant.it.owner().map(OwnerId::in_any_round);
         let place = if let Some(owner) = known {
             *places.entry(owner).or_insert(groups.len())
         } else {
@@ -119,7 +112,7 @@ fn split(
     groups.sort_by_key(|group| {
         let first = group.first();
         let fence = first.map(|it| fence(&it.it));
-        let owner = first.and_then(|it| owner(&it.it));
+        let owner = first.and_then(|it| it.it.owner());
         (std::cmp::Reverse((group.len(), fence)), owner)
     });
     let mut groups = groups.into_iter();
@@ -129,13 +122,6 @@ fn split(
     let others = groups.filter(|group| group.len() >= least && shares(&first) && shares(group));
     let others = others.collect();
     (first, others)
-}
-
-fn owner(occupant: &HolderSnapshot) -> Option<OwnerId> {
-    match occupant.seen {
-        LeaseIdentity::Ours { owner, .. } => Some(owner),
-        _ => None,
-    }
 }
 
 fn fence(occupant: &HolderSnapshot) -> u64 {

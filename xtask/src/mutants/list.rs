@@ -15,6 +15,7 @@ mod guard;
 mod homes;
 mod metrics;
 mod modes;
+mod operators;
 mod options;
 mod pace;
 mod page;
@@ -71,6 +72,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         pace::ALL,
         page::ALL,
         serve::ALL,
+        operators::ALL,
     ];
     parts.into_iter().flatten().collect()
 }

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, sync::Arc};
 
 use dlock::admin::web::Server;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -116,9 +116,11 @@ pub(crate) struct Model {
     /// `true` if the order is reversed.
     pub(crate) reversed: bool,
     pub(crate) filter: String,
+    /// The locks that are shown.
+    rows: Vec<Arc<Lock>>,
     /// The key of the selected lock, whose row can change.
-    chosen: Option<String>,
-    /// The last row of the selected lock, which stays selected after its release.
+    chosen: Option<Arc<str>>,
+    /// The row of the selected lock, which stays selected after the lock's release.
     row: usize,
 }
 
@@ -141,6 +143,7 @@ impl Model {
             sort: Column::default(),
             reversed: false,
             filter: String::new(),
+            rows: Vec::new(),
             chosen: None,
             row: 0,
         }
@@ -153,7 +156,7 @@ impl Model {
                 if !self.paused {
                     self.age = 0;
                     self.picture = Some(picture);
-                    self.choose_row();
+                    self.arrange();
                 }
             }
             Message::Server(server) => self.server = server,
@@ -173,48 +176,64 @@ impl Model {
     }
 
     /// Returns the locks that match the filter, in the selected order.
-    pub(crate) fn rows(&self) -> Vec<&Lock> {
+    pub(crate) fn rows(&self) -> &[Arc<Lock>] {
+        &self.rows
+    }
+
+    /// Chooses and sorts the rows, after a change of the locks, the filter or the order.
+    fn arrange(&mut self) {
         let locks = self.picture.iter().flat_map(|it| &it.locks);
         let wanted = self.filter.to_lowercase();
-        let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).collect();
-        let holder = |lock: &Lock| lock.holder.as_ref().map(|it| it.name.clone());
-        let function = |lock: &Lock| lock.holder.as_ref().and_then(|it| it.function.clone());
+        let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).cloned().collect();
         // Sort by key first: the second sort is stable. Text is sorted from A, with empty values last; times and
         // numbers from the greatest; TTLs from the smallest.
         rows.sort_by(|one, other| one.key.cmp(&other.key));
         match self.sort {
             Column::Key => {}
-            Column::Holder => rows.sort_by_key(|it| (it.holder.is_none(), holder(it))),
-            Column::Function => rows.sort_by_key(|it| {
-                let function = function(it);
+            Column::Holder => rows.sort_by_cached_key(|it| {
+                let name = it.holder.as_ref().map(|it| it.name.clone());
+                (name.is_none(), name)
+            }),
+            Column::Function => rows.sort_by_cached_key(|it| {
+                let function = it.holder.as_ref().and_then(|it| it.function.clone());
                 (function.is_none(), function)
             }),
             Column::Held => {
-                rows.sort_by_key(|it| Reverse(it.holder.as_ref().and_then(|it| it.held)));
+                rows.sort_by_cached_key(|it| Reverse(it.holder.as_ref().and_then(|it| it.held)));
             }
             // A lock without a TTL is the most suspicious, so it comes first.
-            Column::Ttl => rows.sort_by_key(|it| {
+            Column::Ttl => rows.sort_by_cached_key(|it| {
                 let ttl = it.holder.as_ref().map(|it| it.ttl);
                 (ttl.is_none(), ttl)
             }),
-            Column::Waiters => rows.sort_by_key(|it| Reverse(it.waiter_count)),
-            Column::Longest => rows.sort_by_key(|it| Reverse(it.longest_wait())),
+            Column::Waiters => rows.sort_by_cached_key(|it| Reverse(it.waiter_count)),
+            Column::Longest => rows.sort_by_cached_key(|it| Reverse(it.longest_wait())),
         }
         if self.reversed {
             rows.reverse();
         }
-        rows
+        self.rows = rows;
+        match self.find_chosen() {
+            Some(row) => self.row = row,
+            None => self.go(|row| row),
+        }
+        if self.chosen.is_none() {
+            self.details = false;
+        }
+    }
+
+    fn find_chosen(&self) -> Option<usize> {
+        let chosen = self.chosen.as_ref()?;
+        self.rows.iter().position(|it| it.key == *chosen)
     }
 
     /// Returns the row of the selected lock.
     pub(crate) fn chosen_row(&self) -> Option<usize> {
-        let rows = self.rows();
-        let chosen = self.chosen.as_ref()?;
-        rows.iter().position(|it| &it.key == chosen)
+        self.chosen.as_ref().map(|_| self.row)
     }
 
     pub(crate) fn chosen_lock(&self) -> Option<&Lock> {
-        Some(self.rows()[self.chosen_row()?])
+        Some(&self.rows[self.chosen_row()?])
     }
 
     fn key(&mut self, key: KeyEvent) -> Step {
@@ -254,7 +273,7 @@ impl Model {
             KeyCode::Down => self.go(|row| row + 1),
             _ => {}
         }
-        self.choose_row();
+        self.arrange();
     }
 
     fn browse_key(&mut self, key: KeyCode) -> Step {
@@ -263,11 +282,14 @@ impl Model {
             KeyCode::Char('?' | 'h') => self.mode = Mode::Help,
             KeyCode::Char('/') => self.mode = Mode::Filter,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('s') | KeyCode::Right => self.sort = self.sort.next(1),
+            KeyCode::Char('s') | KeyCode::Right => self.sort_by(self.sort.next(1)),
             KeyCode::Char('S') | KeyCode::Left => {
-                self.sort = self.sort.next(Column::ALL.len() - 1);
+                self.sort_by(self.sort.next(Column::ALL.len() - 1));
             }
-            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('r') => {
+                self.reversed = !self.reversed;
+                self.arrange();
+            }
             KeyCode::Char('k') | KeyCode::Up => self.go(|row| row.saturating_sub(1)),
             KeyCode::Char('j') | KeyCode::Down => self.go(|row| row + 1),
             KeyCode::PageUp => self.go(|row| row.saturating_sub(PAGE)),
@@ -279,32 +301,22 @@ impl Model {
             KeyCode::Esc if self.details => self.details = false,
             KeyCode::Esc => {
                 self.filter.clear();
-                self.choose_row();
+                self.arrange();
             }
             _ => {}
         }
         Step::Go
     }
 
-    /// Selects another row.
-    fn go(&mut self, to: impl FnOnce(usize) -> usize) {
-        let from = self.chosen_row().unwrap_or(self.row);
-        let rows = self.rows();
-        let row = to(from).min(rows.len().saturating_sub(1));
-        let chosen = rows.get(row).map(|it| it.key.clone());
-        self.row = row;
-        self.chosen = chosen;
+    fn sort_by(&mut self, column: Column) {
+        self.sort = column;
+        self.arrange();
     }
 
-    /// Keeps the selected lock, or selects the lock that is in its row now.
-    fn choose_row(&mut self) {
-        match self.chosen_row() {
-            Some(row) => self.row = row,
-            None => self.go(|row| row),
-        }
-        if self.chosen.is_none() {
-            self.details = false;
-        }
+    /// Selects another row.
+    fn go(&mut self, to: impl FnOnce(usize) -> usize) {
+        self.row = to(self.row).min(self.rows.len().saturating_sub(1));
+        self.chosen = self.rows.get(self.row).map(|it| it.key.clone());
     }
 }
 
@@ -312,6 +324,8 @@ fn matches(lock: &Lock, wanted: &str) -> bool {
     let of_holders = lock
         .holders()
         .flat_map(|it| [Some(&it.name), it.function.as_ref()]);
-    let mut texts = std::iter::once(Some(&lock.key)).chain(of_holders).flatten();
+    let of_waiters = lock.waiters.iter().map(|it| Some(&it.name));
+    let names = of_holders.chain(of_waiters).flatten();
+    let mut texts = std::iter::once(&lock.key).chain(names);
     wanted.is_empty() || texts.any(|it| it.to_lowercase().contains(wanted))
 }

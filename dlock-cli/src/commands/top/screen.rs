@@ -65,7 +65,7 @@ pub(crate) async fn run(
     let mut screen = Screen::open()?;
     read_keys(sender);
     let source = tokio::spawn(source.run(inspector));
-    let model = Model::new(&global.namespace, Server::default());
+    let model = Model::new(&global.namespace_in_use(), Server::default());
     let outcome = show(&mut screen.0, model, messages, &hand_offs).await;
     source.abort();
     outcome

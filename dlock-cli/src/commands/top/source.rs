@@ -6,7 +6,7 @@ use std::{
     future::pending,
     mem,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,15 +18,11 @@ use dlock::{
 };
 use tokio::{
     sync::mpsc::Sender,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, MissedTickBehavior, interval, interval_at, sleep},
 };
 
-use super::{model::Message, picture::Picture};
-use crate::{
-    follow::{Follower, Seen},
-    global::Global,
-    progress::percent,
-};
+use super::{board::Board, model::Message};
+use crate::{follow::PATIENCE, global::Global, progress::percent};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -40,12 +36,11 @@ struct Heard(Mutex<BTreeSet<String>>);
 
 impl Heard {
     fn add(&self, key: String) {
-        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.insert(key);
+        lock(&self.0).insert(key);
     }
 
     fn take(&self) -> BTreeSet<String> {
-        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut lock(&self.0))
     }
 }
 
@@ -81,7 +76,7 @@ impl Source {
     async fn follow(&self, inspector: Arc<dyn Inspect>) -> StoreError {
         let heard = Heard::default();
         tokio::select! {
-            Err(error) = self.take_pictures(&inspector, &heard) => error,
+            Err(error) = self.take_pictures(&*inspector, &heard) => error,
             never = self.count(&*inspector, &heard) => match never {},
             never = self.tell_progress(&*inspector) => match never {},
         }
@@ -89,10 +84,10 @@ impl Source {
 
     async fn take_pictures(
         &self,
-        inspector: &Arc<dyn Inspect>,
+        inspector: &dyn Inspect,
         heard: &Heard,
     ) -> Result<Infallible, StoreError> {
-        let mut follower = Follower::new(inspector.clone(), None);
+        let board = Mutex::default();
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut server = Server::default();
@@ -102,18 +97,57 @@ impl Source {
             let asked = Instant::now();
             while asked.elapsed() < ASK {
                 ticks.tick().await;
-                for key in heard.take() {
-                    follower.hear_of(&key);
-                }
-                let Seen {
-                    locks,
-                    processes,
-                    lag,
-                } = follower.look(self.interval, pending()).await?;
-                let picture = Picture::of(locks, processes, lag, &server);
-                self.tell(Message::Picture(picture)).await;
+                self.scan(inspector, heard, &board, &server).await?;
+                self.show(&board).await;
             }
         }
+    }
+
+    /// Scans all keys, and shows meanwhile what is known.
+    async fn scan(
+        &self,
+        inspector: &dyn Inspect,
+        heard: &Heard,
+        board: &Mutex<Board>,
+        server: &Server,
+    ) -> Result<(), StoreError> {
+        let began = Instant::now();
+        lock(board).begin();
+        let mut part = |locks| lock(board).see(locks, server.now());
+        let rest = tokio::select! {
+            rest = inspector.overview_in_parts(&mut part) => rest?,
+            Err(error) = self.read_known(inspector, heard, board, server) => return Err(error),
+        };
+        lock(board).end(rest.process_count, began.elapsed());
+        Ok(())
+    }
+
+    /// Reads known locks at intervals, while a scan takes longer, and shows all locks each time.
+    async fn read_known(
+        &self,
+        inspector: &dyn Inspect,
+        heard: &Heard,
+        board: &Mutex<Board>,
+        server: &Server,
+    ) -> Result<Infallible, StoreError> {
+        let mut ticks = interval_at(Instant::now() + self.patience(), self.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let keys = lock(board).keys_to_read(heard.take());
+            let locks = inspector.locks_of(&keys).await?;
+            lock(board).replace(&keys, locks, server.now());
+            self.show(board).await;
+        }
+    }
+
+    async fn show(&self, board: &Mutex<Board>) {
+        let picture = lock(board).picture(self.patience());
+        self.tell(Message::Picture(picture)).await;
+    }
+
+    fn patience(&self) -> Duration {
+        self.interval.max(PATIENCE)
     }
 
     async fn tell_progress(&self, inspector: &dyn Inspect) -> Infallible {
@@ -153,4 +187,9 @@ impl Source {
         // The receiver is dropped when the program ends.
         drop(self.messages.send(message).await);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is complete.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,11 +32,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model) {
         table::draw(frame, table, model);
         return;
     }
-    let details = if model.details {
-        area.height * 2 / 5
-    } else {
-        0
-    };
+    let chosen = model.chosen_lock().filter(|_| model.details);
+    let details = chosen.map_or(0, |lock| details::height(area, lock));
     let [top, middle, below, bottom] = split(
         area,
         [
@@ -48,7 +45,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, model: &Model) {
     );
     header::draw(frame, top, model);
     table::draw(frame, middle, model);
-    if let Some(lock) = model.chosen_lock().filter(|_| model.details) {
+    if let Some(lock) = chosen {
         details::draw(frame, below, lock, model);
     }
     footer(frame, bottom, model);
@@ -119,7 +116,7 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     const KEYS: [(&str, &str); 9] = [
         ("↑ ↓ j k", "select a lock; also PgUp, PgDn, Home and End"),
         ("Enter", "show or hide the details of the selected lock"),
-        ("/", "filter the locks by key, holder or function"),
+        ("/", "filter the locks by key, holder, waiter or function"),
         (
             "s S",
             "sort by the next or the previous column; also → and ←",

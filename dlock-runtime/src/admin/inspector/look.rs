@@ -125,6 +125,21 @@ impl Inspector {
     }
 
     /// Passes the locks on as they are read. The servers of a quorum have to be merged before.
+    pub(super) async fn locks_in_parts(
+        &self,
+        pattern: Option<&str>,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<(), StoreError> {
+        let [store] = self.stores.as_slice() else {
+            part(self.locks(pattern).await?);
+            return Ok(());
+        };
+        let wanted = Wanted::Locks(pattern.unwrap_or("*"));
+        store.survey_in_parts(wanted, &mut described(part)).await?;
+        Ok(())
+    }
+
+    /// Does the same for all locks, and returns the processes.
     pub(super) async fn overview_in_parts(
         &self,
         part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
@@ -134,14 +149,9 @@ impl Inspector {
             part(std::mem::take(&mut seen.locks));
             return Ok(seen);
         };
-        let describe = |key: &LockKey, it, known: &Presences| {
-            merge::lock(key, vec![At { server: 0, it }], 1, 1, known)
-        };
-        let mut pass_on = |found: BTreeMap<LockKey, LockSnapshot>, known: &Presences| {
-            let locks = found.into_iter();
-            part(locks.map(|(key, it)| describe(&key, it, known)).collect());
-        };
-        let processes = sorted(store.survey_in_parts(&mut pass_on).await?);
+        let mut part = described(part);
+        let known = store.survey_in_parts(Wanted::All, &mut part).await?;
+        let processes = sorted(known);
         Ok(Overview {
             locks: Vec::new(),
             process_count: Some(processes.len()),
@@ -248,7 +258,7 @@ impl Inspector {
         let clients: BTreeSet<_> = by_key
             .values()
             .flatten()
-            .flat_map(|snapshot| merge::clients(&snapshot.it))
+            .flat_map(|snapshot| snapshot.it.clients())
             .filter(|client| !known.contains_key(client))
             .collect();
         let asked = self.stores.iter();
@@ -261,6 +271,17 @@ impl Inspector {
         locks
             .map(|(key, snapshots)| merge::lock(&key, snapshots, servers, majority, &known))
             .collect()
+    }
+}
+
+/// Describes the locks of one server before it passes them on.
+fn described(
+    part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+) -> impl FnMut(BTreeMap<LockKey, LockSnapshot>, &Presences) + Send {
+    move |found, known| {
+        let locks = found.into_iter();
+        let lock = |(key, it)| merge::lock(&key, vec![At { server: 0, it }], 1, 1, known);
+        part(locks.map(lock).collect());
     }
 }
 

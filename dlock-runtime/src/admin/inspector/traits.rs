@@ -16,6 +16,14 @@ impl Inspect for Inspector {
         Box::pin(self.locks(pattern))
     }
 
+    fn locks_in_parts<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<(), StoreError>> {
+        Box::pin(self.locks_in_parts(pattern, part))
+    }
+
     fn locks_of<'a>(
         &'a self,
         keys: &'a [LockKey],

@@ -20,6 +20,7 @@ macro_rules! assets {
 
 /// All files but the document itself, in the order of their names.
 static ASSETS: &[Asset] = &assets![
+    "absence.js",
     "app.css",
     "app.js",
     "doctor.js",

@@ -4,7 +4,7 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use url::form_urlencoded;
 
-use super::picture::{Picture, ShownHolder, ShownLock};
+use super::picture::{Picture, ShownHolder, ShownLock, Waiter};
 use crate::{admin::KeyPattern, mode::LockMode};
 
 /// The number of locks on a page, unless the query names another.
@@ -19,6 +19,7 @@ const LONGEST: usize = 512;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     filter: Option<Filter>,
+    by: By,
     /// `true` for held locks, `false` for those with waiters.
     held: Option<bool>,
     /// `true` for shared locks.
@@ -41,10 +42,20 @@ enum Sort {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Filter {
-    /// A pattern of whole keys.
+    /// A pattern of whole keys, or of whole labels.
     Pattern(KeyPattern),
-    /// A part of a key, a holder or a function, in lower case.
+    /// A part of a key, a holder, a waiter or a function, in lower case.
     Part(String),
+}
+
+/// The names that a filter is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    All,
+    /// The labels of holders: what a process holds.
+    Holder,
+    /// The labels of waiters: what a process waits for.
+    Waiter,
 }
 
 /// The locks of one page.
@@ -94,6 +105,7 @@ impl Query {
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut query = Self {
             filter: None,
+            by: By::All,
             held: None,
             shared: None,
             sort: Sort::Key,
@@ -112,6 +124,11 @@ impl Query {
                     return unknown(&format!("at most {LONGEST} bytes"));
                 }
                 "filter" => query.filter = Some(Filter::new(&value)),
+                "by" => match &*value {
+                    "holder" => query.by = By::Holder,
+                    "waiter" => query.by = By::Waiter,
+                    _ => return unknown("`holder` or `waiter`"),
+                },
                 "state" => match &*value {
                     "held" => query.held = Some(true),
                     "waiting" => query.held = Some(false),
@@ -149,7 +166,10 @@ impl Query {
 
     /// Returns the locks of the page, or of the last one if there are fewer pages.
     pub(super) fn choose<'a>(&self, picture: &'a Picture) -> Chosen<'a> {
-        let names = self.filter.as_ref().map(|it| it.of_texts(picture.texts()));
+        let names = self
+            .filter
+            .as_ref()
+            .map(|it| it.of_texts(picture.texts(), self.by));
         let taken = || {
             let names = names.as_deref().unwrap_or_default();
             picture.locks().filter(move |lock| self.takes(*lock, names))
@@ -220,17 +240,28 @@ impl Query {
         };
         in_state
             && in_mode
-            && self.filter.as_ref().is_none_or(|filter| match filter {
-                Filter::Pattern(pattern) => pattern.matches(&lowered(lock.key())),
-                Filter::Part(part) => {
-                    let is_named = |text: u32| {
-                        let place = usize::try_from(text).unwrap_or(usize::MAX);
-                        names.get(place).copied().unwrap_or_default()
-                    };
-                    has_part(lock.key(), part)
-                        || lock.holders().flat_map(ShownHolder::texts).any(is_named)
-                }
-            })
+            && self
+                .filter
+                .as_ref()
+                .is_none_or(|filter| self.is_named(lock, filter, names))
+    }
+
+    /// Returns `true` if a name of the lock matches; `names` says so of labels and functions.
+    fn is_named(&self, lock: ShownLock<'_>, filter: &Filter, names: &[bool]) -> bool {
+        let matches = |text: u32| {
+            let place = usize::try_from(text).unwrap_or(usize::MAX);
+            names.get(place).copied().unwrap_or_default()
+        };
+        let of_holders = || lock.holders().flat_map(ShownHolder::texts).any(matches);
+        let of_waiters = || lock.waiters().map(Waiter::text).any(matches);
+        match (self.by, filter) {
+            (By::Holder, _) => lock.holders().any(|it| matches(it.texts()[0])),
+            (By::Waiter, _) => of_waiters(),
+            (By::All, Filter::Pattern(pattern)) => pattern.matches(&lowered(lock.key())),
+            (By::All, Filter::Part(part)) => {
+                has_part(lock.key(), part) || of_holders() || of_waiters()
+            }
+        }
     }
 
     /// Locks without a value come last in both orders.
@@ -289,11 +320,16 @@ impl Filter {
         }
     }
 
-    /// Returns for each label and function whether it has the part.
-    fn of_texts(&self, texts: &[Box<str>]) -> Vec<bool> {
-        match self {
-            Self::Pattern(_) => Vec::new(),
-            Self::Part(part) => texts.iter().map(|text| has_part(text, part)).collect(),
+    /// Returns for each label and function whether it matches.
+    fn of_texts(&self, texts: &[Box<str>], by: By) -> Vec<bool> {
+        let texts = texts.iter();
+        match (self, by) {
+            // It is one of whole keys.
+            (Self::Pattern(_), By::All) => Vec::new(),
+            (Self::Pattern(pattern), _) => {
+                texts.map(|text| pattern.matches(&lowered(text))).collect()
+            }
+            (Self::Part(part), _) => texts.map(|text| has_part(text, part)).collect(),
         }
     }
 }

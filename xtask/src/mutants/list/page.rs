@@ -39,6 +39,18 @@ pub(super) const ALL: &[Mutant] = &[
         &[Tests(PAGE, &["outage"])],
     ),
     mistake(
+        "page-free-in-an-outage",
+        "A page that is opened in an outage says that no lock is held",
+        "Body::from(asset.text.replace(\"taken === null\", \"state === 'reading'\"))",
+        &[Tests(PAGE, &["outage"])],
+    ),
+    mistake(
+        "page-empty-of-what",
+        "A view without locks does not say what was read, and when",
+        "Body::from(asset.text.replace(\"`Read at\", \"'' && `\"))",
+        &[Tests(PAGE, &["outage"])],
+    ),
+    mistake(
         "page-no-return",
         "A stream that has ended is not opened again",
         "Body::from(asset.text.replace(\"setTimeout(() => this.#open()\", \"setTimeout(() => {}\"))",

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use super::*;
-use crate::commands::top::picture::{Holder, Waiter};
+use crate::commands::top::picture::{Holder, Pace, Waiter};
 
 fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Lock {
     let waiters = waits.iter().map(|&wait| Waiter {
+        name: format!("mail@host/{wait}").into(),
         waiting: Duration::from_secs(wait),
         is_alive: true,
         ..Waiter::default()
     });
     Lock {
-        key: key.to_owned(),
+        key: key.into(),
         holder: (!holder.is_empty()).then(|| Holder {
-            name: holder.to_owned(),
-            function: Some(format!("app::{holder}")),
+            name: holder.into(),
+            function: Some(format!("app::{holder}").into()),
             held: Some(Duration::from_secs(waits.len() as u64)),
             ttl: ttl.map(Duration::from_secs),
             ..Holder::default()
@@ -28,14 +29,16 @@ fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Lock {
 
 fn picture() -> Picture {
     Picture {
-        locks: vec![
+        locks: [
             lock("a", "one", Some(20), &[1, 2]),
             lock("b", "two", None, &[7]),
             lock("c", "", Some(1), &[]),
             lock("d", "Four", Some(10), &[]),
-        ],
+        ]
+        .map(Arc::new)
+        .into(),
         processes: Some(3),
-        lag: None,
+        pace: Pace::Whole,
     }
 }
 
@@ -46,7 +49,7 @@ fn model() -> Model {
 }
 
 fn keys(model: &Model) -> String {
-    model.rows().iter().map(|it| it.key.as_str()).collect()
+    model.rows().iter().map(|it| &*it.key).collect()
 }
 
 fn press(model: &mut Model, codes: &[KeyCode]) {
@@ -61,7 +64,7 @@ fn type_in(model: &mut Model, text: &str) {
 }
 
 fn chosen(model: &Model) -> Option<&str> {
-    model.chosen_lock().map(|it| it.key.as_str())
+    model.chosen_lock().map(|it| &*it.key)
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn every_column_has_a_useful_order() {
         (Column::Waiters, "abcd"),
         (Column::Longest, "bacd"),
     ] {
-        model.sort = column;
+        model.sort_by(column);
         assert_eq!(keys(&model), order, "{column:?}");
         let backwards: String = order.chars().rev().collect();
         press(&mut model, &[KeyCode::Char('r')]);
@@ -105,7 +108,7 @@ fn the_dead_wait_for_nothing() {
 }
 
 #[test]
-fn a_filter_matches_keys_holders_and_functions() {
+fn a_filter_matches_keys_holders_waiters_and_functions() {
     let mut model = model();
     press(&mut model, &[KeyCode::Char('/')]);
     type_in(&mut model, "fOUr");
@@ -126,6 +129,9 @@ fn a_filter_matches_keys_holders_and_functions() {
     press(&mut model, &[KeyCode::Char('/')]);
     type_in(&mut model, "app::tw");
     assert_eq!(keys(&model), "b");
+    press(&mut model, &[KeyCode::Esc, KeyCode::Char('/')]);
+    type_in(&mut model, "Mail@host/7");
+    assert_eq!(keys(&model), "b", "what this process waits for");
 }
 
 #[test]
@@ -134,7 +140,7 @@ fn the_chosen_lock_is_kept_wherever_it_goes() {
     assert_eq!(chosen(&model), Some("b"), "the first one, by itself");
     press(&mut model, &[KeyCode::Down]);
     assert_eq!(chosen(&model), Some("a"));
-    model.sort = Column::Key;
+    model.sort_by(Column::Key);
     assert_eq!((chosen(&model), model.chosen_row()), (Some("a"), Some(0)));
     press(&mut model, &[KeyCode::End, KeyCode::Down]);
     assert_eq!(chosen(&model), Some("d"));
@@ -145,7 +151,7 @@ fn the_chosen_lock_is_kept_wherever_it_goes() {
 #[test]
 fn when_the_chosen_lock_is_gone_its_row_stays() {
     let mut model = model();
-    model.sort = Column::Key;
+    model.sort_by(Column::Key);
     press(&mut model, &[KeyCode::Home, KeyCode::Down, KeyCode::Enter]);
     assert_eq!((chosen(&model), model.details), (Some("b"), true));
     let mut fewer = picture();
@@ -226,8 +232,8 @@ fn one_leaves_by_the_usual_keys_and_with_the_terminal() {
 fn a_shared_lock_is_found_by_each_of_its_holders() {
     let mut shared = lock("shared", "billing", Some(20), &[]);
     shared.others = vec![Holder {
-        name: "mail".to_owned(),
-        function: Some("app::read".to_owned()),
+        name: "mail".into(),
+        function: Some("app::read".into()),
         ..Holder::default()
     }];
     shared.holder_count = 2;

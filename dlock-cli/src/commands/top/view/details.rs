@@ -1,4 +1,4 @@
-//! The details of one lock: its holders and its waiters.
+//! The details of one lock: its holders and its waiters, side by side if both fit.
 
 use ratatui::{
     Frame,
@@ -8,16 +8,40 @@ use ratatui::{
     widgets::{Block, Borders},
 };
 
-use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
+use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split, wrapped};
 use crate::commands::top::{
     model::Model,
     picture::{Holder, Lock, Process, Waiter},
 };
 
+/// The width of the names of fields, with the space around them.
+const NAMES: u16 = 14;
+
+/// The width of a waiter's line before its name.
+const PLACES: u16 = 15;
+
+/// The space between the two halves.
+const SPACING: u16 = 2;
+
+/// The fewest lines for waiters, if there are so many.
+const LEAST: u16 = 3;
+
+/// Returns the height of the details on a screen.
+pub(super) fn height(screen: Rect, lock: &Lock) -> u16 {
+    if halves(lock, screen.width).is_some() {
+        return screen.height * 2 / 5;
+    }
+    let fields = fields(lock, screen.width, usize::MAX).len();
+    let lines = fields + waiter_lines(lock) + 1;
+    u16::try_from(lines)
+        .unwrap_or(u16::MAX)
+        .min(screen.height / 2)
+}
+
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model) {
     let title = format!(
         " {} ",
-        fit(&lock.key, area.width.saturating_sub(4), Elide::End)
+        fit(&lock.key, area.width.saturating_sub(4), Elide::Middle)
     );
     let block = Block::new()
         .borders(Borders::TOP)
@@ -25,79 +49,112 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model
         .title(Span::styled(title, faded(Style::new().bold(), model)));
     let inside = block.inner(area);
     frame.render_widget(block, area);
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)])
-        .spacing(2)
-        .areas(inside);
-    frame.render_widget(holder(lock, left), left);
-    frame.render_widget(waiters(lock, right), right);
+    let [holder, queue] = if let Some(widths) = halves(lock, inside.width) {
+        let widths = widths.map(Constraint::Length);
+        Layout::horizontal(widths).spacing(SPACING).areas(inside)
+    } else {
+        let waiters = u16::try_from(waiter_lines(lock)).unwrap_or(u16::MAX);
+        let fields = fields(lock, inside.width, usize::MAX).len();
+        let fields = u16::try_from(fields).unwrap_or(u16::MAX);
+        let most = inside.height.saturating_sub(waiters.min(LEAST));
+        let height = Constraint::Length(fields.min(most));
+        split(inside, [height, Constraint::Fill(1)])
+    };
+    let lines = fields(lock, holder.width, usize::from(holder.height));
+    frame.render_widget(Text::from(lines), holder);
+    frame.render_widget(waiters(lock, queue), queue);
 }
 
-fn holder(lock: &Lock, area: Rect) -> Text<'static> {
-    let mut lines = Vec::new();
-    let mut field = |name: &str, value: &str| {
-        let room = area.width.saturating_sub(14);
-        let value = fit(value, room, Elide::End);
-        lines.push(Line::from(vec![
-            format!(" {name:<12} ").dim(),
-            Span::raw(value),
-        ]));
-    };
+/// Returns the widths of both halves, if everything fits in them.
+fn halves(lock: &Lock, width: u16) -> Option<[u16; 2]> {
+    let texts = texts(lock, usize::MAX);
+    let values = texts.iter().map(|(_, value)| Span::raw(value).width());
+    let left = NAMES.checked_add(u16::try_from(values.max().unwrap_or(0)).ok()?)?;
+    let names = lock.waiters.iter().map(|it| Span::raw(name(it)).width());
+    // The number of waiters, or that there are none.
+    let right = PLACES.checked_add(u16::try_from(names.max().unwrap_or(0).max(13)).ok()?)?;
+    let room = width.checked_sub(SPACING)?;
+    let most = room.checked_sub(right).filter(|most| left <= *most)?;
+    let left = (room / 2).clamp(left, most);
+    Some([left, room - left])
+}
+
+/// Returns the names and the values of what is known about the lock and its holders.
+fn texts(lock: &Lock, height: usize) -> Vec<(&'static str, String)> {
+    let mut texts = Vec::new();
+    let last = format!("last fence {}", lock.last_fence);
     match &lock.holder {
         Some(it) if lock.holder_count > 1 => {
-            field("shared by", &lock.holder_count.to_string());
-            of_sharers(lock, usize::from(area.height), &mut field);
-            field("fence", &it.fence.to_string());
+            texts.push(("shared by", lock.holder_count.to_string()));
+            of_sharers(lock, height, &mut texts);
+            texts.push(("fence", format!("{}, {last}", it.fence)));
         }
-        Some(it) => of_holder(it, &mut field),
-        None => field("holder", "none"),
+        Some(it) => of_holder(it, &last, &mut texts),
+        None => texts.push(("holder", format!("none, {last}"))),
     }
     if lock.servers > 1 {
-        field(
-            "held at",
-            &format!("{} of {} servers", lock.held_at, lock.servers),
-        );
+        let held = format!("{} of {} servers", lock.held_at, lock.servers);
+        texts.push(("held at", held));
     }
-    field("last fence", &lock.last_fence.to_string());
-    lines.into()
+    texts
 }
 
-/// Shows as many holders as fit, each in one line.
-fn of_sharers(lock: &Lock, height: usize, field: &mut impl FnMut(&str, &str)) {
+/// Returns the lines of the fields. A long value takes several lines.
+fn fields(lock: &Lock, width: u16, height: usize) -> Vec<Line<'static>> {
+    let mut texts = texts(lock, height);
+    let in_title = usize::from(width.saturating_sub(4));
+    if Span::raw(crate::text::printable(&lock.key)).width() > in_title {
+        texts.insert(0, ("key", lock.key.to_string()));
+    }
+    let mut lines = Vec::new();
+    for (mut name, value) in texts {
+        for part in wrapped(&value, width.saturating_sub(NAMES)) {
+            let named = format!(" {name:<12} ").dim();
+            lines.push(Line::from(vec![named, Span::raw(part)]));
+            name = "";
+        }
+    }
+    lines
+}
+
+/// Adds as many holders as fit, each in one line.
+fn of_sharers(lock: &Lock, height: usize, texts: &mut Vec<(&'static str, String)>) {
     // The lines of their number, the fences and the rest.
-    let shown = height.saturating_sub(4).clamp(1, lock.others.len() + 1);
+    let shown = height.saturating_sub(3).clamp(1, lock.others.len() + 1);
     for holder in lock.holders().take(shown) {
         let ttl = holder.ttl.map_or_else(|| "none".to_owned(), brief);
-        field("holder", &format!("{}, TTL left {ttl}", holder.name));
+        texts.push(("holder", format!("{}, TTL left {ttl}", holder.name)));
     }
     if lock.holder_count > shown {
-        field("", &format!("and {} more", lock.holder_count - shown));
+        texts.push(("", format!("and {} more", lock.holder_count - shown)));
     }
 }
 
-fn of_holder(holder: &Holder, field: &mut impl FnMut(&str, &str)) {
-    field("holder", &holder.name);
+fn of_holder(holder: &Holder, last: &str, texts: &mut Vec<(&'static str, String)>) {
+    texts.push(("holder", holder.name.to_string()));
     if let Some(function) = &holder.function {
-        field("function", function);
+        texts.push(("function", function.to_string()));
     }
-    if let Some(held) = holder.held {
-        field("held for", &brief(held));
-    }
-    field(
-        "TTL left",
-        &holder
-            .ttl
-            .map_or_else(|| "none: never expires".to_owned(), brief),
-    );
+    let ttl = holder
+        .ttl
+        .map_or_else(|| "none: never expires".to_owned(), brief);
+    texts.push(match holder.held {
+        Some(held) => ("held for", format!("{}, TTL left {ttl}", brief(held))),
+        None => ("TTL left", ttl),
+    });
     if let Some(process) = &holder.process {
-        of_process(process, field);
+        of_process(process, texts);
     }
-    if let Some(handle) = &holder.handle {
-        field("fence", &holder.fence.to_string());
-        field("handle", handle);
+    match holder.handle {
+        Some(handle) => {
+            texts.push(("fence", format!("{}, {last}", holder.fence)));
+            texts.push(("handle", handle.to_string()));
+        }
+        None => texts.push(("fence", format!("none, {last}"))),
     }
 }
 
-fn of_process(process: &Process, field: &mut impl FnMut(&str, &str)) {
+fn of_process(process: &Process, texts: &mut Vec<(&'static str, String)>) {
     let Process {
         application,
         host,
@@ -106,16 +163,22 @@ fn of_process(process: &Process, field: &mut impl FnMut(&str, &str)) {
         version,
     } = process;
     let application = application.as_deref().unwrap_or("unnamed application");
-    field("process", &format!("{application}, pid {pid} on {host}"));
-    field("running", &format!("since {started}, dlock {version}"));
+    texts.push(("process", format!("{application}, pid {pid} on {host}")));
+    texts.push(("running", format!("since {started}, dlock {version}")));
+}
+
+/// Returns the number of lines for all waiters that are listed.
+fn waiter_lines(lock: &Lock) -> usize {
+    let unlisted = lock.waiter_count > lock.waiters.len();
+    1 + lock.waiters.len() + usize::from(unlisted)
 }
 
 fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
     if lock.waiters.is_empty() {
-        return Text::from(Line::from("no waiters").dim());
+        return Text::from(Line::from(" no waiters").dim());
     }
     let mut lines =
-        vec![Line::from(format!("{} waiting, next one first", lock.waiter_count)).dim()];
+        vec![Line::from(format!(" {} waiting, next one first", lock.waiter_count)).dim()];
     let room = usize::from(area.height).saturating_sub(1);
     let all_fit = lock.waiter_count <= room;
     let shown = if all_fit {
@@ -133,17 +196,21 @@ fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
     lines.into()
 }
 
+/// Returns the name of a waiter and what it wants.
+fn name(waiter: &Waiter) -> String {
+    match &waiter.wish {
+        Some(wish) => format!("{} ({wish})", waiter.name),
+        None => waiter.name.to_string(),
+    }
+}
+
 fn line(place: usize, waiter: &Waiter, width: u16) -> Line<'static> {
     let wait = if waiter.is_alive {
         format!("{:>8}", brief(waiter.waiting)).fg(WARM)
     } else {
         "    dead".fg(ALARM)
     };
-    let name = match &waiter.wish {
-        Some(wish) => format!("{} ({wish})", waiter.name),
-        None => waiter.name.clone(),
-    };
-    let name = fit(&name, width.saturating_sub(16), Elide::End);
+    let name = fit(&name(waiter), width.saturating_sub(PLACES), Elide::Middle);
     Line::from(vec![
         format!("{place:>4} ").dim(),
         wait,

@@ -9,7 +9,7 @@ use ratatui::{
 };
 
 use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split};
-use crate::commands::top::model::Model;
+use crate::commands::top::{model::Model, picture::Pace};
 
 pub(super) const HEIGHT: u16 = 4;
 
@@ -84,17 +84,21 @@ fn state_text(model: &Model) -> Line<'static> {
                 .bg(WARM),
         );
     }
-    if let Some(lag) = model.picture.as_ref().and_then(|it| it.lag) {
-        let progress = model.progress.map(|it| format!(" ({it} %)"));
-        let text = format!(
-            " full scan every {}{}, known locks {} s ago ",
-            brief(lag),
-            progress.unwrap_or_default(),
-            model.age
-        );
-        return Line::from(text.fg(Color::Black).bg(WARM));
-    }
-    Line::default()
+    let progress = model.progress.map(|it| format!(" ({it} %)"));
+    let progress = progress.unwrap_or_default();
+    let age = model.age;
+    let text = match model.picture.as_ref().map(|it| it.pace) {
+        Some(Pace::First) => format!(" reading the locks{progress} "),
+        Some(Pace::Known(took)) => {
+            let took = brief(took);
+            format!(" full scan every {took}{progress}, known locks {age} s ago ")
+        }
+        Some(Pace::Scans(took)) => {
+            format!(" each lock is read every {}{progress} ", brief(took))
+        }
+        Some(Pace::Whole) | None => return Line::default(),
+    };
+    Line::from(text.fg(Color::Black).bg(WARM))
 }
 
 fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
@@ -121,7 +125,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let mut waits: Vec<_> = picture
         .locks
         .iter()
-        .filter_map(|it| Some((it.longest_wait()?, it.key.as_str())))
+        .filter_map(|it| Some((it.longest_wait()?, &*it.key)))
         .collect();
     waits.sort_unstable_by(|one, other| other.cmp(one));
     let mut longest = Line::from(" longest waits".dim());
@@ -131,7 +135,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     for (wait, key) in waits.into_iter().take(3) {
         let style = faded(Style::new().fg(WARM), model);
         let wait = Span::styled(format!("  {}", brief(wait)), style);
-        let key = Span::raw(format!(" {}", fit(key, 24, Elide::End)));
+        let key = Span::raw(format!(" {}", fit(key, 24, Elide::Middle)));
         // A truncated key could be mistaken for another one.
         if longest.width() + wait.width() + key.width() > usize::from(area.width) {
             break;

@@ -34,6 +34,8 @@ pub(super) fn faded(style: Style, model: &Model) -> Style {
 pub(super) enum Elide {
     /// For function paths, whose end identifies the function.
     Start,
+    /// For keys and the names of processes, whose both ends tell them apart.
+    Middle,
     End,
 }
 
@@ -44,21 +46,49 @@ pub(super) fn fit(text: &str, width: u16, elide: Elide) -> String {
     if Span::raw(text.as_ref()).width() <= width {
         return text.into_owned();
     }
-    let mut left = width.saturating_sub(1);
-    let mut takes = |c: &char| {
-        let columns = Span::raw(c.to_string()).width();
-        let fits = columns <= left;
-        left = left.saturating_sub(if fits { columns } else { left });
-        fits
+    if width == 0 {
+        return String::new();
+    }
+    let room = width - 1;
+    let at_start = match elide {
+        Elide::Start => 0,
+        Elide::Middle => room / 2,
+        Elide::End => room,
     };
-    match elide {
-        _ if width == 0 => String::new(),
-        Elide::End => text.chars().take_while(&mut takes).chain(['…']).collect(),
-        Elide::Start => {
-            let kept: Vec<_> = text.chars().rev().take_while(&mut takes).collect();
-            ['…'].into_iter().chain(kept.into_iter().rev()).collect()
+    let start: String = taken(text.chars(), at_start).collect();
+    let end: Vec<_> = taken(text.chars().rev(), room - at_start).collect();
+    let end = end.into_iter().rev();
+    start.chars().chain(['…']).chain(end).collect()
+}
+
+/// Returns the first of these characters, as many as fit in `room` columns.
+fn taken(text: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
+    text.scan(room, |left, c| {
+        *left = left.checked_sub(columns(c))?;
+        Some(c)
+    })
+}
+
+fn columns(c: char) -> usize {
+    Span::raw(c.to_string()).width()
+}
+
+/// Returns `text` in lines of at most `width` columns, with escaped control characters.
+pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
+    let width = usize::from(width.max(1));
+    let (mut lines, mut left) = (vec![String::new()], width);
+    for c in printable(text).chars() {
+        let columns = columns(c);
+        if columns > left {
+            lines.push(String::new());
+            left = width;
+        }
+        left = left.saturating_sub(columns);
+        if let Some(line) = lines.last_mut() {
+            line.push(c);
         }
     }
+    lines
 }
 
 /// Formats a duration in at most seven columns.
@@ -80,18 +110,33 @@ mod tests {
 
     #[test]
     fn texts_of_any_width_fit_in_columns() {
-        for (text, width, end, start) in [
-            ("abcdef", 6, "abcdef", "abcdef"),
-            ("abcdef", 5, "abcd…", "…cdef"),
-            ("abcdef", 1, "…", "…"),
-            ("abcdef", 0, "", ""),
+        for (text, width, end, start, middle) in [
+            ("abcdef", 6, "abcdef", "abcdef", "abcdef"),
+            ("abcdef", 5, "abcd…", "…cdef", "ab…ef"),
+            ("abcdef", 4, "abc…", "…def", "a…ef"),
+            ("abcdef", 1, "…", "…", "…"),
+            ("abcdef", 0, "", "", ""),
             // Each of these has two columns.
-            ("中文字", 5, "中文…", "…文字"),
-            ("中文字", 4, "中…", "…字"),
-            ("\u{1b}[2J", 5, "\\u{1…", "…}[2J"),
+            ("中文字", 5, "中文…", "…文字", "中…字"),
+            ("中文字", 4, "中…", "…字", "…字"),
+            ("\u{1b}[2J", 5, "\\u{1…", "…}[2J", "\\u…2J"),
         ] {
             assert_eq!(fit(text, width, Elide::End), end);
             assert_eq!(fit(text, width, Elide::Start), start);
+            assert_eq!(fit(text, width, Elide::Middle), middle);
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_wrapped_and_not_cut() {
+        for (text, width, lines) in [
+            ("", 3, &[""][..]),
+            ("abc", 3, &["abc"]),
+            ("abcdefg", 3, &["abc", "def", "g"]),
+            ("中文字", 5, &["中文", "字"]),
+            ("\u{1b}a", 4, &["\\u{1", "b}a"]),
+        ] {
+            assert_eq!(wrapped(text, width), lines);
         }
     }
 

@@ -4,7 +4,7 @@
 
 mod example;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use dlock::admin::web::Server;
 use expect_test::{Expect, expect};
@@ -14,7 +14,7 @@ use self::example::{model, press, send};
 use super::*;
 use crate::commands::top::{
     model::Message,
-    picture::{Holder, Picture},
+    picture::{Holder, Pace, Picture},
 };
 
 fn terminal(model: &Model, width: u16, height: u16) -> Terminal<TestBackend> {
@@ -45,11 +45,11 @@ fn a_wide_terminal_shows_it_all() {
             | 4 locks   3 held   3 waiting   3 processes                             38 grants/s                                  █
             | longest waits  75 s order:42                                           peak 80                                    ▁███▃
             |
-            | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
-            | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key    third-party client                                               none         –
-            | orphan                      none                                                                          1      dead
-            | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
+            | KEY                          HOLDER                       FUNCTION                   HELD      TTL  WAITERS  LONGEST▼
+            | order:42                     billing@host-3/4711          shop::orders::settle      4.2 s     28 s        2      75 s
+            | evil\u{1b}[2J\u{202e}key     third-party client                                               none        –
+            | orphan                       none                                                                         1      dead
+            | report:2026-11               cron@host-1/77                                         4.2 s     28 s        –
             |
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -67,11 +67,11 @@ fn a_usual_terminal_has_no_room_for_functions() {
             | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
-            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
-            | order:42              billing@host-3/…     4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202…  third-party cli…                none         –
-            | orphan                none                                         1      dead
-            | report:2026-11        cron@host-1/77       4.2 s      28 s         –
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
+            | order:42                 billing@host-3/4711   4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | orphan                   none                                      1     dead
+            | report:2026-11           cron@host-1/77        4.2 s    28 s       –
             |
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -88,7 +88,7 @@ fn a_tiny_terminal_shows_keys() {
             | dlock top   127.0.0.1:6379
             | KEY                  WAITERS
             | order:42                   2
-            | evil\u{1b}[2J\u{2…         –
+            | evil\u{1b…u{202e}key       –
             | orphan                     1
         "#]],
     );
@@ -106,25 +106,25 @@ fn a_lock_is_shown_in_full() {
             | 4 locks   3 held   3 waiting   3 processes                 38 grants/s                          █
             | longest waits  75 s order:42                               peak 80                            ▁███▃
             |
-            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
-            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
-            | orphan                           none                                                 1      dead
-            | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
+            | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
+            | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
+            | orphan                              none                                               1     dead
+            | report:2026-11                      cron@host-1/77                 4.2 s    28 s       –
             |
             |
             |
             |
             |
             | order:42 ──────────────────────────────────────────────────────────────────────────────────────────
-            | holder       billing@host-3/4711                  2 waiting, next one first
-            | function     shop::orders::settle                    1     75 s  billing@host-4/12
-            | held for     4.2 s                                   2     dead  mail@host-5/9
-            | TTL left     28 s
+            | holder       billing@host-3/4711                         2 waiting, next one first
+            | function     shop::orders::settle                          1     75 s  billing@host-4/12
+            | held for     4.2 s, TTL left 28 s                          2     dead  mail@host-5/9
             | process      billing, pid 4711 on host-3
-            | running      since 2026-01-02T03:04:05Z, dlock …
-            | fence        91700412345678
+            | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
+            | fence        91700412345678, last fence 91700412345678
             | handle       0123456789abcdef
+            |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
@@ -142,10 +142,10 @@ fn keys_are_explained() {
             | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | l┌ Keys ────────────────────────────────────────────────────────────────────┐
             |  │ ↑ ↓ j k    select a lock; also PgUp, PgDn, Home and End                  │
-            | K│ Enter      show or hide the details of the selected lock                 │▼
-            | o│ /          filter the locks by key, holder or function                   │s
+            | K│ Enter      show or hide the details of the selected lock                 │
+            | o│ /          filter the locks by key, holder, waiter or function           │
             | e│ s S        sort by the next or the previous column; also → and ←         │
-            | o│ r          reverse the order                                             │d
+            | o│ r          reverse the order                                             │
             | r│ p, space   pause or resume                                               │
             |  │ Esc        close the details or this help, or clear the filter           │
             |  │ ?          show this help                                                │
@@ -172,8 +172,8 @@ fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
             | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
-            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
-            | evil\u{1b}[2J\u{202…  third-party cli…                none         –
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
+            | evil\u{1b}[2J\u{202e}key third-party client             none       –
             |
             |
             |
@@ -190,9 +190,9 @@ fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
             | 4 locks   3 held   3 waiting   3 processes               38 grants/s
             | longest waits  75 s order:42                             peak 80
             |
-            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
             |
-            |                           no locks match the filter
+            |                            no locks match the filter
             |
             |
             | /evilx  q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -204,7 +204,7 @@ fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
 fn slow() -> Model {
     let mut model = model();
     let mut picture = model.picture.clone().expect("it has one");
-    picture.lag = Some(Duration::from_secs(24));
+    picture.pace = Pace::Known(Duration::from_secs(24));
     send(&mut model, Message::Picture(picture));
     send(&mut model, Message::Progress(Some(37)));
     send(&mut model, Message::Second(38));
@@ -218,11 +218,11 @@ fn slow_scans_are_reported() {
         (120, 6),
         &expect![[r#"
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock           full scan every 24 s (37 %), known locks 1 s ago
-            | KEY                         HOLDER                      FUNCTION                   HELD       TTL   WAITERS  LONGEST▼
-            | order:42                    billing@host-3/4711         shop::orders::settle      4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key    third-party client                                               none         –
-            | orphan                      none                                                                          1      dead
-            | report:2026-11              cron@host-1/77                                        4.2 s      28 s         –
+            | KEY                          HOLDER                       FUNCTION                   HELD      TTL  WAITERS  LONGEST▼
+            | order:42                     billing@host-3/4711          shop::orders::settle      4.2 s     28 s        2      75 s
+            | evil\u{1b}[2J\u{202e}key     third-party client                                               none        –
+            | orphan                       none                                                                         1      dead
+            | report:2026-11               cron@host-1/77                                         4.2 s     28 s        –
         "#]],
     );
     check(
@@ -233,11 +233,11 @@ fn slow_scans_are_reported() {
             | 4 locks   3 held   3 waiting   3 pr  43 grants/s
             | longest waits  75 s order:42         peak 80
             |
-            | KEY                     HELD       TTL   WAITERS  LONGEST▼
-            | order:42               4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{2…                none         –
-            | orphan                                         1      dead
-            | report:2026-11         4.2 s      28 s         –
+            | KEY                          HELD     TTL WAITERS LONGEST▼
+            | order:42                    4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key             none       –
+            | orphan                                          1     dead
+            | report:2026-11              4.2 s    28 s       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause
         "#]],
     );
@@ -251,7 +251,7 @@ fn slow_scans_are_reported() {
             | reading the locks: 3 %
             |
             |
-            | KEY                   HOLDER                HELD       TTL   WAITERS  LONGEST▼
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
             |
             |
             |
@@ -275,11 +275,11 @@ fn an_outage_is_reported_and_old_data_is_gray() {
             | 4 locks   3 held   3 waiting   3 processes                 38 grants/s                          █
             | longest waits  75 s order:42                               peak 80                            ▁███▃
             |
-            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
-            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
-            | orphan                           none                                                 1      dead
-            | report:2026-11                   cron@host-1/77               4.2 s      28 s         –
+            | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
+            | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
+            | orphan                              none                                               1     dead
+            | report:2026-11                      cron@host-1/77                 4.2 s    28 s       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
@@ -304,9 +304,9 @@ fn a_missing_permission_to_subscribe_is_reported() {
             | 4 locks   3 held   3 waiting   3 processes                 grants unknown: the user lacks `psubscri
             | longest waits  75 s order:42
             |
-            | KEY                              HOLDER                        HELD       TTL   WAITERS  LONGEST▼
-            | order:42                         billing@host-3/4711          4.2 s      28 s         2      75 s
-            | evil\u{1b}[2J\u{202e}key         third-party client                      none         –
+            | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
+            | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
@@ -323,7 +323,7 @@ fn an_empty_screen_says_so() {
             | reading the locks
             |
             |
-            | KEY                     HELD       TTL   WAITERS  LONGEST▼
+            | KEY                          HELD     TTL WAITERS LONGEST▼
             |
             |
             |
@@ -343,9 +343,9 @@ fn an_empty_screen_says_so() {
             | 0 locks   0 held   0 waiting   0 pr
             | longest waits  none
             |
-            | KEY                     HELD       TTL   WAITERS  LONGEST▼
+            | KEY                          HELD     TTL WAITERS LONGEST▼
             |
-            |              no locks are held or waited for
+            |     no locks are held or waited for in namespace dlock
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause
         "#]],
@@ -377,9 +377,9 @@ fn no_size_of_a_terminal_is_too_small() {
 fn a_shared_lock_is_shown_with_all_of_its_holders() {
     let mut model = model();
     let mut picture = model.picture.clone().expect("it has one");
-    let shared = &mut picture.locks[0];
+    let shared = Arc::make_mut(&mut picture.locks[0]);
     shared.others = vec![Holder {
-        name: "mail@host-5/9".to_owned(),
+        name: "mail@host-5/9".into(),
         ttl: Some(Duration::from_secs(7)),
         ..Holder::default()
     }];
@@ -397,5 +397,139 @@ fn a_shared_lock_is_shown_with_all_of_its_holders() {
         "billing@host-4/12 (one of 3 permits)",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
+/// A lock whose names are as long as those of containers.
+fn long_names() -> Model {
+    let mut model = model();
+    let mut picture = model.picture.clone().expect("it has one");
+    let lock = Arc::make_mut(&mut picture.locks[0]);
+    lock.key = "tenant:northern-europe:customer:0190b6f2:invoice:2026-11-00417".into();
+    let holder = lock.holder.as_mut().expect("it is held");
+    holder.name = "billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711".into();
+    holder.function = Some("billing::invoices::settlement::settle_and_send_the_invoice".into());
+    lock.waiters[0].name = "mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148".into();
+    send(&mut model, Message::Picture(picture));
+    model
+}
+
+#[test]
+fn a_usual_terminal_shows_both_ends_of_long_names() {
+    check(
+        &long_names(),
+        (80, 8),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
+            | longest waits  75 s tenant:nort…026-11-00417             peak 80
+            |
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
+            | tenant:nort…026-11-00417 billing-w…2k9q/4711   4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn a_usual_terminal_shows_whole_names_in_the_details() {
+    let mut model = long_names();
+    press(&mut model, KeyCode::Enter);
+    check(
+        &model,
+        (80, 24),
+        &expect![[r#"
+            | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock
+            | 4 locks   3 held   3 waiting   3 processes               38 grants/s
+            | longest waits  75 s tenant:nort…026-11-00417             peak 80
+            |
+            | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
+            | tenant:nort…026-11-00417 billing-w…2k9q/4711   4.2 s    28 s       2     75 s
+            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | orphan                   none                                      1     dead
+            | report:2026-11           cron@host-1/77        4.2 s    28 s       –
+            |
+            |
+            |
+            | tenant:northern-europe:customer:0190b6f2:invoice:2026-11-00417 ────────────────
+            | holder       billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711
+            | function     billing::invoices::settlement::settle_and_send_the_invoice
+            | held for     4.2 s, TTL left 28 s
+            | process      billing, pid 4711 on host-3
+            | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
+            | fence        91700412345678, last fence 91700412345678
+            | handle       0123456789abcdef
+            | 2 waiting, next one first
+            |   1     75 s  mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148
+            |   2     dead  mail@host-5/9
+            | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
+        "#]],
+    );
+}
+
+#[test]
+fn many_locks_are_shown_while_they_are_read() {
+    let mut model = model();
+    let mut picture = model.picture.clone().expect("it has one");
+    send(&mut model, Message::Progress(Some(37)));
+    for (pace, words) in [
+        (Pace::First, "reading the locks (37 %)"),
+        (
+            Pace::Scans(Duration::from_secs(61)),
+            "each lock is read every 61 s (37 %)",
+        ),
+    ] {
+        picture.pace = pace;
+        send(&mut model, Message::Picture(picture.clone()));
+        let shown = terminal(&model, 120, 8).backend().to_string();
+        assert!(shown.contains(words), "{words}: {shown}");
+        assert!(shown.contains("order:42"), "{shown}");
+    }
+    let nothing = Picture {
+        pace: Pace::First,
+        ..Picture::default()
+    };
+    send(&mut model, Message::Picture(nothing));
+    let shown = terminal(&model, 120, 8).backend().to_string();
+    assert!(!shown.contains("no locks"), "they are unknown: {shown}");
+}
+
+#[test]
+fn an_empty_screen_says_what_was_read_and_when() {
+    let mut model = model();
+    send(&mut model, Message::Picture(Picture::default()));
+    let shown = |model: &Model| terminal(model, 120, 8).backend().to_string();
+    let free = "no locks are held or waited for in namespace dlock of 127.0.0.1:6379";
+    assert!(shown(&model).contains(free), "{}", shown(&model));
+    for _ in 0..3 {
+        send(&mut model, Message::Second(0));
+    }
+    let late = format!("{free}, read 3 s ago");
+    assert!(shown(&model).contains(&late), "{}", shown(&model));
+    send(&mut model, Message::Outage("refused".to_owned()));
+    let was = "no locks were held or waited for in namespace dlock of 127.0.0.1:6379 3 s ago";
+    assert!(shown(&model).contains(was), "{}", shown(&model));
+}
+
+#[test]
+fn the_chosen_lock_is_seen_among_thousands() {
+    let mut model = model();
+    let mut picture = model.picture.clone().expect("it has one");
+    let lock = |number: usize| {
+        let mut lock = (*picture.locks[1]).clone();
+        lock.key = format!("n:{number:05}").into();
+        Arc::new(lock)
+    };
+    picture.locks = (0..10_000).map(lock).collect();
+    send(&mut model, Message::Picture(picture));
+    for (key, row) in [
+        (KeyCode::End, "n:09999"),
+        (KeyCode::Up, "n:09998"),
+        (KeyCode::Home, "n:00000"),
+    ] {
+        press(&mut model, key);
+        let shown = terminal(&model, 80, 24).backend().to_string();
+        assert!(shown.contains(row), "{row}: {shown}");
     }
 }

@@ -1,5 +1,6 @@
 // One lock: its holders, its queue in order, and its last minutes.
 
+import { reading } from './absence.js';
 import { h, keyed, setText } from './dom.js';
 import { modeText } from './locks.js';
 import { show, visible } from './text.js';
@@ -47,7 +48,7 @@ export function lock(page, query) {
   function update(document) {
     const { lock: it, can_unlock: canUnlock, history: past } = document;
     const isKnown = document.picture.taken !== null;
-    const absence = it === null ? absenceOf(document.picture) : null;
+    const absence = it === null ? absenceOf(document) : null;
     free.hidden = absence === null;
     setText(free, absence ?? '');
     note.hidden = document.cannot.length === 0;
@@ -91,13 +92,15 @@ export function lock(page, query) {
 }
 
 /// What it means that there is no lock to be seen, or null if that is not known yet.
-function absenceOf({ taken, state, reason }) {
+function absenceOf(document) {
+  const { taken, state, reason } = document.picture;
   if (taken === null) {
     return state === 'away' ? `This lock could not be read${reason ? `: ${visible(reason)}` : '.'}` : null;
   }
-  return state === 'away'
+  const free = state === 'away'
     ? 'This lock was free when it was last read.'
     : 'This lock is free: no process holds it or waits for it.';
+  return `${free} ${reading(document)}`;
 }
 
 function factsOf(it) {

@@ -1,5 +1,6 @@
 // The list of locks: filtered, sorted and cut into pages by the server, as the address says.
 
+import { absence } from './absence.js';
 import { h, keyed, setText } from './dom.js';
 import { show } from './text.js';
 import { duration, showTime } from './time.js';
@@ -14,7 +15,7 @@ const COLUMNS = [
   { name: 'waiters', title: 'Waiters', first: 'desc', number: true },
   { name: 'wait', title: 'Longest wait', first: 'desc', number: true },
 ];
-const USUAL = { filter: '', state: '', mode: '', sort: 'key', order: 'asc', page: '1', per: '50' };
+const USUAL = { filter: '', by: '', state: '', mode: '', sort: 'key', order: 'asc', page: '1', per: '50' };
 const TYPING = 200;
 
 const count = (number) => (number === null || number === undefined ? '–' : number.toLocaleString('en'));
@@ -29,15 +30,16 @@ export function locks(page, first) {
   let isAsked = false;
 
   const filter = h('input', {
-    type: 'search', id: 'filter', placeholder: 'key, holder or function; * stands for any text', autocomplete: 'off', spellcheck: 'false',
-    'aria-label': 'Filter by key, holder or function', 'aria-keyshortcuts': '/', input: later,
+    type: 'search', id: 'filter', placeholder: 'key, process or function; * stands for any text', autocomplete: 'off', spellcheck: 'false',
+    'aria-label': 'Filter by key, holder, waiter or function', 'aria-keyshortcuts': '/', input: later,
   });
+  const by = choice('by', 'Search in', [['', 'in all names'], ['holder', 'in holders'], ['waiter', 'in waiters']]);
   const state = choice('state', 'State', [['', 'all locks'], ['held', 'held'], ['waiting', 'with waiters']]);
   const mode = choice('mode', 'Mode', [['', 'any mode'], ['exclusive', 'exclusive'], ['shared', 'shared']]);
   const sort = choice('sort', 'Sort by', COLUMNS.filter((it) => it.name).map((it) => [it.name, it.title.toLowerCase()]));
   const order = choice('order', 'Order', [['asc', 'ascending'], ['desc', 'descending']]);
   const per = choice('per', 'Locks on a page', ['25', '50', '100', '200'].map((it) => [it, `${it} a page`]));
-  const clear = h('button', { type: 'button', class: 'quiet', hidden: true, click: () => { ask({ filter: '', state: '', mode: '' }); filter.focus(); } }, 'Clear');
+  const clear = h('button', { type: 'button', class: 'quiet', hidden: true, click: () => { ask({ filter: '', by: '', state: '', mode: '' }); filter.focus(); } }, 'Clear');
 
   const totals = {};
   const total = (name, label) => {
@@ -58,7 +60,7 @@ export function locks(page, first) {
     h('h1', { id: 'title', class: 'unseen' }, 'Locks'),
     h('dl', { class: 'totals' }, total('locks', 'locks'), total('held', 'held'), total('waiters', 'waiters'),
       total('longest_wait_ms', 'longest wait'), total('processes', 'processes'), total('hand_offs_per_s', 'grants a second')),
-    h('search', { class: 'tools' }, filter, state, mode, sort, order, per, clear),
+    h('search', { class: 'tools' }, filter, by, state, mode, sort, order, per, clear),
     note,
     h('table', { class: 'list locks', role: 'table', 'aria-label': 'Locks' },
       h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, ...heads)), rows),
@@ -102,10 +104,10 @@ export function locks(page, first) {
     if (filter.value !== asked.filter && document.activeElement !== filter) {
       filter.value = asked.filter;
     }
-    for (const [field, name] of [[state, 'state'], [mode, 'mode'], [sort, 'sort'], [order, 'order'], [per, 'per']]) {
+    for (const [field, name] of [[by, 'by'], [state, 'state'], [mode, 'mode'], [sort, 'sort'], [order, 'order'], [per, 'per']]) {
       field.value = asked[name];
     }
-    clear.hidden = !(asked.filter || asked.state || asked.mode);
+    clear.hidden = !(asked.filter || asked.by || asked.state || asked.mode);
     for (const th of heads) {
       const link = th.querySelector('a');
       const column = link && COLUMNS.find((it) => it.name === link.dataset.sort);
@@ -128,15 +130,14 @@ export function locks(page, first) {
     setText(note, document.cannot.join(' '));
     keyed(rows, document.locks, (lock) => lock.key, row, showRow);
     const { matching, page: at, pages: last, per: size } = document.list;
-    const isReading = document.picture.state === 'reading';
     const isFiltered = asked.filter || asked.state || asked.mode;
     empty.hidden = document.locks.length > 0;
-    setText(empty, isReading ? 'The locks appear when the store has been read.'
-      : isFiltered ? 'No lock matches.' : 'No lock is held or awaited.');
+    setText(empty, isFiltered ? absence(document, 'locks', 'No lock matches.', 'No lock matched when the store was last read.')
+      : absence(document, 'locks', 'No lock is held or awaited.', 'No lock was held or awaited when the store was last read.'));
     const from = (at - 1) * size + 1;
     const to = from + document.locks.length - 1;
     setText(range, document.locks.length ? `${count(from)}–${count(to)} of ${count(matching)}` : '');
-    if (isAsked) {
+    if (isAsked && document.picture.taken !== null) {
       isAsked = false;
       page.say(`${count(matching)} locks match`);
     }

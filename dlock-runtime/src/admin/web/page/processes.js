@@ -1,5 +1,6 @@
 // The processes that hold or await locks, or have said who they are.
 
+import { absence } from './absence.js';
 import { h, keyed, setText } from './dom.js';
 import { show } from './text.js';
 import { before, duration, showTime } from './time.js';
@@ -40,20 +41,22 @@ export function processes(page) {
     isAsking = false;
   }
 
-  function fill({ processes: all, cannot, picture }) {
+  function fill(document) {
+    const { processes: all, cannot, picture } = document;
+    const nothing = absence(document, 'processes', 'No process holds or awaits a lock.', 'No process held or awaited a lock when the store was last read.');
     note.hidden = cannot.length === 0;
     setText(note, cannot.join(' '));
     // Before the first reading.
     if (all === null) {
       empty.hidden = rows.childElementCount > 0;
-      setText(empty, picture.state === 'reading' ? 'The processes appear when the store has been read.' : 'The processes are unknown: the store was not read yet.');
+      setText(empty, nothing);
       return;
     }
     setText(number, String(all.length));
     keyed(rows, all.slice(0, MOST), (it) => it.client ?? it.label ?? '', row,
       (element, it) => showRow(element, it, picture.taken));
     empty.hidden = all.length > 0;
-    setText(empty, 'No process holds or awaits a lock.');
+    setText(empty, nothing);
     setText(more, all.length > MOST ? `${(all.length - MOST).toLocaleString('en')} more are not shown` : '');
   }
 
@@ -70,7 +73,7 @@ const isNumber = (at) => at === 3 || at >= 6;
 function row() {
   const cells = COLUMNS.map((name, at) =>
     h('td', { role: 'cell', 'data-label': name, class: at === 0 ? 'key' : isNumber(at) ? 'number' : null },
-      h(at === 4 ? 'time' : at === 6 ? 'a' : 'span')));
+      h(at === 4 ? 'time' : at >= 6 ? 'a' : 'span')));
   return h('tr', { role: 'row' }, ...cells);
 }
 
@@ -82,13 +85,14 @@ function showRow(element, process, now) {
   setText(pid, process.pid === null ? '–' : String(process.pid));
   showTime(started, duration(process.started && now ? before(now, process.started) : null), process.started);
   show(version, process.version ?? '–', 24);
-  setText(holds, String(process.holds ?? '–'));
-  if (process.holds && process.label) {
-    holds.href = `locks?${new URLSearchParams({ filter: process.label })}`;
-  } else {
-    holds.removeAttribute('href');
+  for (const [element, number, by] of [[holds, process.holds, 'holder'], [waits, process.waits, 'waiter']]) {
+    setText(element, String(number ?? '–'));
+    if (number && process.label) {
+      element.href = `locks?${new URLSearchParams({ filter: process.label, by })}`;
+    } else {
+      element.removeAttribute('href');
+    }
   }
-  setText(waits, String(process.waits ?? '–'));
   waits.classList.toggle('busy', process.waits > 0);
   waits.classList.toggle('none', !process.waits);
 }

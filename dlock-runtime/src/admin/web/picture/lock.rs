@@ -175,6 +175,11 @@ impl<'a> ShownHolder<'a> {
 }
 
 impl<'a> Waiter<'a> {
+    /// Returns the number of its label among the texts of the picture.
+    pub(in crate::admin::web) fn text(self) -> u32 {
+        self.waits.name
+    }
+
     pub(in crate::admin::web) fn owner(self) -> Option<OwnerId> {
         self.picture.owner(self.waits.client, self.waits.number)
     }

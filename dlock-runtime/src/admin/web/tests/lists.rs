@@ -57,7 +57,7 @@ fn filters_find_keys_holders_and_functions_in_any_case() {
         ("b", &["job:B", "job:a", "order:c"]),
         ("mail", &["job:B"]),
         ("settle", &["order:c"]),
-        ("waiter", &[]),
+        ("waiter", &["job:B", "order:d"]),
         ("order:*", &["order:c", "order:d"]),
         ("*:b", &["job:B"]),
         ("cron*", &[]),
@@ -69,6 +69,20 @@ fn filters_find_keys_holders_and_functions_in_any_case() {
     ] {
         assert_eq!(keys(&format!("filter={filter}")), found, "{filter}");
     }
+    for (query, found) in [
+        ("filter=@host&by=holder", &["job:B", "job:a", "order:c"][..]),
+        ("filter=settle&by=holder", &[]),
+        ("filter=Cron@*&by=holder", &["job:a"]),
+        ("filter=order&by=holder", &[]),
+        ("filter=@host&by=waiter", &["job:B", "order:d"]),
+        ("filter=waiter@host/9&by=waiter", &["order:d"]),
+        ("filter=waiter@host/*&by=waiter", &["job:B", "order:d"]),
+        ("filter=mail&by=waiter", &[]),
+        ("filter=job&by=waiter", &[]),
+    ] {
+        assert_eq!(keys(query), found, "{query}");
+    }
+    assert!(Query::read("by=key").is_err());
     assert_eq!(keys("state=held"), ["job:B", "job:a", "order:c"]);
     assert_eq!(keys("state=waiting"), ["job:B", "order:d"]);
     assert_eq!(keys("mode=shared"), ["order:c"]);

@@ -86,29 +86,27 @@ impl RedisStore {
 
     /// Reads all keys of all servers: once, or twice if locks are stored at their own names.
     pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
-        self.walk(wanted, &mut |_| {}).await
+        self.walk(wanted, None).await
     }
 
-    /// Does the same for all locks and processes, and passes the locks on after each step, with the processes so far. A
-    /// lock may be passed on twice.
+    /// Does the same, and passes the locks on after each step, with the processes that hold and await them. A lock may be passed
+    /// on twice. Returns the processes.
     pub(crate) async fn survey_in_parts(
         &self,
+        wanted: Wanted<'_>,
         part: &mut PassOn<'_>,
     ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
-        let mut pass_on = |found: &mut Survey| {
-            let locks = std::mem::take(&mut found.locks);
-            part(locks, &found.processes);
-        };
-        Ok(self.walk(Wanted::All, &mut pass_on).await?.processes)
+        Ok(self.walk(wanted, Some(part)).await?.processes)
     }
 
-    /// Reads all keys, and calls `after` after each step.
+    /// Reads all keys.
     async fn walk(
         &self,
         wanted: Wanted<'_>,
-        after: &mut (dyn FnMut(&mut Survey) + Send),
+        mut part: Option<&mut PassOn<'_>>,
     ) -> Result<Survey, StoreError> {
         let mut found = Survey::default();
+        let mut named = BTreeSet::new();
         let walk = self.pace.walk();
         let masters = self.masters()?;
         let scans = self.scans(wanted);
@@ -121,7 +119,10 @@ impl RedisStore {
                 let mut scan = Scan::new(&master, &self.pace, pattern.clone(), *strings);
                 while let Some(names) = scan.next().await? {
                     self.sort(&names, *strings, wanted, &mut found).await?;
-                    after(&mut found);
+                    if let Some(part) = &mut part {
+                        self.name(&mut found, &mut named).await;
+                        part(std::mem::take(&mut found.locks), &found.processes);
+                    }
                     let part = scan.progress().filter(|_| tells).unwrap_or_default();
                     walk.is_at((done + part) / all);
                 }
@@ -129,6 +130,19 @@ impl RedisStore {
             }
         }
         Ok(found)
+    }
+
+    /// Reads the records of the processes that hold and await these locks, each once. `named` has those that were asked for.
+    async fn name(&self, found: &mut Survey, named: &mut BTreeSet<ClientId>) {
+        let clients = found.locks.values().flat_map(LockSnapshot::clients);
+        let is_new =
+            |client: &ClientId| !named.contains(client) && !found.processes.contains_key(client);
+        let clients: BTreeSet<_> = clients.filter(is_new).collect();
+        // The names of processes are optional: locks are listed without them too.
+        if let Ok(told) = self.presences(&clients).await {
+            found.processes.extend(told);
+            named.extend(clients);
+        }
     }
 
     /// Returns the patterns of the names to read, each with whether locks are stored at their own names there.
@@ -166,6 +180,7 @@ impl RedisStore {
         }
         if !matches!(wanted, Wanted::Locks(_)) && !raw {
             let clients = names.iter().filter_map(|name| self.process_of(name));
+            let clients = clients.filter(|client| !found.processes.contains_key(client));
             let told = self.presences(&clients.collect()).await?;
             found.processes.extend(told);
         }

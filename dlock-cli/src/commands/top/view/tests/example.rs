@@ -1,36 +1,36 @@
 //! Example locks, and functions that press keys.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use dlock::admin::{ServerReport, web::Server};
 use ratatui::crossterm::event::KeyCode;
 
 use crate::commands::top::{
     model::{Message, Model, Step},
-    picture::{Holder, Lock, Picture, Process, Waiter},
+    picture::{Holder, Lock, Pace, Picture, Process, Waiter},
 };
 
 fn holder(name: &str, function: Option<&str>) -> Holder {
     Holder {
-        name: name.to_owned(),
-        function: function.map(str::to_owned),
-        handle: Some("0123456789abcdef".to_owned()),
+        name: name.into(),
+        function: function.map(Into::into),
+        handle: Some("0123456789abcdef".parse().expect("it is valid")),
         fence: 91_700_412_345_678,
         held: Some(Duration::from_millis(4_230)),
         ttl: Some(Duration::from_secs(28)),
-        process: Some(Process {
+        process: Some(Arc::new(Process {
             application: Some("billing".to_owned()),
             host: "host-3".to_owned(),
             pid: 4711,
             started: "2026-01-02T03:04:05Z".to_owned(),
             version: "0.1.0".to_owned(),
-        }),
+        })),
     }
 }
 
 fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
     Waiter {
-        name: name.to_owned(),
+        name: name.into(),
         waiting: Duration::from_secs(seconds),
         is_alive,
         ..Waiter::default()
@@ -44,12 +44,12 @@ pub(super) fn model() -> Model {
     let server = Server::default().after(&[report]);
     let mut model = Model::new("dlock", server);
     let mut foreign = Holder {
-        name: "third-party client".to_owned(),
+        name: "third-party client".into(),
         ..Holder::default()
     };
     foreign.ttl = None;
     let lock = |key: &str, holder, waiters: Vec<Waiter>| Lock {
-        key: key.to_owned(),
+        key: key.into(),
         holder_count: 1,
         holder,
         waiter_count: waiters.len(),
@@ -60,7 +60,7 @@ pub(super) fn model() -> Model {
         ..Lock::default()
     };
     let picture = Picture {
-        locks: vec![
+        locks: [
             lock(
                 "order:42",
                 Some(holder("billing@host-3/4711", Some("shop::orders::settle"))),
@@ -76,9 +76,11 @@ pub(super) fn model() -> Model {
             ),
             lock("evil\u{1b}[2J\u{202e}key", Some(foreign), Vec::new()),
             lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
-        ],
+        ]
+        .map(Arc::new)
+        .into(),
         processes: Some(3),
-        lag: None,
+        pace: Pace::Whole,
     };
     send(&mut model, Message::Picture(picture));
     for rate in [0, 3, 9, 40, 80, 40, 17] {

@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::{
     mode::LockMode,
-    owner::OwnerId,
+    owner::{ClientId, OwnerId},
     store::{
         StoreError,
         redis::protocol::{answers, label},
@@ -40,6 +40,13 @@ impl LockSnapshot {
     pub(super) fn is_idle(&self) -> bool {
         self.occupants.is_empty() && self.waiters.is_empty()
     }
+
+    /// Returns all clients that hold the lock or wait for it on this server.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> {
+        let holders = self.occupants.iter().filter_map(HolderSnapshot::owner);
+        let waiters = self.waiters.iter().map(|waiter| waiter.owner);
+        holders.chain(waiters).map(OwnerId::client)
+    }
 }
 
 /// A holder of a lock.
@@ -51,6 +58,16 @@ pub(crate) struct HolderSnapshot {
     pub(crate) function: Option<String>,
     /// `None` if it has no TTL.
     pub(crate) ttl: Option<Duration>,
+}
+
+impl HolderSnapshot {
+    /// Returns the owner id; `None` for a third-party client.
+    pub(crate) fn owner(&self) -> Option<OwnerId> {
+        match self.seen {
+            LeaseIdentity::Ours { owner, .. } => Some(owner),
+            _ => None,
+        }
+    }
 }
 
 /// The value by which the same lease is recognized.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dlock_testkit::RedisServer;
 
-use super::pace::LOCKS_AT_ONCE;
+use super::{Wanted, pace::LOCKS_AT_ONCE};
 use crate::store::redis::{RedisConfig, RedisStore};
 
 const LOCKS: u32 = 10_000;
@@ -30,7 +30,8 @@ async fn a_program_that_has_just_begun_reads_ten_thousand_locks_before_its_first
     let readings = async {
         loop {
             let mut pass_on = |locks: BTreeMap<_, _>, _: &_| count += locks.len();
-            store.survey_in_parts(&mut pass_on).await.unwrap();
+            let read = store.survey_in_parts(Wanted::All, &mut pass_on);
+            read.await.unwrap();
         }
     };
     let first_pause = async {
