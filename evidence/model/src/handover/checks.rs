@@ -92,14 +92,14 @@ pub fn checks(is_large: bool) -> Vec<Check> {
     }
     let models: &[(Handover, usize)] = if is_large {
         &[
-            (SMALL, 579_000),
+            (SMALL, 1_349_000),
             (
                 Handover {
                     tasks: 3,
                     grants: 2,
                     ..SMALL
                 },
-                6_611_000,
+                12_337_000,
             ),
         ]
     } else {
