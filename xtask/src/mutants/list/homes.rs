@@ -8,7 +8,6 @@ const ASSEMBLE: &str = "dlock-runtime/src/store/redis/assemble.rs";
 const CREDENTIALS: &str = "dlock-runtime/src/store/redis/config/credentials.rs";
 const HOME: &str = "dlock-runtime/src/store/redis/net/home.rs";
 const RESOLVER: &str = "dlock-runtime/src/store/redis/net/resolver.rs";
-const SENTINEL: &str = "dlock-runtime/src/store/redis/topology/sentinel.rs";
 const SERVICE: &str = "dlock-runtime/src/store/redis/net/service.rs";
 const SESSION: &str = "dlock-runtime/src/store/redis/net/session.rs";
 const TASK: &str = "dlock-runtime/src/store/redis/net/task.rs";
@@ -79,8 +78,8 @@ pub(super) const ALL: &[Mutant] = &[
         "callback-in-the-pool",
         "The credentials callback uses the pool of the connection's runtime",
         CREDENTIALS,
-        "match timeout(limit, «apart(asked)»).await {",
-        "{ let _ = apart::<()>(async {}); asked }",
+        "let thread = if «lane::has_virtual_clock()» {",
+        "true",
         RUNTIMES,
     ),
     Mutant::new(
@@ -124,8 +123,8 @@ pub(super) const ALL: &[Mutant] = &[
         "one-task-moves",
         "Only the first task of a store leaves a runtime that does not run",
         HOME,
-        "in «residents.iter().filter_map(Weak::upgrade)» {",
-        "residents.iter().filter_map(Weak::upgrade).take(1)",
+        "«resident.leave(from, to);»",
+        "resident.leave(from, to); break;",
         UNIT,
     )
     .breaks("One rule for all tasks of a store"),
@@ -191,9 +190,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "sentinel-over-a-still-runtime",
         "A Sentinel is asked over the connection of a runtime that is not polled",
-        SENTINEL,
-        "«.filter(Session::is_on_this_runtime)»",
-        ".filter(|known| known.is_on_this_runtime() || self.all.len() < 99)",
+        SESSION,
+        "«Handle::try_current().is_ok_and(|current| current.id() == self.runtime)»",
+        "{ let _ = self.runtime; true }",
         SENTINELS,
     ),
 ];
