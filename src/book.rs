@@ -58,6 +58,7 @@ macro_rules! links {
          [guarantees]: crate::book::guarantees\n\
          [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
          [guarantees#faults-of-zookeeper-itself]: crate::book::guarantees#faults-of-zookeeper-itself\n\
+         [guarantees#nested-calls]: crate::book::guarantees#nested-calls\n\
          [guarantees#replicas-and-sentinel]: crate::book::guarantees#replicas-and-sentinel\n\
          [guarantees#shared-locks-and-permits]: crate::book::guarantees#shared-locks-and-permits\n\
          [guarantees#when-a-failover-brings-readers-back]: crate::book::guarantees#when-a-failover-brings-readers-back\n\

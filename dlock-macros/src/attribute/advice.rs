@@ -259,7 +259,7 @@ fn an_argument_that_an_attribute_below_takes_is_not_captured() {
     assert!(expansion.contains("let _ = & it ;"), "{expansion}");
 }
 
-/// What that order does is tested where it runs: in `tests/macro_shapes/f_drops.rs`.
+/// The drops themselves are tested where they run: in `tests/macro_shapes/f_drops.rs`.
 #[test]
 fn captures_stand_in_the_order_of_drops() {
     for (item, expected) in [
