@@ -408,7 +408,8 @@ fn long_names() -> Model {
     lock.key = "tenant:northern-europe:customer:0190b6f2:invoice:2026-11-00417".into();
     let holder = lock.holder.as_mut().expect("it is held");
     holder.name = "billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711".into();
-    holder.function = Some("billing::invoices::settlement::settle_and_send_the_invoice".into());
+    let function = "billing::invoices::settlement::settle_and_send_the_invoice_of_the_last_month";
+    holder.function = Some(function.into());
     lock.waiters[0].name = "mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148".into();
     send(&mut model, Message::Picture(picture));
     model
@@ -451,10 +452,10 @@ fn a_usual_terminal_shows_whole_names_in_the_details() {
             | report:2026-11           cron@host-1/77        4.2 s    28 s       –
             |
             |
-            |
             | tenant:northern-europe:customer:0190b6f2:invoice:2026-11-00417 ────────────────
             | holder       billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711
-            | function     billing::invoices::settlement::settle_and_send_the_invoice
+            | function     billing::invoices::settlement::settle_and_send_the_invoice_of_the_
+            |              last_month
             | held for     4.2 s, TTL left 28 s
             | process      billing, pid 4711 on host-3
             | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
