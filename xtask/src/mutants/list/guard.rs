@@ -338,7 +338,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A body that panics gives up its `min_hold`",
         RELEASE,
         "«»acquisition.core.bounds.begins_release();",
-        "if thread::panicking() && acquisition.core.store.at(now).is_ok_and(|store| store.release_at_once(crate::store::ReleaseRequest::new(acquisition.key(), owner))) {}",
+        "if thread::panicking() && acquisition.core.store.at(acquisition.now()).is_ok_and(|store| store.release_at_once(crate::store::ReleaseRequest::new(acquisition.key(), owner))) {}",
         LIFE,
     ),
     Mutant::new(

@@ -318,8 +318,8 @@ pub(super) const ALL: &[Mutant] = &[
         "future-sharers-ask",
         "A waiter asks for a lease of its own although it may share the next one",
         BESIDE,
-        "«&& !self.may_share_soon(waiter, context)»",
-        "",
+        "&& «!self.may_share_soon(waiter, context)»",
+        "true",
         IN_A_CROWD,
     )
     .breaks(ASKS_BESIDE),

@@ -247,8 +247,8 @@ pub(super) const ALL: &[Mutant] = &[
         "try-without-an-answer-is-busy",
         "A call without a wait whose request fails finds the lock busy",
         ATTEMPT,
-        "let too_soon = «self.waiter.timing.wait != Wait::Never && »!context",
-        "",
+        "let too_soon = «self.waiter.timing.wait != Wait::Never» &&",
+        "true",
         STATE,
     )
     .breaks(TOO_SOON),
@@ -612,8 +612,8 @@ pub(super) const ALL: &[Mutant] = &[
         "untaken-grant-is-not-noted",
         "Nobody looks whether a task takes the lease that the store has granted",
         "dlock-runtime/src/engine/renewer.rs",
-        "«Effect::Wake => (bearer.untaken()?.at, None),»",
-        "",
+        "Effect::Wake => («bearer.untaken()?».at, None),",
+        "bearer.untaken().filter(|_| false)?",
         IN_PROCESS_LIFE,
     )
     .breaks(NOT_TAKEN),
@@ -630,8 +630,8 @@ pub(super) const ALL: &[Mutant] = &[
         "taken-is-given-back",
         "A lease that was taken at the last moment is given back",
         "dlock-runtime/src/state/attempt/untaken.rs",
-        "self.holding()«.filter(|hold| !Hold::is_entered(hold))»?",
-        "",
+        "self.holding().filter(|hold| «!Hold::is_entered(hold)»)?",
+        "{ let _ = hold; true }",
         STATE,
     ),
     Mutant::new(
