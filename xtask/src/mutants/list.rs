@@ -6,6 +6,7 @@
 mod blocking;
 mod cluster;
 mod confirm;
+mod doctor;
 mod etcd;
 mod etcd_admin;
 mod etcd_late;
@@ -48,6 +49,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         metrics::ALL,
         several::ALL,
         confirm::ALL,
+        doctor::ALL,
         cluster::ALL,
         quorum::ALL,
         scripts::ALL,
