@@ -21,7 +21,8 @@ async fn with_a_slow_child(server: &RedisServer, go: &str) -> (Worker, Pid) {
     let worker = Worker::spawn(&mut dlock_without_terminal(server, &words));
     worker.line("in", LIMIT).await;
     let shell = worker.stdout().lines().find_map(|line| line.parse().ok());
-    (worker, Pid::from_raw(shell.unwrap()).unwrap())
+    let shell = shell.and_then(Pid::from_raw);
+    (worker, shell.expect("it has printed its id"))
 }
 
 #[tokio::test]
