@@ -282,8 +282,8 @@ pub(super) const ALL: &[Mutant] = &[
         "tree-asked-only",
         "At a terminal what does not end is not killed",
         TREE,
-        "for member in stopped { send(member, Signal::«KILL»);",
-        "CONT",
+        "for member in stopped { send(member, «Signal::KILL»);",
+        "Signal::CONT",
         RUNS,
     ),
     Mutant::new(
