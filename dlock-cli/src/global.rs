@@ -1,6 +1,6 @@
 //! The options of all commands.
 
-use clap::{ArgAction, Args, ColorChoice, builder::NonEmptyStringValueParser};
+use clap::{ArgAction, Args, ColorChoice};
 use dlock::store::redis::CredentialsProvider;
 
 /// The heading of these options in help texts.
@@ -27,7 +27,7 @@ pub(crate) struct Global {
         hide_env_values = true,
         default_value = "redis://127.0.0.1:6379",
         // An empty variable is a mistake. It does not mean the default server.
-        value_parser = NonEmptyStringValueParser::new()
+        value_parser = url
     )]
     pub(crate) url: String,
     /// The prefix of all keys of dlock on the server; in
@@ -63,4 +63,13 @@ pub(crate) struct Global {
     /// The login from the environment, if the URL has none.
     #[arg(skip)]
     pub(crate) login: Option<CredentialsProvider>,
+}
+
+fn url(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Err(
+            "the URL is empty: correct `--url`, or the variable DLOCK_URL if `--url` is not given",
+        );
+    }
+    Ok(text.to_owned())
 }

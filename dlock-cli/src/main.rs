@@ -12,25 +12,24 @@ mod login;
 mod output;
 mod pages;
 mod progress;
+mod runtime;
 mod source;
 mod text;
 mod view;
 
 use std::process::ExitCode;
 
-use crate::cli::Cli;
+use crate::{
+    cli::Cli,
+    exit::{Exit, Failure},
+};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     #[cfg(feature = "zookeeper-tls")]
     choose_tls_provider();
-    let mut cli = Cli::of_arguments();
+    let cli = Cli::of_arguments();
     let as_json = cli.global.json;
-    log::start(&cli.global, cli.command.always_logs());
-    let outcome = match cli.global.read_login() {
-        Ok(()) => cli.run().await,
-        Err(failure) => Err(failure),
-    };
+    let outcome = runtime::start().and_then(|runtime| runtime.block_on(run(cli)));
     match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -38,6 +37,12 @@ async fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+async fn run(mut cli: Cli) -> Result<Exit, Failure> {
+    log::start(&cli.global, cli.command.always_logs());
+    cli.global.read_login()?;
+    cli.run().await
 }
 
 /// Two providers are compiled in, of which rustls takes none by itself.

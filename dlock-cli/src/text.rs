@@ -2,6 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write, time::Duration};
 
+/// Characters that are printed as a blank, but are letters or symbols for Unicode.
+const BLANK: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+
 /// Escapes all characters of `text` that a terminal does not simply print, as in `\u{1b}`: control characters,
 /// marks that change the writing direction, and the like.
 ///
@@ -17,6 +20,10 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(escaped.len());
     let mut rest = escaped.chars();
     while let Some(c) = rest.next() {
+        if BLANK.contains(&c) {
+            shown.extend(c.escape_unicode());
+            continue;
+        }
         if c != '\\' {
             shown.push(c);
             continue;
@@ -40,7 +47,7 @@ pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_plain(c) || c.escape_debug().len() == 1 {
+        if is_plain(c) || c.escape_debug().len() == 1 && !BLANK.contains(&c) {
             shown.push(c);
             continue;
         }
@@ -77,6 +84,7 @@ mod tests {
             (r"a\b 'c' \u{1b}", r"a\b 'c' \u{1b}"),
             ("a\x1b[2Jb\u{9b}c\x07", r"a\u{1b}[2Jb\u{9b}c\u{7}"),
             ("a\nb\tc\rd\0", r"a\nb\tc\rd\0"),
+            ("order:1\u{3164}", r"order:1\u{3164}"),
             ("\u{202e}evil\u{2066}", r"\u{202e}evil\u{2066}"),
             (
                 "auftrag:\u{e4}\u{4e2d}\u{1f512}",

@@ -183,19 +183,7 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
             StoreErrorKind::Unsupported,
             format!("{message}; create it, or correct the URL"),
         ),
-        "42501" => (
-            StoreErrorKind::Denied,
-            match schema.missing_grant(message, &config.role) {
-                Some(grant) => format!(
-                    "{message}; grant it with: {grant}. `Schema::grants` has all statements that a manager needs, \
-                     and `Schema::operator_grants` those that operators need"
-                ),
-                None => format!(
-                    "{message}; grant it with the statements of `Schema::grants`, or with `dlock postgres migrate --role`; \
-                     operators need `Schema::operator_grants`, or `--operator-role`"
-                ),
-            },
-        ),
+        "42501" => (StoreErrorKind::Denied, schema.denied(message, &config.role)),
         "3F000" | "42883" | "42P01" => (StoreErrorKind::Unsupported, missing(schema)),
         // The server ends the connection; the request may have been carried out before.
         "57P01" | "57P02" | "57P05" | "25P03" | "25P04" => (

@@ -257,24 +257,33 @@ END $$;
         ))
     }
 
-    /// Returns the statement that grants `role` the permission of which a message of PostgreSQL speaks, if the
-    /// permission is one that a manager needs.
-    pub(crate) fn missing_grant(&self, message: &str, role: &str) -> Option<String> {
-        let role = quoted(role).ok()?;
-        let schema = &self.quoted;
-        let (kind, name) = message
-            .strip_prefix("permission denied for ")?
-            .split_once(' ')?;
+    /// Returns a message of PostgreSQL about a permission that `role` lacks, with what to do.
+    pub(crate) fn denied(&self, message: &str, role: &str) -> String {
+        let of_managers =
+            "`Schema::grants`, or `dlock postgres migrate --role`, grants all that a manager needs";
+        let lacking = message.strip_prefix("permission denied for ");
+        let (kind, name) = lacking
+            .and_then(|it| it.split_once(' '))
+            .unwrap_or_default();
         let is_named = |function: &str| function.split('(').next() == Some(name);
-        match kind {
-            "schema" => Some(format!("GRANT USAGE ON SCHEMA {schema} TO {role}")),
+        let schema = &self.quoted;
+        let grant = match kind {
+            "schema" => Some(format!("USAGE ON SCHEMA {schema}")),
             "function" => {
-                let function = FUNCTIONS.iter().find(|it| is_named(it))?;
-                Some(format!(
-                    "GRANT EXECUTE ON FUNCTION {schema}.{function} TO {role}"
-                ))
+                let function = FUNCTIONS.iter().find(|it| is_named(it));
+                function.map(|it| format!("EXECUTE ON FUNCTION {schema}.{it}"))
             }
             _ => None,
+        };
+        match (grant, quoted(role)) {
+            (Some(grant), Ok(role)) => {
+                format!("{message}; grant it with: GRANT {grant} TO {role}. {of_managers}")
+            }
+            _ if TABLES.contains(&name) || is_named(UNLOCK) => format!(
+                "{message}; operators alone need it: grant it with `dlock postgres migrate --operator-role {role}`, or \
+                 with the statements of `Schema::operator_grants`"
+            ),
+            _ => format!("{message}; {of_managers}"),
         }
     }
 
@@ -325,18 +334,30 @@ mod tests {
     #[test]
     fn the_missing_permission_is_named() {
         let schema = Schema::new("locks").unwrap();
-        let missing = |message| schema.missing_grant(message, "shop");
-        assert_eq!(
-            missing("permission denied for function release").unwrap(),
-            "GRANT EXECUTE ON FUNCTION \"locks\".release(text, text) TO \"shop\""
-        );
-        assert_eq!(
-            missing("permission denied for schema locks").unwrap(),
-            "GRANT USAGE ON SCHEMA \"locks\" TO \"shop\""
-        );
-        for other in ["permission denied for function f", "permission denied", ""] {
-            assert_eq!(missing(other), None, "{other}");
+        for (name, advice) in [
+            (
+                "function release",
+                "GRANT EXECUTE ON FUNCTION \"locks\".release(text, text) TO \"shop\"",
+            ),
+            (
+                "schema locks",
+                "GRANT USAGE ON SCHEMA \"locks\" TO \"shop\"",
+            ),
+            (
+                "table holder",
+                "dlock postgres migrate --operator-role shop",
+            ),
+            (
+                "function unlock",
+                "dlock postgres migrate --operator-role shop",
+            ),
+            ("function f", "dlock postgres migrate --role`"),
+        ] {
+            let denied = schema.denied(&format!("permission denied for {name}"), "shop");
+            assert!(denied.contains(advice), "{denied}");
         }
+        let other = schema.denied("permission denied", "shop");
+        assert!(other.contains("`Schema::grants`"), "{other}");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use crate::{
     assert_none,
+    exported::of_events,
     files::{dashboard, panels, queries_of_panels, without_variables},
+    promql::{Query, Selector},
     rules,
 };
 
@@ -109,4 +111,63 @@ fn promtool_reads_every_query() {
     // And says so when it cannot.
     std::fs::write(&path, file.replacen("sum by (", "sum by ((", 1)).unwrap();
     rules::check(&path).expect_err("a query without an end");
+}
+
+/// A series that a selector finds.
+fn series(selector: &Selector) -> String {
+    let mut labels = Vec::new();
+    for (label, value) in &selector.matchers {
+        // The first of several values, or any for a variable.
+        let value = if value.starts_with('$') {
+            "any"
+        } else {
+            value.split('|').next().unwrap_or_default()
+        };
+        labels.push(format!("{label}=\"{value}\""));
+    }
+    format!("{}{{{}}}", selector.metric, labels.join(", "))
+}
+
+/// A counter of events appears with its first event, which neither `increase` nor `rate` sees: no sample comes before it.
+#[test]
+fn panels_show_the_first_event_of_a_series() {
+    let mut of_events = of_events();
+    // Of these, some series are written with zero, but not those of all causes and reasons.
+    of_events.extend(["dlock_lost_total", "dlock_refused_total"].map(str::to_owned));
+    let mut seen = BTreeSet::new();
+    let mut file = "evaluation_interval: 1m\ntests:\n".to_owned();
+    for asked in queries_of_panels() {
+        let query = Query::read(&asked.query);
+        let mut selectors = query.selectors.iter();
+        let Some(selector) = selectors.find(|it| of_events.contains(&it.metric)) else {
+            continue;
+        };
+        // The others divide a number of calls by another one, list the values of a variable, or show what is usual.
+        let is_counted = asked.query.starts_with("sum") && !asked.query.contains(" / ");
+        if !is_counted || selector.metric == "dlock_handed_over_total" {
+            continue;
+        }
+        seen.insert(selector.metric.clone());
+        let series = series(selector);
+        let query = without_variables(&asked.query);
+        let query = query.replace("=~\"$", "=~\".*|$");
+        let query = serde_json::to_string(&format!("sum({query})")).unwrap();
+        // An event that creates its series, another one after it, and one that is long over.
+        for (values, expected) in [("_x70 1x10", 1), ("_x70 1 2x10", 2), ("3x90", 0)] {
+            write!(
+                file,
+                "  - interval: 1m\n    name: {place}\n    input_series:\n      - series: '{series}'\n        \
+                 values: '{values}'\n    promql_expr_test:\n      - expr: {query}\n        eval_time: 73m\n        \
+                 exp_samples:\n          - labels: '{{}}'\n            value: {expected}\n",
+                place = serde_json::to_string(&asked.place).unwrap(),
+            )
+            .unwrap();
+        }
+    }
+    of_events.remove("dlock_handed_over_total");
+    assert_eq!(seen, of_events, "a panel counts the events of each");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("panels.test.yml");
+    std::fs::write(&path, &file).unwrap();
+    rules::test(&path).unwrap_or_else(|said| panic!("{said}"));
 }

@@ -60,7 +60,7 @@ fn expected(name: &str, metric: &Metric) -> Vec<(String, BTreeSet<String>)> {
 }
 
 /// The metrics that the documentation says appear with their first event.
-fn of_events() -> BTreeSet<String> {
+pub(crate) fn of_events() -> BTreeSet<String> {
     let page = read("docs/book/src/reference/metrics.md");
     let (_, list) = page.split_once("appear with their first event:").unwrap();
     let (list, _) = list.split_once("\n\n").unwrap();

@@ -125,7 +125,7 @@ pub(crate) fn queries_of_panels() -> Vec<Asked> {
             });
         }
     }
-    assert_eq!(found.len(), 3, "of the variables");
+    assert_eq!(found.len(), 4, "of the variables");
     for panel in panels() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let legend = target["legendFormat"].as_str().unwrap_or_default();

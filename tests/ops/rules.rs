@@ -33,7 +33,8 @@ pub(crate) fn check(path: &Path) -> Result<String, String> {
     accepted(promtool().args(arguments).arg(path))
 }
 
-fn test(path: &Path) -> Result<String, String> {
+/// Runs the tests of a file.
+pub(crate) fn test(path: &Path) -> Result<String, String> {
     accepted(promtool().args(["test", "rules"]).arg(path))
 }
 

@@ -78,6 +78,23 @@ fn the_most_important_settings_are_there() {
     assert!(!unit.contains("PASSWORD") && !unit.contains("--url"));
 }
 
+/// A machine with many processors would need more threads than the unit allows, if their number was not limited.
+#[test]
+fn the_threads_of_the_command_are_within_the_limit() {
+    let source = read("dlock-cli/src/runtime.rs");
+    let limit = |name: &str| -> u32 {
+        let (_, rest) = source
+            .split_once(&format!("const {name}: usize = "))
+            .unwrap();
+        rest.split(';').next().unwrap().parse().unwrap()
+    };
+    let unit = read(UNIT);
+    let most = unit.lines().find_map(|it| it.strip_prefix("TasksMax="));
+    let most: u32 = most.unwrap().parse().unwrap();
+    // The main thread and that of renewals, and as many again for what comes.
+    assert!(limit("WORKERS") + limit("BLOCKING") + 4 <= most);
+}
+
 /// The variables of the sample are those that the command reads.
 #[test]
 fn the_environment_is_that_of_the_command() {

@@ -87,6 +87,9 @@ pub(crate) fn of_options(global: &Global) -> Result<Facts, Failure> {
         facts.layout = deployment.layout.into();
         facts.min_replicas = deployment.min_replicas;
         facts.sentinels = deployment.servers;
+        // A client certificate can be the login.
+        let has_certificate = global.url.contains("cert=");
+        facts.is_open = deployment.user.is_none() && global.login.is_none() && !has_certificate;
         facts.user = deployment.user.unwrap_or_else(user_of_environment);
     }
     Ok(facts)
@@ -194,6 +197,7 @@ mod tests {
             min_replicas: 0,
             sentinels: 0,
             user: String::new(),
+            is_open: false,
             raw_keys: false,
             servers: servers.collect(),
             locks: Ok(LockFacts::default()),

@@ -1,14 +1,24 @@
 //! `dlock run`: runs a command while holding a lock.
 //!
 //! **The command** inherits the standard streams and the environment, plus the key and the fencing token. The lease is
-//! renewed while the command runs and released after its end. Processes that the command leaves in the background run
-//! without the lock.
+//! renewed while the command runs and released after its end.
+//!
+//! # Rules
+//!
+//! - Processes that a command leaves in the background when it ends by itself run without the lock: a command may start
+//!   a service. (`processes_in_the_background_keep_running`)
+//! - **[S]** A command that a signal has ended, or that ends after a signal was passed on, has not ended by itself. All that
+//!   it has started gets `SIGTERM`, and `SIGKILL` after `--kill-after` or with the lease, and the lock is released after
+//!   that. (`the_lock_is_kept_until_what_an_ended_command_has_started_has_ended`)
+//! - **[S]** A lease that ends is the end of the command and of all that it has started, with a terminal and without.
+//!   (`at_a_terminal_children_end_with_the_lease`)
 //!
 //! **Signals.** Without a terminal, as under cron and systemd, the command leads its own process group, and signals
 //! end the whole group, including the processes that a shell has started. With a controlling terminal the command
 //! stays in the group of `dlock`: only so can it read the terminal, be stopped by Ctrl-Z and take part in job control.
-//! The terminal then sends Ctrl-C and Ctrl-\ to both processes, so `dlock` does not pass on `SIGINT` and `SIGQUIT`. Only
-//! the command itself is ended then, because the group can contain processes that do not belong to it. A Ctrl-C in the
+//! The terminal then sends Ctrl-C and Ctrl-\ to both processes, so `dlock` does not pass on `SIGINT` and `SIGQUIT`. The
+//! group can contain processes that do not belong to the command, so those that do are found by their parents
+//! (`tree.rs`), which only Linux tells. Elsewhere the command alone is ended, and a message says so. A Ctrl-C in the
 //! microseconds between the last check for signals and the start of the command reaches neither process and must be
 //! repeated.
 //!
@@ -23,8 +33,11 @@
 
 mod command;
 mod options;
+mod processes;
 mod signals;
 mod supervise;
+mod target;
+mod tree;
 mod watchdog;
 
 pub(crate) use self::{

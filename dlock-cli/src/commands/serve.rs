@@ -173,9 +173,14 @@ fn tell(global: &Global, address: SocketAddr, token: Option<&Token>) -> Result<(
         }
     }
     if !address.ip().is_loopback() {
+        let token = if token.is_some() {
+            ". The token that releases locks passes the network without encryption"
+        } else {
+            ""
+        };
         let text = format!(
             "other machines can reach {address}, and the page asks for no password: each client that reaches it sees all keys \
-             and holders. Put a proxy with a login before it"
+             and holders{token}. Put a proxy with a login and TLS before it"
         );
         note(global.json, &text);
     }

@@ -110,7 +110,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
 
 /// Returns the holders to release. A shared lock requires a choice.
 fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure> {
-    let refused = |message: String| {
+    let refused = |exit: Exit, message: String| {
         let holders = lock.holders.iter();
         let holders = holders.map(|it| {
             let handle = it.handle.as_deref().unwrap_or("-");
@@ -118,7 +118,7 @@ fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure
         });
         let holders = holders.collect::<Vec<_>>().join(", ");
         let message = format!("{message}. Its holders: {holders}");
-        Failure::new(Exit::Usage, message)
+        Failure::new(exit, message)
     };
     let key = &args.key;
     match args.holder.map(|handle| handle.to_string()) {
@@ -126,11 +126,13 @@ fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure
             let holders = lock.holders.iter();
             let mut same = holders.filter(|it| it.handle.as_ref() == Some(&handle));
             let holder = same.next().cloned().map(|it| vec![it]);
-            holder.ok_or_else(|| refused(format!("`{handle}` does not hold `{key}`")))
+            // It may have left since the caller saw it.
+            let message = format!("`{handle}` does not hold `{key}`");
+            holder.ok_or_else(|| refused(Exit::Negative, message))
         }
         None if lock.is_shared() && !args.all => {
             let message = format!("`{key}` is a shared lock: add `--holder HANDLE` or `--all`");
-            Err(refused(message))
+            Err(refused(Exit::Usage, message))
         }
         None => Ok(lock.holders.clone()),
     }

@@ -1,11 +1,11 @@
 //! Features of all commands: help, logins, logs, errors as JSON, completions.
 
-use std::process::Command;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt as _, process::Command};
 
-use dlock_testkit::RedisServer;
+use dlock_testkit::{RedisServer, python};
 use serde_json::Value;
 
-use super::{call, dlock};
+use super::{call, clean, dlock};
 
 #[tokio::test]
 async fn help_shows_exit_codes_and_no_password() {
@@ -136,7 +136,11 @@ async fn a_url_that_is_empty_is_not_that_of_this_machine() {
     let server = RedisServer::start().await;
     let mut command = dlock(&server, &["run", "job", "true"]);
     let ended = call(command.env("DLOCK_URL", "")).await.with(2);
-    assert!(ended.stderr.contains("--url"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("the variable DLOCK_URL"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[tokio::test]
@@ -198,6 +202,16 @@ async fn logs_are_printed_on_request() {
     let mut command = dlock(&server, &["-vv", "run", "job", "echo", "ran"]);
     let told = call(&mut command).await.with(0);
     assert_eq!(told.stdout, "ran\n");
+    let as_json = ["-vv", "--json", "run", "job", "true"];
+    let lines = call(&mut dlock(&server, &as_json)).await.with(0).stderr;
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut logs = lines.map(|it| it["log"].clone());
+    let acquired = logs.find(|it| it["fields"]["message"] == "acquired");
+    let acquired = acquired.expect("each line is JSON");
+    assert_eq!(acquired["level"], "DEBUG");
+    assert_eq!(acquired["fields"]["key"], "job");
     assert!(
         told.stderr.contains("DEBUG") && told.stderr.contains("acquired"),
         "{}",
@@ -218,4 +232,27 @@ async fn shells_get_completions() {
     call(&mut dlock(&server, &["completions", "nosuch"]))
         .await
         .with(2);
+}
+
+/// A service manager restarts a program that has ended, and not one that hangs.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_that_cannot_start_its_threads_ends() {
+    // The limit does not apply to root.
+    const ALONE: &str = "import os, resource, sys\n\
+                         resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\n\
+                         if os.getuid() == 0: os.setuid(61803)\n\
+                         os.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = python();
+    clean(&mut command);
+    // In this folder, any user finds the program.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("dlock");
+    std::fs::copy(env!("CARGO_BIN_EXE_dlock"), &program).unwrap();
+    command.args(["-c", ALONE]).arg(&program);
+    let ended = call(command.args(["--url", "redis://127.0.0.1:1", "ls"])).await;
+    let told = ended.with(70).stderr;
+    assert!(told.contains("cannot start the threads"), "{told}");
+    assert!(told.contains("`TasksMax` of systemd"), "{told}");
 }

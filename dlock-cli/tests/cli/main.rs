@@ -13,6 +13,7 @@ mod postgres;
 mod reads;
 mod run;
 mod run_ends;
+mod run_followers;
 mod run_signals;
 mod serve;
 mod top;

@@ -161,7 +161,7 @@ async fn a_shared_lock_requires_a_choice() {
     }
     let stranger = "0".repeat(16);
     let words = ["unlock", "-y", "catalog", "--holder", &stranger];
-    let refused = call(&mut dlock(&server, &words)).await.with(2);
+    let refused = call(&mut dlock(&server, &words)).await.with(1);
     assert!(
         refused.stderr.contains("does not hold `catalog`"),
         "{}",

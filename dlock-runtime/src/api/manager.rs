@@ -6,6 +6,7 @@ use tokio::time::timeout;
 
 use crate::{
     engine::acquisition::{Engine, tell_all},
+    error::LockError,
     state::Event,
 };
 
@@ -69,6 +70,42 @@ impl LockManager {
     #[must_use]
     pub fn active_keys(&self) -> usize {
         self.0.table.len()
+    }
+
+    /// Checks that this process can acquire locks: acquires the key `dlock-health` without a wait, and releases it.
+    ///
+    /// A readiness probe can call it. A key that another process holds is a good answer too, as the store has given it, so
+    /// all processes of a fleet can use this check at the same time. It takes two response timeouts at the most, and counts
+    /// in the metrics as the template `dlock-health`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`](crate::LockError), as [`LockRequest::try_acquire`](crate::LockRequest::try_acquire) returns it:
+    /// `Unavailable` if the store does not answer or refuses, `Closed` after [`shutdown`](Self::shutdown).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future releases the key in the background.
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// use std::time::Duration;
+    ///
+    /// # let manager = dlock::LockManager::memory();
+    /// assert!(manager.health().await.is_ok());
+    /// manager.shutdown(Duration::ZERO).await;
+    /// assert!(manager.health().await.is_err());
+    /// # }
+    /// ```
+    pub async fn health(&self) -> Result<(), LockError> {
+        const KEY: &str = "dlock-health";
+        const TTL: Duration = Duration::from_secs(5);
+        let lock = self.lock(KEY).metric(KEY).ttl(TTL);
+        match lock.try_acquire().await? {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        }
     }
 
     /// Shuts the manager down: refuses new locks, lets running bodies finish, and releases everything.

@@ -20,6 +20,7 @@ use crate::lifecycle::{TTL, assert_clean, hold, memory};
 #[tokio::test(start_paused = true)]
 async fn of_an_idle_manager_ends_at_once_and_refuses_what_comes() {
     let (store, manager) = memory();
+    manager.health().await.unwrap();
     let before = Instant::now();
     assert_eq!(manager.shutdown(TTL).await, ShutdownReport::default());
     assert!(before.elapsed().is_zero());
@@ -34,6 +35,7 @@ async fn of_an_idle_manager_ends_at_once_and_refuses_what_comes() {
     assert!(!started.load(Ordering::Relaxed));
     // A clone is the same manager, and a second time changes nothing.
     assert!(manager.clone().lock("order:7").try_acquire().await.is_err());
+    assert!(manager.health().await.is_err());
     assert_eq!(manager.shutdown(TTL).await, ShutdownReport::default());
     assert_clean(&store, &manager).await;
 }

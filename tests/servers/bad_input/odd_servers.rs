@@ -150,7 +150,10 @@ async fn a_server_that_refuses_writes_is_asked_again() {
     .await;
     let error = refusal(&manager).await;
     assert_eq!(unavailable(&error).kind(), StoreErrorKind::Refused);
-    assert_says(&error, &["NOREPLICAS"]);
+    assert_says(
+        &error,
+        &["NOREPLICAS", "`min-replicas-to-write` needs more"],
+    );
     let waiter = tokio::spawn(manager.lock("order:42").wait(LIMIT).acquire());
     run(
         &mut connection,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::{ConnectError, LockManager, LostCause, Wait, store::StoreErrorKind};
+use dlock::{ConnectError, LockError, LockManager, LostCause, Wait, store::StoreErrorKind};
 use dlock_testkit::{Proxy, eventually};
 
 use crate::bad_input::{WAIT, assert_says, lazy, refusal, unavailable};
@@ -34,6 +34,31 @@ async fn of_a_stopped_process_is_unavailable_in_time_and_heals() {
     assert_silent(&manager).await;
     env.server.resume();
     assert_healed(&env, &manager).await;
+}
+
+/// What a readiness probe asks.
+#[tokio::test]
+async fn is_seen_by_the_check_of_a_manager() {
+    let env = Redis::start().await;
+    let limited = async || {
+        env.manager_with(|it| it.response_timeout(Duration::from_millis(300)))
+            .await
+    };
+    let (manager, other) = (limited().await, limited().await);
+    soon(manager.health()).await.unwrap();
+    // One that another process has acquired at this moment is an answer, too.
+    let held = soon(other.lock("dlock-health").acquire()).await.unwrap();
+    soon(manager.health()).await.unwrap();
+    soon(held.release()).await.unwrap();
+    env.server.pause();
+    let error = soon(manager.health()).await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    env.server.resume();
+    eventually(LIMIT, "it is healthy again", async || {
+        soon(manager.health()).await.is_ok()
+    })
+    .await;
+    env.assert_clean(1, &[&manager, &other]).await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod attribute;
 mod blocking;
 mod cluster;
 mod confirm;
+mod doctor;
 mod etcd;
 mod etcd_admin;
 mod etcd_late;
@@ -52,6 +53,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         metrics::ALL,
         several::ALL,
         confirm::ALL,
+        doctor::ALL,
         cluster::ALL,
         homes::ALL,
         quorum::ALL,

@@ -180,6 +180,7 @@ mod tests {
             min_replicas: 0,
             sentinels: 0,
             user: "default".to_owned(),
+            is_open: false,
             raw_keys: false,
             servers: vec![ServerFacts {
                 server: "127.0.0.1:6379".to_owned(),

@@ -1,75 +1,39 @@
 //! Starts the command, sends it signals, and waits for its end.
 
-use std::{
-    ffi::OsString, fs::File, io, os::unix::process::ExitStatusExt, process::ExitStatus,
-    time::Duration,
-};
+use std::{ffi::OsString, fs::File, io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use dlock::Lease;
-use rustix::process::{
-    Pid, Signal, kill_process, kill_process_group, test_kill_process, test_kill_process_group,
-};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, timeout_at},
 };
 
-use super::signals::number_of;
+use super::{
+    processes,
+    signals::number_of,
+    target::Target,
+    tree::{self, Tree},
+};
 use crate::exit::{Exit, Failure};
-
-/// The interval of checks for processes that are not children of this process.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// The processes that must end with the lock.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
-    /// The command alone.
-    Process(Pid),
-    /// The process group of the command.
-    Group(Pid),
-}
-
-impl Target {
-    pub(super) fn send(self, signal: Signal) {
-        // A process that has ended needs no signal.
-        let _ = match self {
-            Self::Process(pid) => kill_process(pid, signal),
-            Self::Group(pid) => kill_process_group(pid, signal),
-        };
-    }
-
-    /// Sends `SIGTERM`, and `SIGCONT` in case the processes are stopped.
-    pub(super) fn terminate(self) {
-        self.send(Signal::TERM);
-        self.send(Signal::CONT);
-    }
-
-    fn is_gone(self) -> bool {
-        let found = match self {
-            Self::Process(pid) => test_kill_process(pid),
-            Self::Group(pid) => test_kill_process_group(pid),
-        };
-        found == Err(rustix::io::Errno::SRCH)
-    }
-
-    /// Waits until all processes have ended, and sends `SIGKILL` to the rest at `end`.
-    pub(super) async fn gone_or_killed(self, end: Instant) {
-        while !self.is_gone() {
-            if Instant::now() >= end {
-                self.send(Signal::KILL);
-                return;
-            }
-            sleep(LOOK).await;
-        }
-    }
-}
 
 /// A running command.
 pub(super) struct RunningCommand {
     child: Child,
+    pid: Pid,
     target: Target,
-    /// `true` after a signal was passed on that should end the whole process group.
-    told_to_end: bool,
+    signalled: Signalled,
+}
+
+/// The signals that the processes of the command have got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Signalled {
+    /// None: processes that are left when the command has ended are meant to be.
+    Nothing,
+    /// The command has got a signal. It does not end by itself then, and nothing may be left.
+    Command,
+    /// All have got `SIGTERM`.
+    All,
 }
 
 impl RunningCommand {
@@ -88,9 +52,12 @@ impl RunningCommand {
             .env("DLOCK_FENCING_TOKEN", token.to_string())
             .env("DLOCK_FENCING_TOKEN_SORTABLE", token.to_sortable_string());
         let is_alone = !has_terminal();
-        if is_alone {
+        let earlier = if is_alone {
             command.process_group(0);
-        }
+            processes::children()
+        } else {
+            tree::adopt_orphans()
+        };
         let child = command.spawn().map_err(|error| {
             let code = if error.kind() == io::ErrorKind::NotFound {
                 127
@@ -102,61 +69,98 @@ impl RunningCommand {
         })?;
         let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let pid = pid.expect("a child that was not reaped has an id");
+        tokio::spawn(processes::reap_orphans(pid, earlier.clone()));
         let target = if is_alone {
             Target::Group(pid)
         } else {
-            Target::Process(pid)
+            Tree::of(pid, earlier).map_or(Target::Process(pid), Target::Tree)
         };
         Ok(Self {
             child,
+            pid,
             target,
-            told_to_end: false,
+            signalled: Signalled::Nothing,
         })
     }
 
-    pub(super) fn target(&self) -> Target {
-        self.target
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Passes on a signal that this process received.
     pub(super) fn pass_on(&mut self, signal: Signal) {
-        match self.target {
+        let mut reached = Signalled::Command;
+        match &mut self.target {
             // The terminal has sent it to the whole group, including the command.
-            Target::Process(_) if matches!(signal, Signal::INT | Signal::QUIT) => {}
-            Target::Group(_) if matches!(signal, Signal::INT | Signal::QUIT | Signal::TERM) => {
-                self.told_to_end = true;
-                self.target.send(signal);
+            Target::Process(_) | Target::Tree(_)
+                if matches!(signal, Signal::INT | Signal::QUIT) => {}
+            Target::Tree(tree) if signal == Signal::TERM => {
+                reached = Signalled::All;
+                tree.terminate();
+            }
+            Target::Group(pid) if matches!(signal, Signal::INT | Signal::QUIT | Signal::TERM) => {
+                if signal == Signal::TERM {
+                    reached = Signalled::All;
+                }
+                // A process that has ended needs no signal.
+                let _ = kill_process_group(*pid, signal);
             }
             // The other signals go to the command alone: they would end programs that do not handle them.
-            Target::Process(pid) | Target::Group(pid) => Target::Process(pid).send(signal),
+            _ => {
+                let _ = kill_process(self.pid, signal);
+            }
         }
+        self.signalled = self.signalled.max(reached);
     }
 
     /// Waits for the end of the command itself.
     pub(super) async fn ended(&mut self) -> Result<Exit, Failure> {
         let status = self.child.wait().await?;
+        if status.signal().is_some() {
+            // Of another process, perhaps: the kernel ends one when memory is short.
+            self.signalled = self.signalled.max(Signalled::Command);
+        }
         Ok(Exit::Command(code_of(status)))
     }
 
-    /// Waits for the rest of the process group after the end of the command, if a signal was to end the group. Kills
-    /// the rest at `limit`.
-    pub(super) async fn followed_by_others(&self, limit: Instant) {
-        if self.told_to_end {
-            self.target.gone_or_killed(limit).await;
-        }
+    /// Returns `true` if the command has ended by a signal, or after one, and processes that it has started have not.
+    pub(super) fn leaves_others(&self) -> bool {
+        self.signalled > Signalled::Nothing && self.has_others()
     }
 
-    /// Waits for the end of a command that got `SIGTERM`, and of its process group. Kills the rest at `end`.
+    /// Ends what is left after the end of the command, if a signal was the reason. Kills the rest at `limit`.
+    pub(super) async fn followed_by_others(&mut self, limit: Instant) {
+        if !self.leaves_others() {
+            return;
+        }
+        if self.signalled < Signalled::All {
+            self.signalled = Signalled::All;
+            self.target.terminate();
+        }
+        self.target.gone_or_killed(limit).await;
+    }
+
+    /// Sends `SIGTERM` to the command and to what it has started.
+    pub(super) fn terminate(&mut self) {
+        self.target.terminate();
+    }
+
+    /// Waits for the end of a command that got `SIGTERM`, and of what it has started. Kills the rest at `end`.
     pub(super) async fn ended_by(&mut self, end: Instant) -> Result<(), Failure> {
         if timeout_at(end, self.child.wait()).await.is_err() {
-            self.target.send(Signal::KILL);
+            self.target.kill();
         }
         self.child.wait().await?;
-        // The id of a reaped process can be reused, but the id of a group is in use until its last process ends.
-        if let Target::Group(_) = self.target {
+        if self.has_others() {
             self.target.gone_or_killed(end).await;
         }
         Ok(())
+    }
+
+    /// Returns `true` if processes that the command has started have not ended, after it has ended.
+    fn has_others(&self) -> bool {
+        // The id of a reaped process can be reused, but the id of a group is in use until its last process ends.
+        !matches!(self.target, Target::Process(_)) && !self.target.is_gone()
     }
 }
 

@@ -83,7 +83,12 @@ pub(super) async fn supervise(
         tokio::select! {
             biased;
             ended = command.ended() => {
-                let limit = Instant::now() + args.kill_after();
+                let grace = args.kill_after();
+                if command.leaves_others() {
+                    let message = "the command was ended by a signal: ending the processes that it has started";
+                    note(global.json, &ending(message, grace));
+                }
+                let limit = Instant::now() + grace;
                 let others = command.followed_by_others(limit);
                 if under_lock(guard, watchdog, &mut term, others).await.is_none() {
                     command.followed_by_others(Instant::now()).await;
@@ -102,14 +107,10 @@ pub(super) async fn supervise(
         Reason::NotRenewed => args.kill_after().min(guard.remaining()),
         Reason::Lost(_) | Reason::MaxHold(_) => args.kill_after(),
     };
-    let message = format!(
-        "{}: ending the command, SIGKILL follows in {}",
-        reason.text(),
-        rough(grace)
-    );
-    note(global.json, &message);
+    let message = format!("{}: ending {}", reason.text(), command.target());
+    note(global.json, &ending(&message, grace));
     let end = Instant::now() + grace;
-    command.target().terminate();
+    command.terminate();
     if let Reason::MaxHold(_) = reason {
         let ended = under_lock(guard, watchdog, &mut term, command.ended_by(end)).await;
         match ended {
@@ -121,6 +122,10 @@ pub(super) async fn supervise(
         command.ended_by(end).await?;
     }
     Err(reason.failure(&args.key))
+}
+
+fn ending(message: &str, grace: Duration) -> String {
+    format!("{message}, SIGKILL follows in {}", rough(grace))
 }
 
 /// Awaits `future`, the end of the command. Returns `None` if the lease is lost before.

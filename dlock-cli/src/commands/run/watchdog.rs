@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::{command::Target, signals::Signals};
+use super::{signals::Signals, target::Target, tree::Tree};
 use crate::exit::{Exit, Failure, note};
 
 /// The limit for the end of a dismissed watchdog.
@@ -56,12 +56,13 @@ impl Watchdog {
         Ok(Self { child, pipe })
     }
 
-    pub(super) fn watches(&self, target: Target) {
-        let (word, pid) = match target {
-            Target::Process(pid) => ("process", pid),
-            Target::Group(pid) => ("group", pid),
+    pub(super) fn watches(&self, target: &Target) {
+        let line = match target {
+            Target::Process(pid) => format!("process {pid}\n"),
+            Target::Tree(tree) => format!("tree {}\n", tree.to_words()),
+            Target::Group(pid) => format!("group {pid}\n"),
         };
-        self.write(&format!("{word} {pid}\n"));
+        self.write(&line);
     }
 
     /// Reports that the lease is valid for `left`, and that the command must get `SIGTERM` `early` before its end.
@@ -111,10 +112,9 @@ pub(crate) struct WatchdogArgs {
 }
 
 /// The last line that the watchdog has read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    Process(i32),
-    Group(i32),
+    Target(Target),
     /// The time until the next line at the latest, and the validity of the lease.
     Left([u64; 2]),
     Over,
@@ -122,9 +122,11 @@ enum Told {
 
 impl Told {
     fn read(line: &str) -> Option<Self> {
+        let of_number = |text: &str| Pid::from_raw(text.parse().ok()?);
         match line.split_once(' ') {
-            Some(("process", pid)) => pid.parse().ok().map(Self::Process),
-            Some(("group", pid)) => pid.parse().ok().map(Self::Group),
+            Some(("process", pid)) => of_number(pid).map(|it| Self::Target(Target::Process(it))),
+            Some(("tree", words)) => Tree::of_words(words).map(|it| Self::Target(Target::Tree(it))),
+            Some(("group", pid)) => of_number(pid).map(|it| Self::Target(Target::Group(it))),
             Some(("left", rest)) => {
                 let (silence, left) = rest.split_once(' ')?;
                 Some(Self::Left([silence.parse().ok()?, left.parse().ok()?]))
@@ -152,8 +154,7 @@ pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
             None => lines.next_line().await,
         };
         match line.ok().flatten().as_deref().map(Told::read) {
-            Some(Some(Told::Process(pid))) => target = Pid::from_raw(pid).map(Target::Process),
-            Some(Some(Told::Group(pid))) => target = Pid::from_raw(pid).map(Target::Group),
+            Some(Some(Told::Target(read))) => target = Some(read),
             Some(Some(Told::Left(left))) => {
                 let now = Instant::now();
                 times = Some(left.map(|ms| now + Duration::from_millis(ms)));
@@ -163,11 +164,11 @@ pub(crate) async fn watch_over(args: &WatchdogArgs) -> Result<Exit, Failure> {
             None => break "`dlock run` was killed",
         }
     };
-    let Some(target) = target else {
+    let Some(mut target) = target else {
         // `dlock` was killed before it started the command.
         return Ok(Exit::Success);
     };
-    note(false, &format!("{reason}: ending the command"));
+    note(false, &format!("{reason}: ending {target}"));
     let now = Instant::now();
     let grace = Duration::from_millis(args.kill_after);
     let end = times.map_or(now, |[_, end]| end.min(now + grace));
@@ -190,11 +191,21 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_are_written() {
-        assert_eq!(Told::read("process 12"), Some(Told::Process(12)));
-        assert_eq!(Told::read("group 12"), Some(Told::Group(12)));
+        let pid = Pid::from_raw(12).unwrap();
+        let target = |target| Some(Told::Target(target));
+        assert_eq!(Told::read("process 12"), target(Target::Process(pid)));
+        assert_eq!(Told::read("group 12"), target(Target::Group(pid)));
         assert_eq!(Told::read("left 0 7"), Some(Told::Left([0, 7])));
         assert_eq!(Told::read("over"), Some(Told::Over));
-        for line in ["", "left", "left 1", "left -1 2", "group x", "over 1"] {
+        for line in [
+            "",
+            "left",
+            "left 1",
+            "left -1 2",
+            "group x",
+            "tree 12",
+            "over 1",
+        ] {
             assert_eq!(Told::read(line), None);
         }
     }

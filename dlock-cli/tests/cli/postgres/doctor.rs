@@ -180,3 +180,23 @@ async fn a_standby_a_pooler_and_a_silent_server_are_recognized() {
     let told = findings(&server.url(), 69, &ACCEPTED).await;
     assert_eq!(told["worst"], "broken", "{told:#}");
 }
+
+/// The role that the steps of the book make for services. It cannot list locks, which is intended.
+#[tokio::test]
+async fn a_healthy_server_is_healthy_for_the_role_of_services() {
+    let database = Database::empty().await;
+    let role = database.role("services").await;
+    database
+        .call(&["postgres", "migrate", "--role", &role])
+        .await
+        .with(0);
+    let told = findings(&database.url_of(&role), 0, &ACCEPTED).await;
+    about(&told, "note", "locks", "the locks were not read");
+    about(&told, "note", "permissions", "--operator-role");
+    let refused = database.call_as(&role, &["ls"]).await.with(69);
+    assert!(
+        refused.stderr.contains(&format!("--operator-role {role}")),
+        "{}",
+        refused.stderr
+    );
+}

@@ -52,6 +52,8 @@ pub struct Facts {
     pub min_replicas: u32,
     /// The number of servers in the URL, which are the Sentinels of a Sentinel URL.
     pub sentinels: usize,
+    /// `true` if the configuration has no password: a server that answers asks nobody for one.
+    pub is_open: bool,
     /// The user name on the servers.
     pub user: String,
     pub raw_keys: bool,
@@ -125,12 +127,17 @@ pub struct Missing {
     pub is_required: bool,
 }
 
+/// The time after which a lock is held for long.
+pub const LONG: Duration = Duration::from_secs(3600);
+
 /// The facts about locks.
 #[derive(Clone, Debug, Default)]
 pub struct LockFacts {
     pub held: usize,
     pub waiters: usize,
     pub dead_waiters: usize,
+    /// The keys of locks that one holder has held for longer than [`LONG`], each with the time.
+    pub held_long: Vec<(String, Duration)>,
     /// The keys of locks without a TTL.
     pub without_ttl: Vec<String>,
     /// The keys of locks that third-party clients hold.
@@ -153,6 +160,7 @@ impl Facts {
             ttl: Duration::from_secs(30),
             min_replicas: 0,
             sentinels: 0,
+            is_open: false,
             user: "default".to_owned(),
             raw_keys: false,
             servers: Vec::new(),
@@ -209,6 +217,12 @@ impl ServerFacts {
     /// Returns `true` if it is a server of ZooKeeper.
     pub fn is_zookeeper(&self) -> bool {
         self.is("product", "ZooKeeper")
+    }
+
+    /// Returns `true` if the user may lock and lacks the permission to list locks.
+    pub fn lists_no_locks(&self) -> bool {
+        let lacks = |rule: &str| self.denied.iter().any(|it| it.rule == rule);
+        self.is("reads_tables", "false") || lacks("+scan")
     }
 
     /// Returns `true` if a member of an ensemble is among a majority, or refuses the login.
@@ -300,6 +314,10 @@ impl LockFacts {
             }
             let Some(holder) = &lock.holder else { continue };
             facts.held += 1;
+            let held = holder.since.and_then(|it| it.elapsed().ok());
+            if let Some(held) = held.filter(|it| *it > LONG) {
+                facts.held_long.push((lock.key.clone(), held));
+            }
             if holder.ttl.is_none() {
                 facts.without_ttl.push(lock.key.clone());
             }

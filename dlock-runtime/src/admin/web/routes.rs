@@ -33,6 +33,8 @@ pub(super) fn router(room: Room) -> Router {
     let room = Arc::new(room);
     let mut router = Router::new()
         .route("/", get(home))
+        // For probes: the program runs, whatever the store does. Its outages are for the page to show.
+        .route("/healthz", get(async || "ok\n"))
         .route("/assets/{name}", get(asset))
         .route("/api/picture", get(picture))
         .route("/api/picture/events", get(picture_events))

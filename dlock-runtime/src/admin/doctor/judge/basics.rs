@@ -114,6 +114,13 @@ pub(super) fn permissions(facts: &Facts, server: &ServerFacts) -> Vec<Finding> {
             "the user has all permissions that locks need",
         ));
     }
+    if facts.is_open {
+        findings.push(
+            Finding::note(Topic::Permissions, "the server asks for no password")
+                .why("each client that reaches the server can read, change and delete every lock")
+                .advice("give the server a password, or let no other machine than those of your services reach it"),
+        );
+    }
     findings
 }
 

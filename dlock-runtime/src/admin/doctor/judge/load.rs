@@ -72,8 +72,8 @@ fn refused(server: &ServerFacts) -> Option<Finding> {
             Topic::Load,
             format!("{count} connections refused since the start"),
         )
-        .why("there were more connections than `maxclients` allows")
-        .advice("raise `maxclients`"),
+        .why("the limit `maxclients` was reached, or the server is in its protected mode, which refuses other machines")
+        .advice("if `maxclients` is close to the number of clients at the busiest time, raise it; if there is no password, set one"),
     )
 }
 

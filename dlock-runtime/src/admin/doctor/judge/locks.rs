@@ -1,5 +1,7 @@
 //! Checks the locks on the servers.
 
+use std::time::Duration;
+
 use super::super::{
     facts::{Facts, LockFacts, ServerFacts},
     finding::{Finding, Topic},
@@ -13,6 +15,16 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     match &facts.locks {
         // Each server has a finding about its connection.
         Err(_) if !facts.servers.iter().any(ServerFacts::answers) => Vec::new(),
+        Err(_) if facts.servers.iter().any(ServerFacts::lists_no_locks) => {
+            let what = "the locks were not read: the user may not list them";
+            vec![
+                Finding::note(Topic::Locks, what)
+                    .why("the user of a service does not need it")
+                    .advice(
+                        "run `dlock doctor` as the user of an operator, too, to check the locks",
+                    ),
+            ]
+        }
         Err(reason) => {
             let what = format!("the locks could not be read: {reason}");
             vec![Finding::unknown(Topic::Locks, what)]
@@ -38,6 +50,21 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
         findings.push(
             Finding::note(Topic::Locks, what)
                 .why("their processes crashed or cannot reach the server; they are skipped, and removed when it is their turn"),
+        );
+    }
+    if !locks.held_long.is_empty() {
+        let mut longest = locks.held_long.clone();
+        longest.sort_by_key(|it| std::cmp::Reverse(it.1));
+        let of =
+            |(key, held): &(String, Duration)| format!("`{key}` for {} min", held.as_secs() / 60);
+        let what = format!(
+            "locks that are held for long: {}",
+            some(longest.iter().map(of))
+        );
+        findings.push(
+            Finding::note(Topic::Locks, what)
+                .why("a body that hangs keeps its lock, because its lease is renewed; a leader holds one by design")
+                .advice("see the holder with `dlock inspect KEY`; `max_hold` ends a body that hangs"),
         );
     }
     if !locks.without_ttl.is_empty() {
@@ -96,12 +123,12 @@ fn of(facts: &Facts, locks: &LockFacts) -> Vec<Finding> {
 }
 
 fn named(keys: &[String]) -> String {
-    let first: Vec<_> = keys
-        .iter()
-        .take(NAMED)
-        .map(|it| format!("`{it}`"))
-        .collect();
-    let more = keys.len().saturating_sub(NAMED);
+    some(keys.iter().map(|it| format!("`{it}`")))
+}
+
+fn some(mut all: impl ExactSizeIterator<Item = String>) -> String {
+    let first: Vec<_> = all.by_ref().take(NAMED).collect();
+    let more = all.len();
     match more {
         0 => first.join(", "),
         _ => format!("{} and {more} more", first.join(", ")),

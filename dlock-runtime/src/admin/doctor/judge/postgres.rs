@@ -124,7 +124,10 @@ fn permissions(server: &ServerFacts) -> Vec<Finding> {
                 Topic::Permissions,
                 "the user lacks permissions of operators",
             )
-            .why(purposes(&useful))
+            .why(format!(
+                "{}. Services do not need them; `dlock postgres migrate --operator-role` grants them",
+                purposes(&useful)
+            ))
             .advice(rules(&useful)),
         );
     }

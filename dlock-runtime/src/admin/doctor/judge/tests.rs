@@ -68,6 +68,7 @@ fn facts(layout: Arrangement, servers: Vec<ServerFacts>) -> Facts {
         ttl: Duration::from_secs(30),
         min_replicas: 0,
         sentinels: 3,
+        is_open: false,
         user: "app".to_owned(),
         raw_keys: false,
         servers,

@@ -1,10 +1,14 @@
 //! Which requests are answered, and what a browser may do with the responses.
 
+use std::{future::pending, sync::Arc};
+
 use axum::{
     Router,
     body::Body,
     http::{Request, StatusCode},
 };
+
+use crate::{admin::Inspect, store::StoreError};
 
 use super::{
     super::{Page, router},
@@ -14,6 +18,18 @@ use super::{
 
 fn page() -> Page {
     Page::new(Fake::with(vec![held("job:a", 1, "cron@host/1")]))
+}
+
+/// A restart of the page would not help if the store is away.
+#[tokio::test(start_paused = true)]
+async fn a_probe_is_answered_without_the_store() {
+    let connecting = Page::connecting(pending::<Result<Arc<dyn Inspect>, StoreError>>);
+    let router = connecting.into_router();
+    let answer = get(&router, "/healthz").await;
+    assert_eq!(
+        (answer.status, answer.text.as_str()),
+        (StatusCode::OK, "ok\n")
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -28,6 +44,7 @@ async fn all_responses_are_protected() {
         ("/api/lock?key=job:a", "no-store"),
         ("/api/processes", "no-store"),
         ("/api/doctor", "no-store"),
+        ("/healthz", "no-store"),
     ] {
         let headers = get(&router, path).await.headers;
         let of = |name: &str| headers.get(name).map_or("", |it| it.to_str().unwrap());

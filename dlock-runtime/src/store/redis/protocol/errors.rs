@@ -283,6 +283,11 @@ fn sorted(code: &str, detail: &str) -> StoreError {
     if text.is_empty() || kind == Kind::Refused && code != "ERR" {
         // Short codes can be looked up.
         let text = format!("{} {text}", quoted(code));
+        if code == "NOREPLICAS" {
+            let text =
+                format!("{text}: its setting `min-replicas-to-write` needs more than answer");
+            return StoreError::new(kind, text);
+        }
         return StoreError::new(kind, text.trim_end());
     }
     StoreError::new(kind, text)

@@ -100,6 +100,12 @@ fn load() {
             Note,
             "3 connections refused",
         ),
+        (
+            &[("rejected_connections", "3")],
+            Load,
+            Note,
+            "or the server is in its protected mode",
+        ),
         (&[("latest_fork_usec", "99999")], Load, Ok, "clients"),
         (&[("latest_fork_usec", "100000")], Load, Note, "100 ms"),
         (
@@ -343,4 +349,48 @@ fn locks_on_the_servers_are_counted() {
         .into_iter()
         .filter(|it| it.topic == Topic::Locks);
     assert_eq!(about.count(), 0, "the missing answer has one finding");
+}
+
+#[test]
+fn a_user_who_may_not_list_locks_is_that_of_a_service() {
+    let mut facts = single(&[]);
+    facts.locks = Err("NOPERM".to_owned());
+    check(&facts, Topic::Locks, Severity::Unknown, "NOPERM");
+    facts.servers[0].denied = vec![Missing {
+        rule: "+scan".to_owned(),
+        purpose: "lets operators list locks".to_owned(),
+        is_required: false,
+    }];
+    check(
+        &facts,
+        Topic::Locks,
+        Severity::Note,
+        "as the user of an operator",
+    );
+}
+
+#[test]
+fn a_server_without_a_password_is_open_to_all() {
+    let mut facts = single(&[]);
+    check(&facts, Topic::Permissions, Severity::Ok, "all permissions");
+    facts.is_open = true;
+    let what = "the server asks for no password";
+    check(&facts, Topic::Permissions, Severity::Note, what);
+    facts.servers[0].failure = Some("NOAUTH".to_owned());
+    let open = judge(&facts);
+    assert!(open.iter().all(|it| it.what != what), "{open:#?}");
+}
+
+#[test]
+fn locks_that_are_held_for_long_are_named() {
+    let mut facts = single(&[]);
+    let minutes = |it| Duration::from_secs(60 * it);
+    facts.locks = Ok(LockFacts {
+        held_long: (1..=5_u64)
+            .map(|it| (format!("job:{it}"), minutes(60 + it)))
+            .collect(),
+        ..LockFacts::default()
+    });
+    let what = "`job:5` for 65 min, `job:4` for 64 min, `job:3` for 63 min and 2 more";
+    check(&facts, Topic::Locks, Severity::Note, what);
 }

@@ -54,6 +54,7 @@ fn found(changes: &[(&str, &str)]) -> Vec<Finding> {
         min_replicas: 0,
         sentinels: 0,
         user: "shop".to_owned(),
+        is_open: false,
         raw_keys: false,
         servers: vec![server],
         locks: Result::Ok(LockFacts::default()),
