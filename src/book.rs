@@ -65,6 +65,7 @@ macro_rules! links {
          [how-it-works]: crate::book::how_it_works\n\
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
+         [kubernetes#start-and-readiness]: crate::book::kubernetes#start-and-readiness\n\
          [manager]: crate::book::manager\n\
          [metrics]: crate::book::metrics\n\
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\

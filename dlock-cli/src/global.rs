@@ -1,6 +1,6 @@
 //! The options of all commands.
 
-use clap::{ArgAction, Args, ColorChoice};
+use clap::{ArgAction, Args, ColorChoice, builder::NonEmptyStringValueParser};
 use dlock::store::redis::CredentialsProvider;
 
 /// The heading of these options in help texts.

@@ -11,10 +11,12 @@ use super::{
 /// A child that prints that it got `SIGTERM`, and ends.
 const CHILD: &str = "(trap 'echo child asked; exit 0' TERM; echo in; while :; do sleep 0.02; done)";
 
-/// Starts a shell whose child ends once there is a file `go`, and prints how many `SIGTERM` it got.
-async fn with_a_slow_child(server: &RedisServer, go: &str) -> (Worker, Pid) {
+/// Starts a shell whose child ends once there is a file `go`, and prints how many `SIGTERM` it got. With the code 5, the
+/// shell handles `SIGHUP`.
+async fn with_a_slow_child(server: &RedisServer, go: &str, code: i32) -> (Worker, Pid) {
+    let handled = if code == 5 { "HUP" } else { "ALRM" };
     let script = format!(
-        "echo $$; (n=0; trap 'n=$((n+1)); echo asked' TERM; echo in; \
+        "trap 'exit 5' {handled}; echo $$; (n=0; trap 'n=$((n+1)); echo asked' TERM; echo in; \
          while ! [ -e {go} ]; do sleep 0.02; done; echo count $n) & wait"
     );
     let words = ["run", "job", "--kill-after", "1h", "sh", "-c", &script];
@@ -34,11 +36,13 @@ async fn the_lock_is_kept_until_what_an_ended_command_has_started_has_ended() {
         (Some(Signal::USR1), 138),
         (Some(Signal::USR2), 140),
         (Some(Signal::TERM), 143),
+        // The shell handles it, and ends with a code of its own.
+        (Some(Signal::HUP), 5),
         (None, 137),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let go = folder.path().join("go").display().to_string();
-        let (worker, shell) = with_a_slow_child(&server, &go).await;
+        let (worker, shell) = with_a_slow_child(&server, &go, code).await;
         match passed_on {
             Some(signal) => send(&worker, signal),
             None => kill_process(shell, Signal::KILL).expect("it runs"),
@@ -59,6 +63,32 @@ async fn the_lock_is_kept_until_what_an_ended_command_has_started_has_ended() {
         assert!(ended.stdout.contains("count 1"), "{}", ended.stdout);
         assert!(locks(&server).await.is_empty());
     }
+}
+
+/// A second `SIGTERM` makes some programs end without cleaning up.
+#[tokio::test]
+async fn a_child_gets_sigterm_once() {
+    let server = RedisServer::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (heard, go) = (path("heard"), path("go"));
+    // The shell ends after its child got the signal.
+    let script = format!(
+        "trap 'while ! [ -e {heard} ]; do sleep 0.02; done; exit 5' TERM; \
+         (n=0; trap 'n=$((n+1)); : > {heard}' TERM; echo in; \
+         while ! [ -e {go} ]; do sleep 0.02; done; echo count $n) & wait"
+    );
+    let words = ["run", "job", "--kill-after", "1h", "sh", "-c", &script];
+    let worker = Worker::spawn(&mut dlock_without_terminal(&server, &words));
+    worker.line("in", LIMIT).await;
+    send(&worker, Signal::TERM);
+    eventually(LIMIT, "the shell has ended", async || {
+        worker.stderr().contains("ending the processes")
+    })
+    .await;
+    std::fs::write(&go, "").unwrap();
+    let ended = ended(&worker).await.with(5);
+    assert!(ended.stdout.contains("count 1"), "{}", ended.stdout);
 }
 
 /// The first process of a container gets all orphans, and has to reap them: the group would never be gone.
@@ -115,7 +145,8 @@ async fn at_a_terminal_children_end_with_the_lease() {
         );
         assert!(told.contains("code 76"), "{told}");
     }
-    let deaf = "(trap '' TERM; sh -c 'echo in; sleep 600; :'; :) & wait";
+    // The end of `dlock` closes the terminal, which alone must not end it.
+    let deaf = "(trap '' TERM HUP; sh -c 'echo in; sleep 600; :'; :) & wait";
     let options = ["--kill-after", "300ms"];
     let (_server, told) = run_at_a_terminal(UNLOCK, "", &options, deaf).await;
     assert!(told.contains("code 76"), "{told}");
@@ -135,6 +166,12 @@ async fn at_a_terminal_children_end_with_a_command_that_a_signal_ends() {
     let (_server, told) = run_at_a_terminal(terminate, "", &options, &script).await;
     assert!(told.contains("child asked"), "{told}");
     assert!(told.contains("code 143"), "{told}");
+
+    // One that waits for its children.
+    let script = format!("trap 'wait; exit 7' TERM; {CHILD} & wait");
+    let (_server, told) = run_at_a_terminal(terminate, "", &options, &script).await;
+    assert!(told.contains("child asked"), "{told}");
+    assert!(told.contains("code 7"), "{told}");
 }
 
 #[cfg(target_os = "linux")]

@@ -8,23 +8,10 @@
 
 use super::{
     event::{Context, Event},
-    key_state::KeyState,
+    key_state::{ASK_BESIDE_AT_FIRST, KeyState},
     waiter::LocalWaiter,
 };
 use crate::{answer::AcquireOutcome, clock::Moment, mode::LockMode};
-
-/// How many may ask beside the attempt in front before the first answer.
-const AT_FIRST: usize = 64;
-
-/// How many more attempts may ask beside the one in front.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Beside(usize);
-
-impl Default for Beside {
-    fn default() -> Self {
-        Self(AT_FIRST)
-    }
-}
 
 impl<T: Clone> KeyState<T> {
     /// Records what an answer of the store shows about further requests.
@@ -32,10 +19,10 @@ impl<T: Clone> KeyState<T> {
         let Event::Answered { answer, .. } = event else {
             return;
         };
-        self.beside.0 = match answer {
+        self.beside = match answer {
             Ok(AcquireOutcome::Granted { .. }) => {
-                let most = AT_FIRST.max(self.behind.len());
-                most.min(self.beside.0 + 2)
+                let most = ASK_BESIDE_AT_FIRST.max(self.behind.len());
+                most.min(self.beside + 2)
             }
             Ok(AcquireOutcome::Busy(_)) | Err(_) => 0,
         };
@@ -44,12 +31,12 @@ impl<T: Clone> KeyState<T> {
     /// Returns `true` if `waiter` may ask beside the attempt in front, and counts it.
     pub(super) fn may_ask_beside(&mut self, place: usize, context: Context<'_>) -> bool {
         let waiter = &self.behind[place];
-        let may_ask = self.beside.0 > 0
+        let may_ask = self.beside > 0
             && waiter.kept.is_none()
             && !self.front_gives_way(context.now)
             && !self.may_share_soon(waiter, context);
         if may_ask {
-            self.beside.0 -= 1;
+            self.beside -= 1;
         }
         may_ask
     }
@@ -66,7 +53,7 @@ impl<T: Clone> KeyState<T> {
     /// looked.
     pub(super) fn call_beside(&mut self, now: Moment) -> Vec<T> {
         let called = self.behind.iter().filter(|waiter| waiter.is_called).count();
-        let more = self.beside.0.saturating_sub(called);
+        let more = self.beside.saturating_sub(called);
         let behind = self.behind.iter_mut();
         let next = behind.filter(|waiter| waiter.is_waiting(now) && !waiter.is_called);
         next.take(more)

@@ -4,7 +4,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     attempt::Attempt,
-    beside::Beside,
     event::{Context, Effect, Event, HeldLease, Loss, Outcome, RenewAt},
     waiter::LocalWaiter,
 };
@@ -21,8 +20,12 @@ pub(crate) struct KeyState<T> {
     pub(super) aside: Vec<Attempt<T>>,
     /// Leases of a shared lock or of permits, in no order. Empty for an exclusive lock.
     pub(super) pool: Vec<Attempt<T>>,
-    pub(super) beside: Beside,
+    /// How many more attempts may ask beside the one in front.
+    pub(super) beside: usize,
 }
+
+/// How many attempts may ask beside the one in front before the first answer.
+pub(super) const ASK_BESIDE_AT_FIRST: usize = 64;
 
 impl<T> Default for KeyState<T> {
     fn default() -> Self {
@@ -31,7 +34,7 @@ impl<T> Default for KeyState<T> {
             behind: VecDeque::new(),
             aside: Vec::new(),
             pool: Vec::new(),
-            beside: Beside::default(),
+            beside: ASK_BESIDE_AT_FIRST,
         }
     }
 }

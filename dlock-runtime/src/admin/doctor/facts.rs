@@ -52,7 +52,7 @@ pub struct Facts {
     pub min_replicas: u32,
     /// The number of servers in the URL, which are the Sentinels of a Sentinel URL.
     pub sentinels: usize,
-    /// `true` if the configuration has no password: a server that answers asks nobody for one.
+    /// `true` if the configuration has no password: a server that answers asks for none.
     pub is_open: bool,
     /// The user name on the servers.
     pub user: String,

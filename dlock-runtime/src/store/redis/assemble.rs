@@ -35,7 +35,7 @@ const NO_TIMERS: &str =
     "the tokio runtime that is running here has no timers: build it with `enable_all()`";
 
 /// The parts of a store that every kind of servers has.
-struct Parts {
+struct StoreParts {
     shown: String,
     config: Arc<RedisConfig>,
     hints: Arc<Hints>,
@@ -72,7 +72,7 @@ impl RedisStore {
                 let way = Way::Cluster(location.clone());
                 let cluster = Cluster::start(location, &config, &hints, &home, events);
                 let servers = Servers::Cluster(cluster);
-                let parts = Parts {
+                let parts = StoreParts {
                     shown,
                     config,
                     hints,
@@ -118,7 +118,7 @@ impl RedisStore {
         let way = Way::One(source.clone());
         let node = Node::start(source, &config, &hints, events(shown.clone()), &home);
         let servers = Servers::One(Box::new(node));
-        let parts = Parts {
+        let parts = StoreParts {
             shown,
             config,
             hints,
@@ -128,13 +128,13 @@ impl RedisStore {
     }
 
     fn assemble(
-        parts: Parts,
+        parts: StoreParts,
         servers: Servers,
         confirmer: Option<Confirmer>,
         way: Way,
         min_replicas: u32,
     ) -> Self {
-        let Parts {
+        let StoreParts {
             shown,
             config,
             hints,

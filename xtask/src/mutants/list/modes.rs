@@ -256,8 +256,8 @@ pub(super) const ALL: &[Mutant] = &[
         "nobody-asks-beside",
         "Tasks that wait for permits ask one after the other",
         BESIDE,
-        "let may_ask = «self.beside.0 > 0» &&",
-        "false && self.beside.0 > 0",
+        "let may_ask = «self.beside > 0» &&",
+        "false && self.beside > 0",
         IN_A_CROWD,
     )
     .breaks(ASKS_BESIDE),
@@ -265,7 +265,7 @@ pub(super) const ALL: &[Mutant] = &[
         "all-ask-beside",
         "All tasks that wait for permits ask at once",
         BESIDE,
-        "if may_ask { «self.beside.0 -= 1;» }",
+        "if may_ask { «self.beside -= 1;» }",
         "",
         IN_A_CROWD,
     )
@@ -274,7 +274,7 @@ pub(super) const ALL: &[Mutant] = &[
         "grants-do-not-double",
         "A grant lets one more waiter ask, so that they ask one after the other",
         BESIDE,
-        "most.min(self.beside.0 + «2»)",
+        "most.min(self.beside + «2»)",
         "1",
         IN_A_CROWD,
     )
@@ -284,7 +284,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Waiters go on to ask although the key is busy",
         BESIDE,
         "Ok(AcquireOutcome::Busy(_)) | Err(_) => «0»,",
-        "self.beside.0",
+        "self.beside",
         IN_A_CROWD,
     )
     .breaks(ASKS_BESIDE),

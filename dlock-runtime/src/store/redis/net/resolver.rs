@@ -35,9 +35,9 @@ const TEMPORARY: [&str; 2] = ["Temporary failure", "Try again"];
 
 /// The host names of a store. Clones share what they know.
 #[derive(Clone)]
-pub(crate) struct Resolver(Arc<Names>);
+pub(crate) struct Resolver(Arc<HostNames>);
 
-struct Names {
+struct HostNames {
     /// The lookup of the system, which blocks.
     look_up: fn(&str) -> io::Result<Vec<SocketAddr>>,
     known: Mutex<HashMap<Box<str>, Name>>,
@@ -47,11 +47,11 @@ struct Names {
 struct Name {
     /// The addresses of the last successful lookup.
     addresses: Vec<SocketAddr>,
-    under_way: Option<watch::Receiver<Answer>>,
+    under_way: Option<watch::Receiver<LookupAnswer>>,
 }
 
 /// `None` while the lookup is under way.
-type Answer = Option<Arc<io::Result<Vec<SocketAddr>>>>;
+type LookupAnswer = Option<Arc<io::Result<Vec<SocketAddr>>>>;
 
 impl Default for Resolver {
     fn default() -> Self {
@@ -62,7 +62,7 @@ impl Default for Resolver {
 impl Resolver {
     fn with(look_up: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Self {
         let known = Mutex::default();
-        Self(Arc::new(Names { look_up, known }))
+        Self(Arc::new(HostNames { look_up, known }))
     }
 
     /// Returns the addresses of `host`, within `limit`.
@@ -104,7 +104,7 @@ impl Resolver {
     }
 }
 
-impl Names {
+impl HostNames {
     fn known(&self) -> MutexGuard<'_, HashMap<Box<str>, Name>> {
         // Every change is complete before a panic is possible.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -114,7 +114,7 @@ impl Names {
     fn begin(
         self: &Arc<Self>,
         host: &str,
-    ) -> (Vec<SocketAddr>, io::Result<watch::Receiver<Answer>>) {
+    ) -> (Vec<SocketAddr>, io::Result<watch::Receiver<LookupAnswer>>) {
         let mut all = self.known();
         if all.len() >= MOST_NAMES && !all.contains_key(host) {
             all.retain(|_, name| name.under_way.is_some());
@@ -141,9 +141,9 @@ impl Names {
 
 /// A lookup on its own thread. Dropped without an answer, it is not under way any more.
 struct Lookup {
-    names: Arc<Names>,
+    names: Arc<HostNames>,
     host: Box<str>,
-    tell: watch::Sender<Answer>,
+    tell: watch::Sender<LookupAnswer>,
 }
 
 impl Lookup {
@@ -170,7 +170,7 @@ impl Drop for Lookup {
     }
 }
 
-fn outcome(answer: &Answer) -> io::Result<Vec<SocketAddr>> {
+fn outcome(answer: &LookupAnswer) -> io::Result<Vec<SocketAddr>> {
     match answer.as_deref() {
         Some(Ok(addresses)) => Ok(addresses.clone()),
         Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),

@@ -112,7 +112,7 @@ impl<W: Work> Service<W> {
             request,
             timer: sleep_until(doubted.min(until)),
             until,
-            unanswered: Unanswered(Some(&self.0)),
+            unanswered: UnansweredRequest(Some(&self.0)),
         }
     }
 
@@ -174,7 +174,7 @@ pin_project! {
         #[pin]
         timer: Sleep,
         until: Instant,
-        unanswered: Unanswered<'a, W>,
+        unanswered: UnansweredRequest<'a, W>,
     }
 }
 
@@ -202,9 +202,9 @@ impl<W: Work, F: Future> Future for Attended<'_, W, F> {
 }
 
 /// A request without an answer. Dropped, it makes the runtime of the work doubted.
-struct Unanswered<'a, W: Work>(Option<&'a Arc<WorkCell<W>>>);
+struct UnansweredRequest<'a, W: Work>(Option<&'a Arc<WorkCell<W>>>);
 
-impl<W: Work> Drop for Unanswered<'_, W> {
+impl<W: Work> Drop for UnansweredRequest<'_, W> {
     fn drop(&mut self) {
         if let Some(cell) = self.0 {
             cell.doubt();

@@ -26,22 +26,22 @@ pub(crate) struct Task {
 /// Ends a task.
 #[derive(Clone)]
 pub(crate) struct TaskEnd {
-    work: Weak<Slot>,
+    work: Weak<TaskSlot>,
     abort: AbortHandle,
     process: Process,
 }
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The future of a task; `None` once it has ended.
-type Slot = Mutex<Option<Work>>;
+type TaskSlot = Mutex<Option<TaskFuture>>;
 
 impl Task {
     pub(crate) fn spawn(
         work: impl Future<Output = ()> + Send + 'static,
         runtime: &runtime::Handle,
     ) -> Self {
-        let work: Arc<Slot> = Arc::new(Mutex::new(Some(Box::pin(work))));
+        let work: Arc<TaskSlot> = Arc::new(Mutex::new(Some(Box::pin(work))));
         let end = Arc::downgrade(&work);
         let task = runtime.spawn(here(Droppable(work)));
         Self {
@@ -90,13 +90,13 @@ impl TaskEnd {
 
     /// Returns `true` once the future was dropped.
     pub(crate) fn has_ended(&self) -> bool {
-        let is_there = |work: Arc<Slot>| work.try_lock().map_or(true, |work| work.is_some());
+        let is_there = |work: Arc<TaskSlot>| work.try_lock().map_or(true, |work| work.is_some());
         !self.work.upgrade().is_some_and(is_there)
     }
 }
 
 /// A future that others may drop.
-struct Droppable(Arc<Slot>);
+struct Droppable(Arc<TaskSlot>);
 
 impl Future for Droppable {
     type Output = ();
