@@ -59,7 +59,7 @@ async fn a_request_that_was_lost_is_repeated() {
 /// The wait is over, and what was granted without the caller's knowledge is given back.
 #[tokio::test(start_paused = true)]
 async fn giving_up_after_a_lost_answer_releases() {
-    // Longer than a store may take for an answer, or the lock would count as busy.
+    // Longer than a healthy store takes for an answer, or the lock would count as busy.
     let brief = Duration::from_millis(300);
     for (fate, wait, kind) in [
         (Fate::ReplyLost, Wait::Never, StoreErrorKind::Disconnected),

@@ -11,6 +11,9 @@ use crate::{
     random::Random,
 };
 
+/// The time within which a healthy store answers, wherever it is.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(250);
+
 /// A lease that is not lost at the time of the last check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLease {
@@ -154,7 +157,7 @@ impl Context<'_> {
     ///
     /// A wait that ends before that shows nothing about the store: the lock counts as busy.
     pub(super) fn is_answer_due(&self, sent: Moment) -> bool {
-        sent.elapsed(self.now) >= self.response_limit / 4
+        sent.elapsed(self.now) >= ANSWERED_WITHIN.min(self.response_limit / 4)
     }
 }
 

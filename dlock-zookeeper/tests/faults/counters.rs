@@ -64,7 +64,9 @@ async fn a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_ane
         "broken promise: the token did not grow"
     );
     let children = client.list_children(directory).await.unwrap();
-    assert!(children[0].ends_with("-0000000000"), "{children:?}");
+    // Claims that came and left meanwhile have used some of its places.
+    let place = children[0].rsplit('-').next().unwrap();
+    assert!(place.parse::<i32>().unwrap() < 1_000, "{children:?}");
     guard.release().await.unwrap();
 }
 

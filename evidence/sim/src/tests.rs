@@ -124,7 +124,7 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         (Flaw::LastFenceIsTooLow, 400, Kind::Unfounded),
         (Flaw::RepeatsOldGrantsAsNew, 200, Kind::Unfounded),
         (Flaw::ForgetsReleases, 20, Kind::Left),
-        (Flaw::RaisesNothing, 200, Kind::Refused),
+        (Flaw::RaisesNothing, 100, Kind::Token),
         (Flaw::FastClocks, 100, Kind::Unfounded),
         (Flaw::ForgetsSecretly, 20, Kind::Unfounded),
         (Flaw::DeniesWhatItDid, 100, Kind::Left),

@@ -19,7 +19,7 @@ const NOT_TAKEN: &str =
     "After 250 ms, or a third of its TTL if that is less, the renewer releases it";
 
 /// Of a wait that is over before an answer.
-const TOO_SOON: &str = "A wait that ends before its first request had a quarter of `response_timeout` to be answered is busy";
+const TOO_SOON: &str = "A wait that ends before its first request had 250 ms to be answered, or a quarter of `response_timeout`, is busy";
 
 const IN_PROCESS_LIFE: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::unpolled"])];
 
@@ -238,7 +238,7 @@ pub(super) const ALL: &[Mutant] = &[
         "silence-is-busy",
         "A store that has not answered for long counts as a busy lock",
         "dlock-runtime/src/state/event.rs",
-        "«sent.elapsed(self.now) >= self.response_limit / 4»",
+        "«sent.elapsed(self.now) >= ANSWERED_WITHIN.min(self.response_limit / 4)»",
         "{ let _ = sent; false }",
         STATE,
     )
