@@ -10,7 +10,7 @@ use crate::root;
 /// How many rows each section has.
 const SECTIONS: [(char, usize); 12] = [
     ('A', 17),
-    ('B', 24),
+    ('B', 28),
     ('C', 16),
     ('D', 22),
     ('E', 13),

@@ -120,6 +120,7 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         (Flaw::AskedAgainKeepsItsTime, 200, Kind::Unfounded),
         (Flaw::GrantsTwice, 20, Kind::Overlap),
         (Flaw::FencesFollowNoCounter, 20, Kind::Token),
+        (Flaw::FencesFollowNoCounter, 20, Kind::Refused),
         (Flaw::HandsOnForASecond, 200, Kind::Unfounded),
         (Flaw::LastFenceIsTooLow, 400, Kind::Unfounded),
         (Flaw::RepeatsOldGrantsAsNew, 200, Kind::Unfounded),
@@ -152,5 +153,6 @@ fn a_world_that_breaks_a_promise_is_found_out() {
         );
     }
     let all = <Flaw as clap::ValueEnum>::value_variants();
-    assert_eq!(all.len(), flaws.len() + 1, "each is tried");
+    let is_tried = |it: &Flaw| *it == Flaw::None || flaws.iter().any(|(flaw, ..)| flaw == it);
+    assert!(all.iter().all(is_tried), "each is tried");
 }

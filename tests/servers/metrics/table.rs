@@ -158,7 +158,7 @@ fn the_table_of_events_is_complete() {
     let mut listed: Vec<Event> = rows
         .iter()
         .map(|row| {
-            let fields = row[2].split(", ").filter(|field| !field.is_empty());
+            let fields = row[2].split(", ").filter(|field| *field != "–");
             let fields = fields.map(|field| code(field).to_owned());
             (row[1].clone(), code(&row[0]).to_owned(), fields.collect())
         })
