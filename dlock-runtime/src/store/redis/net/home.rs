@@ -36,7 +36,6 @@ use tracing::debug;
 
 use crate::{
     lane,
-    process::Process,
     telemetry::{TARGET, told},
 };
 
@@ -52,7 +51,6 @@ pub(crate) struct Home {
     patience: Duration,
     residents: Mutex<Vec<Weak<dyn Resident>>>,
     is_asked: AtomicBool,
-    process: Process,
 }
 
 /// A task that can move.
@@ -70,7 +68,6 @@ impl Home {
             patience: (response_timeout / 4).min(LONGEST_PATIENCE),
             residents: Mutex::default(),
             is_asked: AtomicBool::new(false),
-            process: Process::this(),
         })
     }
 
@@ -98,10 +95,10 @@ impl Home {
         residents.push(resident);
     }
 
-    /// Finds out whether `runtime` runs, and moves its tasks if it does not. The caller is not on it.
+    /// Finds out whether `runtime` runs, and moves its tasks if it does not. The caller is not on it, and not in a forked
+    /// child.
     pub(super) fn doubt(self: &Arc<Self>, runtime: &Handle) {
-        let is_other_process = self.process != Process::this();
-        if is_other_process || self.is_asked.swap(true, Ordering::AcqRel) {
+        if self.is_asked.swap(true, Ordering::AcqRel) {
             return;
         }
         let asked = Asked(self.clone());
