@@ -74,7 +74,7 @@ fn each_grant_lets_two_more_waiters_ask() {
         // Those that were called and have not looked yet are not called again.
         assert_eq!(grant.invited, [first.end + 2, first.end + 3]);
         let grant = desk.answered(1, granted());
-        assert_eq!(grant.next, Some(first.end), "nobody is in front");
+        assert_eq!(grant.next, Some(first.end), "no task is in front");
         assert!(asks_in_front(&desk.of(first.end, Event::Woken)));
         for number in first.end + 1..first.end + 6 {
             assert!(asks_beside(&desk.of(number, Event::Woken)), "{number}");
@@ -88,7 +88,7 @@ fn a_busy_answer_puts_a_waiter_off_and_it_has_left_nothing() {
     assert!(asks_beside(&desk.comes(3, permit())));
     let looks = Effect::Queue(desk.now.plus(ALIVE));
     assert_eq!(desk.answered(2, busy(Some(TTL))).effect, looks);
-    assert_eq!(desk.comes(4, permit()), looks, "nobody asks any more");
+    assert_eq!(desk.comes(4, permit()), looks, "no task asks any more");
     assert_eq!(desk.of(2, Event::Left), Effect::Forget(None));
 
     // The third, whose answer comes last, has its old place before the fourth.
@@ -97,7 +97,7 @@ fn a_busy_answer_puts_a_waiter_off_and_it_has_left_nothing() {
 }
 
 #[test]
-fn a_waiter_that_was_put_off_is_in_front_if_nobody_is() {
+fn a_waiter_that_was_put_off_is_in_front_if_no_other_is() {
     let mut desk = two(permit());
     assert!(desk.answered(1, granted()).effect.enters());
     let effect = desk.answered(2, busy(Some(TTL))).effect;
@@ -188,7 +188,7 @@ fn a_waiter_that_may_share_the_next_lease_waits_for_it() {
     assert_eq!(entered.invited, [2, 5]);
     let joined = Effect::Enter { renew_at: None };
     assert_eq!(desk.of(5, Event::Woken), joined);
-    // Without hand-overs, nobody shares.
+    // Without hand-overs, no task shares.
     let mut desk = Desk::new(shared);
     desk.handover = false;
     assert!(asks_in_front(&desk.on(Event::Woken)));
@@ -196,7 +196,7 @@ fn a_waiter_that_may_share_the_next_lease_waits_for_it() {
 }
 
 #[test]
-fn nobody_asks_beside_an_exclusive_claim() {
+fn no_waiter_asks_beside_an_exclusive_claim() {
     let mut desk = Desk::new(waits(Wait::Forever));
     assert!(asks_in_front(&desk.on(Event::Woken)));
     desk.queue([2, 3]);

@@ -130,8 +130,8 @@ fn a_permit_that_its_task_does_not_take_goes_back_to_the_store() {
     desk.pass(TAKEN_WITHIN);
     assert_eq!(desk.of(3, Event::Tick), Effect::GiveBack { owner });
     let given = desk.give_back(owner, permit()).expect("it was not taken");
-    let nobody_else = (Effect::Release { owner }, None);
-    assert_eq!((given.effect, given.next), nobody_else, "one asks already");
+    let no_other = (Effect::Release { owner }, None);
+    assert_eq!((given.effect, given.next), no_other, "one asks already");
 }
 
 #[test]

@@ -253,7 +253,7 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "nobody-asks-beside",
+        "no-waiter-asks-beside",
         "Tasks that wait for permits ask one after the other",
         BESIDE,
         "let may_ask = «self.beside > 0» &&",

@@ -601,7 +601,7 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks(NOT_TAKEN),
     Mutant::new(
         "untaken-is-not-noted",
-        "Nobody looks whether a task takes the lease that was handed to it",
+        "The renewer does not look whether a task takes the lease that was handed to it",
         "dlock-runtime/src/engine/acquisition/untaken.rs",
         "«self.note_while_held(renew_at, now);»",
         "drop((renew_at, now));",
@@ -610,7 +610,7 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks(NOT_TAKEN),
     Mutant::new(
         "untaken-grant-is-not-noted",
-        "Nobody looks whether a task takes the lease that the store has granted",
+        "The renewer does not look whether a task takes the lease that the store has granted",
         "dlock-runtime/src/engine/renewer.rs",
         "Effect::Wake => («bearer.untaken()?».at, None),",
         "bearer.untaken().filter(|_| false)?",
@@ -643,8 +643,8 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "nobody-after-an-untaken-lease",
-        "Nobody is woken after a task that did not take its lease",
+        "none-after-an-untaken-lease",
+        "No task is woken after one that did not take its lease",
         "dlock-runtime/src/state/untaken.rs",
         "let next = if was_in_front { «self.promote(Some(&attempt), context)» }",
         "None",
