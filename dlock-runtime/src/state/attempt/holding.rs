@@ -46,6 +46,10 @@ impl<T> Attempt<T> {
 
     /// Records a wake-up message: the store has granted the lease to this claim.
     pub(super) fn on_grant(&mut self, fence: u64, number: u64, now: Moment) -> Effect {
+        if fence == 0 {
+            // A message about an earlier grant may come after this one.
+            self.claim.forgotten();
+        }
         match &mut self.phase {
             Phase::Asking { news, .. } => {
                 // A later message does not take back that the lease may be gone.
@@ -55,10 +59,6 @@ impl<T> Attempt<T> {
                 Effect::Nothing
             }
             Phase::Waiting { look_at } => {
-                if fence == 0 {
-                    // A message about an earlier grant may come after this one.
-                    self.claim.forgotten();
-                }
                 let validity = self.claim.validity.granted;
                 let least = self.claim.least();
                 let refreshed = self.claim.refreshed_before(number);
@@ -97,6 +97,7 @@ impl<T> Attempt<T> {
     /// The message itself moves no deadline. A lease without renewal is left alone: a request would extend it
     /// in the store.
     pub(super) fn on_doubt(&mut self, context: Context<'_>) -> Effect {
+        self.claim.forgotten();
         let Phase::Holding(hold) = &mut self.phase else {
             return Effect::Nothing;
         };

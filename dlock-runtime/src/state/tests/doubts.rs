@@ -251,3 +251,61 @@ fn one_doubt_is_a_reason_for_one_renewal() {
     };
     assert!(at.remaining(desk.now) > TTL / 4, "as without a doubt");
 }
+
+const GRANT: Event = Event::Granted {
+    fence: 7,
+    number: 7,
+};
+
+/// A message of the store may come more than once, and late.
+fn a_late_message_is_not_believed(desk: &mut Desk, number: u64) {
+    let heard = desk.state.on_claim(desk.owner(1), GRANT, context!(desk));
+    let (bearer, outcome) = heard.expect("it has the claim");
+    assert_eq!((bearer, outcome.effect), (number, Effect::Wake));
+    let asked = desk.of(number, Event::Woken);
+    assert!(matches!(asked, Effect::Ask { .. }), "{asked:?}");
+}
+
+fn is_timed_out(desk: &mut Desk) {
+    let answer = Err(failed(StoreErrorKind::TimedOut));
+    let effect = desk.answer(desk.now, answer);
+    assert!(matches!(effect, Effect::WaitUntil(_)), "{effect:?}");
+}
+
+#[test]
+fn a_late_message_is_not_believed_after_a_granted_answer_was_doubted() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    desk.pass(SECOND);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    assert_eq!(desk.on(DOUBT), Effect::Nothing);
+    let asked = desk.answer(desk.now, granted());
+    assert!(matches!(asked, Effect::Ask { .. }), "{asked:?}");
+    is_timed_out(&mut desk);
+    a_late_message_is_not_believed(&mut desk, 1);
+}
+
+#[test]
+fn a_late_message_is_not_believed_after_a_lease_was_doubted_before_its_task_looked() {
+    for doubt in [DOUBT, Event::Doubted] {
+        let mut desk = Desk::waiting(Wait::Forever);
+        desk.is_busy(6);
+        assert_eq!(desk.on(GRANT), Effect::Wake);
+        assert_eq!(desk.on(doubt), Effect::Nothing);
+        assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+        is_timed_out(&mut desk);
+        a_late_message_is_not_believed(&mut desk, 1);
+    }
+}
+
+#[test]
+fn a_late_message_is_not_believed_by_the_heir_of_a_claim_that_was_doubted() {
+    let mut desk = Desk::waiting(Wait::Forever);
+    desk.is_busy(6);
+    desk.queue([2]);
+    desk.pass(SECOND);
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    assert_eq!(desk.on(DOUBT), Effect::Nothing);
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(2)));
+    a_late_message_is_not_believed(&mut desk, 2);
+}

@@ -766,6 +766,24 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
+        "doubt-in-flight-believed-again",
+        "A late message is believed after a doubt that came while a request was in flight",
+        HOLDING,
+        "if «fence == 0» {",
+        "fence == 0 && matches!(self.phase, Phase::Waiting { .. })",
+        STATE,
+    )
+    .breaks("No body begins with a lease that may be gone"),
+    Mutant::new(
+        "doubted-lease-believed-again",
+        "A late message is believed after its lease was doubted",
+        HOLDING,
+        "fn on_doubt(&mut self, context: Context<'_>) -> Effect { «self.claim.forgotten();»",
+        "",
+        STATE,
+    )
+    .breaks("No body begins with a lease that may be gone"),
+    Mutant::new(
         "confirmation-not-told",
         "A call for several keys is not woken when its doubted lease was confirmed",
         KEY_STATE,
