@@ -124,7 +124,6 @@ impl<T: Clone> KeyState<T> {
                 outcome.next = self.next_in_line(context);
                 outcome.invited = self.call_beside(context.now);
             }
-            Effect::Release { .. } => outcome.next = self.next_in_line(context),
             Effect::WaitUntil(_) if self.pool[place].is_put_off() => {
                 let waiter = self.pool.swap_remove(place).waiter;
                 let place = self.line_up(waiter);

@@ -67,9 +67,6 @@ impl<T: Clone> KeyState<T> {
         let Some(waiter) = self.behind.remove(place) else {
             return Effect::Nothing;
         };
-        if waiter.kept.is_none() {
-            return Effect::Forget(None);
-        }
         let mut attempt = Attempt::new(waiter, context);
         let effect = attempt.on_event(Event::Left, context);
         if !matches!(effect, Effect::Forget(_)) {
@@ -105,7 +102,6 @@ impl<T: Clone> KeyState<T> {
                 self.aside.push(last);
                 next
             }
-            None if waiter.timing.mode.is_exclusive() => Attempt::after_others(waiter, context),
             None => Attempt::new(waiter, context),
         };
         let effect = front.on_event(Event::Woken, context);

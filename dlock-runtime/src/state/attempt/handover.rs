@@ -19,7 +19,7 @@ use crate::{
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(10);
 
 impl<T> Attempt<T> {
-    /// Returns `true` if `next` can continue with the lease or the place of this attempt.
+    /// Returns `true` if `next` can continue with the lease or the place of this attempt, which is active.
     pub(in crate::state) fn can_take_over(
         &self,
         next: &LocalWaiter<T>,
@@ -27,14 +27,13 @@ impl<T> Attempt<T> {
     ) -> bool {
         self.suits(next)
             && match &self.phase {
-                Phase::Asking { .. } | Phase::Waiting { .. } => true,
                 Phase::Holding(hold) => {
                     context.handover
                         && self.kept_for(context.now).is_none()
                         && self.is_fresh(hold, context.now)
                         && next.timing.min_hold.is_none()
                 }
-                Phase::Lost(_) | Phase::Leaving => false,
+                _ => true,
             }
     }
 

@@ -196,6 +196,45 @@ fn a_waiter_that_may_share_the_next_lease_waits_for_it() {
 }
 
 #[test]
+fn a_lease_that_is_too_old_to_be_shared_keeps_no_waiter_from_asking() {
+    let shared = Timing {
+        max_hold: None,
+        ..bounded()
+    };
+    let brief = Timing {
+        ttl: TTL / 2,
+        ..shared
+    };
+    let mut desk = Desk::holding(shared);
+    desk.pass(SECOND);
+    assert!(asks_in_front(&desk.comes(2, brief)));
+    assert!(asks_beside(&desk.comes(3, shared)));
+}
+
+#[test]
+fn a_permit_that_is_doubted_before_its_task_looks_is_asked_for_beside_the_one_in_front() {
+    let mut desk = Desk::holding(permit());
+    assert!(asks_in_front(&desk.comes(2, permit())));
+    desk.put_off(3, permit());
+    assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), Some(3)));
+    let (first, second) = (desk.owner(1), desk.owner(2));
+    assert!(
+        desk.state
+            .on_claim(first, Event::Doubted, context!(desk))
+            .is_some()
+    );
+    let asked = desk.of(3, Event::Woken);
+    assert!(
+        matches!(asked, Effect::Ask { owner, .. } if owner == first),
+        "{asked:?}"
+    );
+    for (number, owner) in [(2, second), (3, first)] {
+        assert!(desk.answered(number, granted()).effect.enters());
+        assert!(desk.state.is_held_by(owner), "{number} is looked after");
+    }
+}
+
+#[test]
 fn no_waiter_asks_beside_an_exclusive_claim() {
     let mut desk = Desk::new(waits(Wait::Forever));
     assert!(asks_in_front(&desk.on(Event::Woken)));

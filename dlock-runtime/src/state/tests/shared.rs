@@ -109,6 +109,28 @@ fn who_comes_while_the_lease_is_in_doubt_asks() {
 }
 
 #[test]
+fn a_renewal_wakes_those_whose_bodies_have_not_begun() {
+    let on_trial = Timing {
+        on_trial: true,
+        ..shared()
+    };
+    let mut desk = Desk::holding(on_trial);
+    desk.enter(2, on_trial);
+    assert_eq!(desk.of(2, Event::Woken), JOINED);
+    let confirmed = |desk: &mut Desk| {
+        let (owner, sent, answer) = (desk.owner(1), desk.now, Ok(Renewal::Renewed));
+        let renewed = Event::Renewed { sent, answer };
+        let heard = desk.state.on_claim(owner, renewed, context!(desk));
+        heard.expect("it holds the claim").1.invited
+    };
+    assert_eq!(confirmed(&mut desk), [1, 2]);
+    desk.state.end_trial(AttemptId::numbered(2), desk.now);
+    assert_eq!(confirmed(&mut desk), [1]);
+    desk.state.end_trial(AttemptId::numbered(1), desk.now);
+    assert_eq!(confirmed(&mut desk), [0; 0]);
+}
+
+#[test]
 fn waiters_are_invited_when_the_body_begins_and_may_come_late() {
     let mut desk = Desk::new(shared());
     assert!(asks(&desk.on(Event::Woken)));

@@ -81,6 +81,19 @@ fn a_task_that_lost_its_lease_so_asks_when_it_is_polled() {
 }
 
 #[test]
+fn other_processes_go_first_when_a_lease_was_given_back() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.grants = false;
+    desk.queue([2, 3]);
+    desk.both(1, Event::Left);
+    desk.pass(TAKEN_WITHIN);
+    let given = desk.give_back(desk.owner(1), Timing::default());
+    assert_eq!(given.expect("it was not taken").next, Some(3));
+    let waits = desk.of(3, Event::Woken);
+    assert!(matches!(waits, Effect::WaitUntil(_)), "{waits:?}");
+}
+
+#[test]
 fn a_lease_that_was_taken_at_the_last_moment_stays() {
     let mut desk = Desk::holding(Timing::default());
     desk.queue([2]);

@@ -473,6 +473,47 @@ fn a_task_that_is_woken_after_the_end_of_its_wait_still_has_its_last_look() {
 }
 
 #[test]
+fn a_far_store_leaves_no_more_time_to_the_last_look_of_a_task_that_is_woken_late() {
+    let mut desk = Desk::waiting(Wait::For(2 * SECOND));
+    desk.on(Event::Woken);
+    let sent = desk.now;
+    desk.pass(Duration::from_millis(100));
+    desk.answer(sent, busy(Some(TTL)));
+    desk.pass(2 * SECOND);
+    let Effect::Ask { limit, .. } = desk.on(Event::Woken) else {
+        panic!("it was not polled when it was due")
+    };
+    assert_eq!(limit, Duration::from_millis(50));
+}
+
+#[test]
+fn the_last_look_of_a_store_that_is_slow_comes_in_the_middle_of_the_rest() {
+    let mut desk = Desk::waiting(Wait::For(2 * SECOND));
+    desk.on(Event::Woken);
+    let sent = desk.now;
+    desk.pass(Duration::from_millis(800));
+    let effect = desk.answer(sent, busy(Some(TTL)));
+    let middle = desk.now.plus(Duration::from_millis(600));
+    assert_eq!(effect, Effect::WaitUntil(middle));
+}
+
+#[test]
+fn a_reader_without_an_answer_is_told_that_the_store_gave_none() {
+    let mut desk = Desk::new(Timing {
+        mode: LockMode::Shared,
+        ..waits(Wait::For(SECOND))
+    });
+    assert!(matches!(desk.on(Event::Woken), Effect::Ask { .. }));
+    let sent = desk.now;
+    desk.pass(SECOND);
+    let effect = desk.answer(sent, Err(failed(StoreErrorKind::TimedOut)));
+    assert!(
+        matches!(effect, Effect::Refuse(Denial::Unavailable { .. })),
+        "{effect:?}"
+    );
+}
+
+#[test]
 fn a_word_of_the_store_after_the_last_look_and_before_the_end_makes_a_waiter_ask_once_more() {
     let mut desk = Desk::waiting(Wait::For(SECOND));
     desk.on(Event::Woken);

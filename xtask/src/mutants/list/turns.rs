@@ -144,8 +144,8 @@ pub(super) const ALL: &[Mutant] = &[
         "kept-claim-not-released",
         "What a task had before it was passed over is not given back when it leaves",
         TURNS,
-        "if «waiter.kept.is_none()» {",
-        "true",
+        "let mut attempt = Attempt::new(«waiter», context); let effect = attempt.on_event(Event::Left, context);",
+        "LocalWaiter { kept: None, ..waiter }",
         STATE,
     )
     .breaks("A request without an answer may have been carried out"),
