@@ -71,6 +71,8 @@ fn unguarded(args: &Args, target: &Target, faults: &Faults) -> TokenStream {
 #[cfg(test)]
 mod advice;
 #[cfg(test)]
+mod cases;
+#[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod tests;
