@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod connect;
 mod exit;
+mod fit;
 mod follow;
 mod global;
 mod interrupt;
