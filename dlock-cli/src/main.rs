@@ -10,6 +10,7 @@ mod global;
 mod interrupt;
 mod log;
 mod login;
+mod operator;
 mod output;
 mod pages;
 mod progress;

@@ -83,6 +83,14 @@ impl Client {
             claimed: Some(claimed).filter(|claimed| !claimed.is_empty()),
         }
     }
+
+    /// Returns the name of the sender, for the history.
+    fn shown(&self) -> Arc<str> {
+        match &self.claimed {
+            Some(claimed) => format!("{claimed}, through {}", self.peer).into(),
+            None => self.peer.as_str().into(),
+        }
+    }
 }
 
 /// The time for which a request is read, and for which it then waits for a connection. Later, the operator no longer
@@ -229,8 +237,10 @@ impl UnlockRequest {
             key: lock,
             handle: of,
             fence,
-            client: Client { peer, claimed },
+            client,
         } = self;
+        let by = client.shown();
+        let Client { peer, claimed, .. } = client;
         let (key, handle) = (lock.as_str(), of.map(|it| it.to_string()));
         warn!(target: TARGET, %peer, claimed, key, handle, fence, "force-release requested");
         let done = end_lease(&*inspector, &lock, of, fence).await;
@@ -253,7 +263,7 @@ impl UnlockRequest {
         let holder = seen.as_ref().and_then(|seen| meant(seen, of, fence));
         if outcome != Unlocked::Changed {
             let owner = of.and(holder).and_then(|it| it.owner);
-            room.desk.forced(key, owner, fence);
+            room.desk.forced(key, owner, fence, by);
         }
         let (outcome, text) = told(outcome);
         let holder = holder.and_then(label_of);

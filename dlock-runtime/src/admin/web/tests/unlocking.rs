@@ -317,6 +317,7 @@ async fn a_forced_release_is_in_the_history() {
     let holds = told["history"]["holds"].as_array().unwrap();
     assert_eq!(holds.len(), 1, "{told:#}");
     assert_eq!(holds[0]["end"], "forced");
+    assert_eq!(holds[0]["by"], "127.0.0.1:4711");
     assert_eq!(holds[0]["label"], "cron@host/1");
     assert!(holds[0]["to"].is_string());
 }
