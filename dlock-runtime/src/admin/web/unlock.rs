@@ -1,6 +1,10 @@
 //! Releases a lock by force, for a client that has the token.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::Bytes,
@@ -58,6 +62,8 @@ struct UnlockRequest {
 /// The sender of a request, for the log.
 struct Client {
     peer: String,
+    /// `None` if the server does not tell it.
+    address: Option<IpAddr>,
     /// The address and the user that a proxy has named, or another client pretends.
     claimed: Option<String>,
 }
@@ -79,6 +85,7 @@ impl Client {
             .take(Self::MOST)
             .collect::<String>();
         Self {
+            address: peer.map(|peer| peer.0.ip()),
             peer: peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string()),
             claimed: Some(claimed).filter(|claimed| !claimed.is_empty()),
         }
@@ -149,28 +156,25 @@ fn denial(token: &Token, headers: &HeaderMap, client: &Client) -> Option<Respons
         // It guesses nothing.
         return unauthorized("the token is missing");
     };
-    let given = token.compare(given);
-    let Client { peer, claimed } = client;
-    if matches!(given, Given::Wrong | Given::Closes) {
+    let given = token.compare(given, client.address);
+    let Client { peer, claimed, .. } = client;
+    if matches!(given, Given::Wrong | Given::OneTooMany) {
         warn!(target: TARGET, %peer, claimed, "refused to release a lock: wrong token");
     }
     match given {
         Given::Right => None,
         Given::Wrong => unauthorized("wrong token"),
-        Given::Closes => {
-            // Once: requests while none is accepted are not logged.
-            warn!(target: TARGET, %peer, claimed, "too many wrong tokens: none is accepted for a minute");
+        Given::OneTooMany => {
+            warn!(target: TARGET, %peer, claimed, "too many wrong tokens: those of this address are not logged for a minute");
             unauthorized("wrong token")
         }
-        Given::Closed(left) => Some(closed(left)),
+        Given::Guess(left) => Some(too_many(left)),
     }
 }
 
-fn closed(left: Duration) -> Response {
+fn too_many(left: Duration) -> Response {
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let text = format!(
-        "too many wrong tokens: none is accepted for {seconds} s. `dlock unlock` needs no token"
-    );
+    let text = "too many of this address are wrong. The right one is accepted at any time, and `dlock unlock` needs none";
     let mut response = reply::failure(StatusCode::TOO_MANY_REQUESTS, text);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
