@@ -22,6 +22,11 @@ export function visible(text) {
   return parts(text).map((part) => part.text).join('');
 }
 
+/// A number with its words, of which `one` are those of a single thing.
+export function counted(number, one, many) {
+  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
+}
+
 /// What a user meant who typed `\u{…}` for a character that cannot be typed.
 export function unescaped(typed) {
   return typed.replace(ESCAPE, (whole, hex) => {

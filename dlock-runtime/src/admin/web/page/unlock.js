@@ -28,8 +28,8 @@ export function unlockDialog(key) {
     changed, result, h('div', { class: 'buttons' }, close, submit));
   const element = h('dialog', { 'aria-labelledby': 'unlock-title', class: 'unlock', close: closed },
     h('h2', { id: 'unlock-title' }, 'Unlock ', show(name, key, 80)), about,
-    h('p', { class: 'hint' }, 'The holder is not stopped at once: it learns of it at its next renewal, and until then two may work under this lock. '
-      + 'Only a fencing token protects what it writes.'),
+    h('p', { class: 'hint' }, 'The holder is notified at once, and loses its lease. Work that it has already started can still complete after another '
+      + 'process has the lock, unless the resource checks fencing tokens.'),
     form);
 
   /// The event comes later than the end of the dialog, which may have been opened again by then.
