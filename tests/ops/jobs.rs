@@ -25,11 +25,8 @@ tests:
   - interval: 1h
     input_series:
       - {series: 'dlock_run_exit_code{key="failed", namespace="dlock"}', values: '1x4'}
-      - {series: 'dlock_run_acquired{key="failed", namespace="dlock"}', values: '1x4'}
       - {series: 'dlock_run_exit_code{key="skipped", namespace="dlock"}', values: '75x4'}
-      - {series: 'dlock_run_acquired{key="skipped", namespace="dlock"}', values: '0x4'}
       - {series: 'dlock_run_exit_code{key="done", namespace="dlock"}', values: '0x4'}
-      - {series: 'dlock_run_acquired{key="done", namespace="dlock"}', values: '1x4'}
     alert_rule_test:
       - {eval_time: 3h, alertname: Job1, exp_alerts: [{exp_labels: {key: failed, namespace: dlock}}]}
   - interval: 1h

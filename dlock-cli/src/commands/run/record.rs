@@ -1,8 +1,9 @@
 //! The record of a run in a file of metrics, for the textfile collector of Prometheus's `node_exporter`.
 
 use std::{
-    fmt::Write,
-    fs, io,
+    fmt::Write as _,
+    fs::{self, File},
+    io::{self, Write as _},
     path::Path,
     process,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -137,7 +138,9 @@ impl<'a> Record<'a> {
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let mut new = file.as_os_str().to_owned();
     new.push(format!(".{}", process::id()));
-    let replaced = fs::write(&new, text).and_then(|()| fs::rename(&new, file));
+    // Not through a link that another user has put there.
+    let written = File::create_new(&new).and_then(|mut it| it.write_all(text.as_bytes()));
+    let replaced = written.and_then(|()| fs::rename(&new, file));
     replaced.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 

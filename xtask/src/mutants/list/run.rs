@@ -586,8 +586,8 @@ pub(super) const ALL: &[Mutant] = &[
         "record-half-written",
         "The collector reads half of a file",
         RECORD,
-        "let replaced = «fs::write(&new, text).and_then(|()| fs::rename(&new, file))»;",
-        "fs::write(file, text)",
+        "let replaced = «written.and_then(|()| fs::rename(&new, file))»;",
+        "written.and_then(|()| fs::remove_file(&new)).and_then(|()| fs::write(file, text))",
         METRICS,
     ),
     Mutant::new(
