@@ -504,7 +504,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Some(now).filter(|_| is_idle || now > 0)",
         &[Test(
             COMMAND,
-            "commands::serve::server::tests::clients_without_a_request_make_way_for_others",
+            "commands::serve::server::places::tests::a_request_keeps_its_place_until_its_response_is_complete",
         )],
     ),
     Mutant::new(
