@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use crate::{files::read, promql::Query, rules};
+use crate::{files::read, promql::Query, rules::test};
 
 const PAGE: &str = "docs/book/src/how-to/cron.md";
 
@@ -83,21 +83,25 @@ fn the_metrics_of_a_run_are_those_of_the_reference() {
 #[test]
 fn alerts_on_jobs_fire() {
     let folder = tempfile::tempdir().unwrap();
-    let mut file = "groups:\n  - name: jobs\n    rules:\n".to_owned();
-    for (number, query) in queries().iter().enumerate() {
-        file += &format!("      - alert: Job{number}\n        expr: {query:?}\n");
-    }
+    let queries = queries();
+    let rules = queries.iter().enumerate();
+    let rules = rules
+        .map(|(number, query)| format!("      - alert: Job{number}\n        expr: {query:?}\n"));
+    let file = format!(
+        "groups:\n  - name: jobs\n    rules:\n{}",
+        rules.collect::<String>()
+    );
     let (of_rules, of_cases) = (
         folder.path().join("jobs.rules.yml"),
         folder.path().join("cases.yml"),
     );
     fs::write(&of_rules, &file).unwrap();
     fs::write(&of_cases, CASES).unwrap();
-    rules::test(&of_cases).unwrap_or_else(|said| panic!("{said}\n{file}"));
+    test(&of_cases).unwrap_or_else(|said| panic!("{said}\n{file}"));
     let silent = file.replace("- alert: Job", "- alert: Another");
     fs::write(&of_rules, silent).unwrap();
-    let said = rules::test(&of_cases).expect_err("no alert of these names fires");
-    for number in 0..queries().len() {
+    let said = test(&of_cases).expect_err("no alert of these names fires");
+    for number in 0..queries.len() {
         assert!(said.contains(&format!("alertname: Job{number},")), "{said}");
     }
 }
