@@ -13,8 +13,11 @@ macro_rules! links {
          [cli#dlock-postgres-migrate]: crate::book::cli#dlock-postgres-migrate\n\
          [cli#dlock-run]: crate::book::cli#dlock-run\n\
          [cli#dlock-top]: crate::book::cli#dlock-top\n\
+         [cli#dlock-unlock]: crate::book::cli#dlock-unlock\n\
+         [cli#metrics-of-a-run]: crate::book::cli#metrics-of-a-run\n\
          [crash]: crate::book::crash\n\
          [cron]: crate::book::cron\n\
+         [cron#metrics-and-alerts]: crate::book::cron#metrics-and-alerts\n\
          [deploys#change-a-key-template]: crate::book::deploys#change-a-key-template\n\
          [deploys#forks]: crate::book::deploys#forks\n\
          [deploys#roll-out-a-new-version]: crate::book::deploys#roll-out-a-new-version\n\

@@ -92,8 +92,9 @@ impl Command {
     /// Returns the target of the log events that are written without `-v`, too.
     pub(crate) fn always_logs(&self) -> Option<&'static str> {
         match self {
-            // The force-releases, with the address of the browser.
+            // The force-releases, with the address of the browser, or with the user.
             Self::Serve(_) => Some("dlock::admin::web"),
+            Self::Unlock(_) => Some(commands::unlock::TARGET),
             _ => None,
         }
     }

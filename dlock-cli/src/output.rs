@@ -1,6 +1,6 @@
 //! Writes to the standard output.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -99,6 +99,14 @@ fn print(parts: &[&[u8]]) -> Result<(), Failure> {
         io::ErrorKind::BrokenPipe => error.into(),
         _ => Failure::new(Exit::Internal, format!("cannot write the output: {error}")),
     })
+}
+
+/// Returns the width of the terminal that the output goes to, if it is one.
+pub(crate) fn columns() -> Option<u16> {
+    let size = ratatui::crossterm::terminal::size().ok();
+    let of_terminal = size.filter(|_| io::stdout().is_terminal());
+    // A terminal without a size has none to fit.
+    of_terminal.map(|(columns, _)| columns).filter(|it| *it > 0)
 }
 
 /// Returns `true` if the reader closed the output. A program that writes rarely would not notice otherwise.

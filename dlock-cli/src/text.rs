@@ -2,8 +2,28 @@
 
 use std::{borrow::Cow, fmt::Write, time::Duration};
 
-/// Characters that are printed as a blank, but are letters or symbols for Unicode.
-const BLANK: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+/// Returns `true` for a character that is not seen, but is a letter, a mark or a symbol for Unicode: the standard library
+/// takes it for a printable one. The page has the same ones.
+fn is_unseen(c: char) -> bool {
+    matches!(
+        c,
+        '\u{34f}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{ffa0}'
+            | '\u{13441}'
+            | '\u{13442}'
+            | '\u{16fe4}'
+            | '\u{1d159}'
+            | '\u{e0100}'..='\u{e01ef}'
+    )
+}
 
 /// Escapes all characters of `text` that a terminal does not simply print, as in `\u{1b}`: control characters,
 /// marks that change the writing direction, and the like.
@@ -20,7 +40,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(escaped.len());
     let mut rest = escaped.chars();
     while let Some(c) = rest.next() {
-        if BLANK.contains(&c) {
+        if is_unseen(c) {
             shown.extend(c.escape_unicode());
             continue;
         }
@@ -47,7 +67,7 @@ pub(crate) fn printable_json(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_plain(c) || c.escape_debug().len() == 1 && !BLANK.contains(&c) {
+        if is_plain(c) || c.escape_debug().len() == 1 && !is_unseen(c) {
             shown.push(c);
             continue;
         }
@@ -84,7 +104,6 @@ mod tests {
             (r"a\b 'c' \u{1b}", r"a\b 'c' \u{1b}"),
             ("a\x1b[2Jb\u{9b}c\x07", r"a\u{1b}[2Jb\u{9b}c\u{7}"),
             ("a\nb\tc\rd\0", r"a\nb\tc\rd\0"),
-            ("order:1\u{3164}", r"order:1\u{3164}"),
             ("\u{202e}evil\u{2066}", r"\u{202e}evil\u{2066}"),
             (
                 "auftrag:\u{e4}\u{4e2d}\u{1f512}",
@@ -92,6 +111,51 @@ mod tests {
             ),
         ] {
             assert_eq!(printable(text), shown);
+        }
+    }
+
+    /// Another key would look the same.
+    #[test]
+    fn no_character_is_unseen() {
+        for c in [
+            '\u{ad}',
+            '\u{34f}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{1160}',
+            '\u{17b4}',
+            '\u{180b}',
+            '\u{180e}',
+            '\u{180f}',
+            '\u{200b}',
+            '\u{2060}',
+            '\u{2800}',
+            '\u{3000}',
+            '\u{3164}',
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{ffa0}',
+            '\u{13441}',
+            '\u{13442}',
+            '\u{16fe4}',
+            '\u{1bca0}',
+            '\u{1d159}',
+            '\u{1d173}',
+            '\u{e0001}',
+            '\u{e0100}',
+            '\u{e01ef}',
+        ] {
+            let escaped = c.escape_unicode().to_string();
+            let key = format!("order:1{c}");
+            assert_eq!(printable(&key), format!("order:1{escaped}"));
+            let json = serde_json::to_string(&key).expect("it is a text");
+            let json = printable_json(&json);
+            assert!(json.is_ascii(), "{json}");
+            assert_eq!(
+                serde_json::from_str::<String>(&json).expect("it is JSON"),
+                key
+            );
         }
     }
 

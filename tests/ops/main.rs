@@ -13,6 +13,7 @@ mod dashboard;
 #[cfg(feature = "metrics")]
 mod exported;
 mod files;
+mod jobs;
 mod names;
 mod promql;
 mod rules;

@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use dlock::admin::LockInfo;
@@ -14,7 +14,8 @@ use crate::{
     output,
     pages::{self, Wanted},
     progress::{self, SLOW, with_progress},
-    view::LockView,
+    text::rough,
+    view::{HolderView, LockView},
 };
 
 /// Lists the locks that are held or have waiters
@@ -36,6 +37,13 @@ pub(crate) struct LsArgs {
     /// name waits for; a handle works too
     #[arg(long, value_name = "PROCESS", verbatim_doc_comment)]
     waiter: Option<String>,
+    /// Lists only the locks that are held for longer than this
+    /// time, such as 5m
+    #[arg(long, value_name = "DURATION", verbatim_doc_comment, value_parser = humantime::parse_duration)]
+    held_longer: Option<Duration>,
+    /// Lists only the locks with at least so many waiters
+    #[arg(long, value_name = "NUMBER")]
+    waiters_at_least: Option<usize>,
     /// Scans the keys at full speed instead of using at most 5 %
     /// of the server's time
     #[arg(long, verbatim_doc_comment)]
@@ -64,14 +72,29 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
 fn nothing(args: &LsArgs) -> String {
     let mut text = match &args.pattern {
         Some(pattern) => format!("no locks match `{pattern}`"),
-        None if args.holder.is_some() => "no locks are held".to_owned(),
-        None if args.waiter.is_some() => "no locks are waited for".to_owned(),
+        None if args.holder.is_some() || args.held_longer.is_some() => {
+            "no locks are held".to_owned()
+        }
+        None if args.waiter.is_some() || args.waiters_at_least.is_some() => {
+            "no locks are waited for".to_owned()
+        }
         None => "no locks are held or waited for".to_owned(),
     };
-    for (option, process) in [("holder", &args.holder), ("waiter", &args.waiter)] {
-        if let Some(process) = process {
-            text = format!("{text} with `--{option} {process}`");
-        }
+    let options = [
+        ("holder", args.holder.clone()),
+        ("waiter", args.waiter.clone()),
+        ("held-longer", args.held_longer.map(rough)),
+        (
+            "waiters-at-least",
+            args.waiters_at_least.map(|it| it.to_string()),
+        ),
+    ];
+    let given = options
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("`--{name} {}`", value?)));
+    let given = given.collect::<Vec<_>>().join(" and ");
+    if !given.is_empty() {
+        text = format!("{text} with {given}");
     }
     text
 }
@@ -91,7 +114,7 @@ impl<'a> Printer<'a> {
         Self {
             global,
             args,
-            columns: Columns::new(is_colored),
+            columns: Columns::new(is_colored, output::columns()),
             list: output::List::default(),
             is_empty: true,
         }
@@ -127,5 +150,14 @@ fn is_wanted(lock: &LockView, args: &LsArgs) -> bool {
         let mut waiters = lock.waiters.iter();
         waiters.any(|it| is_of(wanted, it.label.as_ref(), Some(&it.handle)))
     };
-    args.holder.as_ref().is_none_or(is_held) && args.waiter.as_ref().is_none_or(is_awaited)
+    let is_held_longer = |limit: Duration| {
+        let mut times = lock.holders.iter().filter_map(HolderView::held);
+        times.any(|held| held > limit)
+    };
+    args.holder.as_ref().is_none_or(is_held)
+        && args.waiter.as_ref().is_none_or(is_awaited)
+        && args.held_longer.is_none_or(is_held_longer)
+        && args
+            .waiters_at_least
+            .is_none_or(|least| lock.waiter_count >= least)
 }

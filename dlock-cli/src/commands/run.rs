@@ -34,6 +34,7 @@
 mod command;
 mod options;
 mod processes;
+mod record;
 mod signals;
 mod supervise;
 mod target;
@@ -49,7 +50,10 @@ use std::time::Duration;
 
 use dlock::{LockManager, Wait};
 
-use self::{command::RunningCommand, signals::Signals, supervise::supervise, watchdog::Watchdog};
+use self::{
+    command::RunningCommand, record::Record, signals::Signals, supervise::supervise,
+    watchdog::Watchdog,
+};
 use crate::{
     exit::{Exit, Failure, note},
     global::Global,
@@ -60,6 +64,20 @@ use crate::{
 const RELEASE_LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure> {
+    let mut record = Record::begin(global, &args);
+    let outcome = run_recorded(global, &args, &mut record).await;
+    record.end(match &outcome {
+        Ok(exit) => exit.code(),
+        Err(failure) => failure.exit().code(),
+    });
+    outcome
+}
+
+async fn run_recorded(
+    global: &Global,
+    args: &RunArgs,
+    record: &mut Record<'_>,
+) -> Result<Exit, Failure> {
     if global.url.starts_with("memory:") {
         let message = "cannot use `memory://`: its locks exist only inside this process. Use the URL of a server";
         return Err(Failure::new(Exit::Usage, message));
@@ -72,7 +90,7 @@ pub(crate) async fn run(global: &Global, args: RunArgs) -> Result<Exit, Failure>
         connected = builder.connect(&global.url) => connected?,
         signal = signals.next() => return Ok(signals::exit_of(signal)),
     };
-    let outcome = under_lock(global, &manager, &args, &mut signals).await;
+    let outcome = under_lock(global, &manager, args, &mut signals, record).await;
     let shutdown = manager.shutdown(RELEASE_LIMIT).await;
     if shutdown.unreleased > 0 {
         let (key, ttl) = (&args.key, rough(args.ttl));
@@ -90,6 +108,7 @@ async fn under_lock(
     manager: &LockManager,
     args: &RunArgs,
     signals: &mut Signals,
+    record: &mut Record<'_>,
 ) -> Result<Exit, Failure> {
     let mut request = manager.lock(&args.key).ttl(args.ttl).wait(args.wait());
     if let Some(min_hold) = args.min_hold {
@@ -114,6 +133,7 @@ async fn under_lock(
             failure
         }
     })?;
+    record.acquired();
     // The watchdog starts first, because the command must not run without it.
     let watchdog = Watchdog::start(args.kill_after())?;
     // A signal may have arrived during the last request. Then the command must not start: a terminal could not send
@@ -129,6 +149,7 @@ async fn under_lock(
     let outcome = supervise(global, args, &guard, &mut command, signals, &watchdog).await;
     watchdog.dismiss().await;
     let released = guard.release().await;
+    record.is_lost = released.is_err();
     let exit = outcome?;
     // The lease may have been lost shortly before the end of the command.
     released?;

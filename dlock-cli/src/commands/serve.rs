@@ -64,8 +64,7 @@ pub(crate) struct ServeArgs {
     /// Lets the page release a lock by force. It asks for a token:
     /// that of `--token-file`, else of the variable
     /// `DLOCK_SERVE_TOKEN`, else a random one that is printed.
-    /// Each release is printed to the standard error. After five
-    /// wrong tokens within a minute, none is accepted for a minute
+    /// Each release is printed to the standard error
     #[arg(long, verbatim_doc_comment)]
     allow_unlock: bool,
     /// A file with the token: at least 16 random characters

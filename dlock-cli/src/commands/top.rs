@@ -34,6 +34,9 @@ use crate::{
     view::LockView,
 };
 
+/// The width of the output of `--once` if it is not a terminal.
+const WIDTH: u16 = 120;
+
 /// Shows all locks with their holders and waiters, live
 ///
 /// It needs a terminal. Press `?` for a list of keys. The screen is read-only.
@@ -88,7 +91,7 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         let picture = with_progress(global, &*inspector, advice, look).await?;
         let mut model = Model::new(&global.namespace_in_use(), server);
         let _step = model.update(Message::Picture(picture));
-        output::text(&view::text(&model, width()))?;
+        output::text(&view::text(&model, output::columns().unwrap_or(WIDTH)))?;
     }
     Ok(Exit::Success)
 }
@@ -100,14 +103,6 @@ async fn look_once(inspector: &dyn Inspect, server: &Server) -> Result<Picture, 
     let rest = inspector.overview_in_parts(&mut part).await?;
     board.end(rest.process_count, Duration::ZERO);
     Ok(board.picture(Duration::ZERO))
-}
-
-/// Returns the width of the output of `--once`.
-fn width() -> u16 {
-    const WIDTH: u16 = 120;
-    let size = ratatui::crossterm::terminal::size().ok();
-    let of_terminal = size.filter(|_| stdout().is_terminal());
-    of_terminal.map_or(WIDTH, |(columns, _)| columns.max(1))
 }
 
 /// Reads the time between two readings.

@@ -6,17 +6,21 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{LockKey, StoreErrorKind, admin::Unlocked, store::ClaimHandle};
+use dlock::{LockKey, StoreError, StoreErrorKind, admin::Unlocked, store::ClaimHandle};
 use serde::Serialize;
+use tracing::warn;
 
 use super::inspect::described;
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    output,
+    operator, output,
     text::printable,
     view::{HolderView, LockView},
 };
+
+/// The target of the log events.
+pub(crate) const TARGET: &str = "dlock::unlock";
 
 /// Force-releases a lock
 ///
@@ -27,6 +31,8 @@ use crate::{
 /// While others share the lock, fencing tokens do not stop the writes of a released holder,
 /// because all holders have the same token. The exit code is 1 if the lock is free, if it has
 /// another holder by then, or if the answer is no.
+///
+/// Each lease that is released is logged to the standard error, with the user and the host.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct UnlockArgs {
@@ -91,6 +97,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     let owner = owners.find(|owner| Some(owner.handle()) == args.holder);
     let unlocked = inspector.unlock(&seen, owner).await;
     let unlocked = unlocked.map_err(|error| {
+        log(&args.key, &wanted, Err(&error));
         // A lease on which a transaction relies.
         if error.kind() == StoreErrorKind::Refused && error.has_no_effect() {
             Failure::new(Exit::Negative, error.to_string())
@@ -105,7 +112,27 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
         Unlocked::Changed => "changed",
         _ => "unlocked",
     };
+    log(&args.key, &wanted, Ok(outcome));
     tell(global, &args.key, outcome, &wanted)
+}
+
+/// Leaves a record of what became of each lease, for those who look for the reason later.
+fn log(key: &str, leases: &[HolderView], done: Result<&str, &StoreError>) {
+    let by = operator::name();
+    for lease in leases {
+        // As texts they are escaped: keys and labels must not control a terminal.
+        let (holder, handle) = (lease.label().map(String::as_str), lease.handle.as_deref());
+        let fence = lease.fence;
+        match done {
+            Ok(outcome) => {
+                warn!(target: TARGET, by, key, holder, handle, fence, outcome, "force-release");
+            }
+            Err(error) => {
+                let error = error.to_string();
+                warn!(target: TARGET, by, key, holder, handle, fence, error, "force-release failed");
+            }
+        }
+    }
 }
 
 /// Returns the holders to release. A shared lock requires a choice.

@@ -27,6 +27,10 @@ fn hostile() -> Vec<(String, String)> {
             "zero\u{200b}width\u{feff}".to_owned(),
             "zero\\u{200b}width\\u{feff}".to_owned(),
         ),
+        (
+            "filler\u{3164}selector\u{fe0f}blank\u{1d159}".to_owned(),
+            "filler\\u{3164}selector\\u{fe0f}blank\\u{1d159}".to_owned(),
+        ),
         ("two  spaces".to_owned(), "two  spaces".to_owned()),
         (long, cut),
     ]

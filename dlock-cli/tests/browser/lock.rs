@@ -133,11 +133,27 @@ async fn the_time_line_draws_holders_waits_renewals_and_losses() {
         assert!(rows.contains(part), "no `{part}`:\n{rows}");
     }
     // It says how much is drawn.
-    page.until("(() => { const drawing = document.querySelector('svg[role=img]'); const count = (it) => drawing.querySelectorAll(it).length; return drawing.getAttribute('aria-label').includes(`: ${count('.hold')} holders and ${count('.wait')} waits of 2 processes, `); })()")
+    page.until("(() => { const drawing = document.querySelector('svg[role=img]'); const count = (it) => drawing.querySelectorAll(it).length; const said = drawing.getAttribute('aria-label').match(/: (\\d+) holders? and (\\d+) waits? of 2 processes, /); return said && Number(said[1]) === count('.hold') && Number(said[2]) === count('.wait'); })()")
         .await;
 
     page.click("button[data-span='60']").await;
     page.until("location.search.includes('span=60') && document.querySelector('button[data-span=\"60\"]').getAttribute('aria-pressed') === 'true'").await;
+    site.assert_clean(&page);
+}
+
+#[tokio::test]
+async fn one_of_a_kind_is_said_in_the_singular() {
+    let site = Site::start(&[]).await;
+    site.write([("order:1".to_owned(), "x@h/1".to_owned())])
+        .await;
+    let page = site.open("locks").await;
+    page.press("/").await;
+    page.enter("order").await;
+    page.until("document.querySelector('#said').textContent === '1 lock matches'")
+        .await;
+    page.click("td.key a").await;
+    page.until("/: 1 holder and 0 waits of 1 process, 0 leases lost/.test(document.querySelector('svg[role=img]')?.getAttribute('aria-label'))")
+        .await;
     site.assert_clean(&page);
 }
 

@@ -62,6 +62,31 @@ async fn no_view_scrolls_sideways_on_a_small_screen() {
     site.assert_clean(&page);
 }
 
+/// A touch screen and a keyboard show no tooltips.
+#[tokio::test]
+async fn names_and_processes_can_be_read_without_a_mouse() {
+    let site = Site::start(&[]).await;
+    let name = "billing-and-settlement-of-all-open-orders@warehouse-17.example.com/4711";
+    site.write([("order:1".to_owned(), name.to_owned())]).await;
+    let manager = site.manager("orders").await;
+    let guard = manager.lock("order:2").acquire().await.expect("it is free");
+    let page = site.open("lock?key=order%3A1").await;
+    text(&page, name).await;
+    page.click("details summary").await;
+    page.until(format!(
+        "document.querySelector('details tbody')?.innerText.includes({})",
+        json!(name)
+    ))
+    .await;
+    page.go(&format!("{}lock?key=order%3A2", site.url)).await;
+    text(&page, "orders, on ").await;
+    text(&page, &format!("pid {}", std::process::id())).await;
+    page.go(&format!("{}processes", site.url)).await;
+    text(&page, name).await;
+    guard.release().await.expect("the server answers");
+    site.assert_clean(&page);
+}
+
 #[tokio::test]
 async fn both_colour_schemes_can_be_read() {
     let site = Site::start(UNLOCKS).await;

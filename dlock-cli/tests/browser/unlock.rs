@@ -28,6 +28,10 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
         .await;
 
     open_dialog(&page).await;
+    let hint = page
+        .text("document.querySelector('dialog.unlock .hint').textContent")
+        .await;
+    assert!(hint.contains("notified at once"), "{hint}");
     page.enter("order:2").await;
     page.press("Enter").await;
     page.until(&format!("{RESULT}.includes('differs')")).await;
@@ -65,11 +69,58 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
         .await;
     page.until("document.querySelector('.holders tbody tr').innerText.includes('mail@')")
         .await;
+    page.click("details summary").await;
+    page.until("[...document.querySelectorAll('details tbody tr')].some((it) => it.innerText.includes('released by force by 127.0.0.1:'))")
+        .await;
     next.release().await.expect("the server answers");
     assert!(
         !page.requests().iter().any(|it| it.contains(&token)),
         "the token is in an address"
     );
+}
+
+/// The element that had the focus when the dialog was opened can be gone when it closes, or later.
+#[tokio::test]
+async fn the_focus_returns_to_the_button_or_to_the_content() {
+    const BUTTON: &str = "document.activeElement === document.querySelector('.action button')";
+
+    let site = Site::start(UNLOCKS).await;
+    let token = site.token.clone().expect("a token was drawn");
+    let lock = || [("order:1".to_owned(), "x@h/1".to_owned())];
+    let page = site.open("lock?key=order%3A1").await;
+    for is_paused in [false, true] {
+        site.write(lock()).await;
+        page.until("document.querySelector('.action button')?.offsetParent")
+            .await;
+        open_dialog(&page).await;
+        page.press("Escape").await;
+        page.until(BUTTON).await;
+        if is_paused {
+            page.press("p").await;
+        }
+        open_dialog(&page).await;
+        page.enter("order:1").await;
+        page.press("Tab").await;
+        page.enter(&token).await;
+        page.press("Enter").await;
+        page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
+            .await;
+        let is_gone = "document.querySelectorAll('.holders tbody tr').length === 0";
+        if !is_paused {
+            page.until(is_gone).await;
+        }
+        page.press("Enter").await;
+        page.until("document.querySelector('dialog[open]') === null")
+            .await;
+        if is_paused {
+            page.until(BUTTON).await;
+            // A call moves no focus.
+            page.eval("document.querySelector('#pause').click()").await;
+            page.until(is_gone).await;
+        }
+        page.until("document.activeElement.id === 'main'").await;
+    }
+    site.assert_clean(&page);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod reads;
 mod run;
 mod run_ends;
 mod run_followers;
+mod run_metrics;
 mod run_signals;
 mod serve;
 mod top;

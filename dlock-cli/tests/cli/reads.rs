@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use dlock::{LockManager, Wait, distributed_lock, with_manager};
+use dlock::{LockManager, Wait, distributed_lock, store::fence_by_the_clock, with_manager};
 use dlock_testkit::{RedisServer, Worker, eventually};
 use serde_json::Value;
 
-use super::{Ended, LIMIT, call, dlock, locks};
+use super::{Ended, LIMIT, call, dlock, ended, locks, top::in_terminal};
 
 pub(super) async fn manager(server: &RedisServer, application: &str) -> LockManager {
     let builder = LockManager::builder()
@@ -283,6 +283,89 @@ async fn what_a_process_waits_for_and_holds_is_listed() {
     }
     guard.release().await.unwrap();
     scene.end().await;
+}
+
+#[tokio::test]
+async fn locks_that_are_held_for_long_or_have_many_waiters_are_listed() {
+    let server = RedisServer::start().await;
+    let owner = "0123456789abcdef0123456789abcdef";
+    let mut connection = server.connection().await;
+    let mut pipe = redis::pipe();
+    for (number, (key, minutes, waiters)) in [("a", 90, 0), ("b", 10, 2), ("c", 1, 3)]
+        .into_iter()
+        .enumerate()
+    {
+        // The fence of a lease is the time when it was acquired.
+        let fence = fence_by_the_clock() - minutes * 60 * 100_000;
+        let lock = format!("dlock:{{{key}}}");
+        pipe.cmd("SET")
+            .arg(&lock)
+            .arg(format!("{owner}.{number} {fence} billing@host/1"))
+            .ignore();
+        for waiter in 0..waiters {
+            let waiter = format!("{owner}.9{number}{waiter}");
+            pipe.cmd("ZADD")
+                .arg(format!("{lock}:q"))
+                .arg(1)
+                .arg(waiter)
+                .ignore();
+        }
+    }
+    pipe.exec_async(&mut connection)
+        .await
+        .expect("the server writes");
+    // For how long a third-party client holds its lock is not known.
+    set(&server, b"dlock:{d}", b"foreign").await;
+    for (words, found) in [
+        (&["--held-longer", "0s"][..], &["a", "b", "c"][..]),
+        (&["--held-longer", "5m"], &["a", "b"]),
+        (&["--held-longer", "1h 15m"], &["a"]),
+        (&["--held-longer", "2h"], &[]),
+        (&["--waiters-at-least", "0"], &["a", "b", "c", "d"]),
+        (&["--waiters-at-least", "2"], &["b", "c"]),
+        (&["--waiters-at-least", "3"], &["c"]),
+        (&["--held-longer", "5m", "--waiters-at-least", "1"], &["b"]),
+        (&["--held-longer", "5m", "--holder", "mail"], &[]),
+    ] {
+        let words = [&["ls", "--json"], words].concat();
+        let listed = json(&call(&mut dlock(&server, &words)).await.with(0));
+        let listed = listed.as_array().unwrap().iter();
+        let keys: Vec<_> = listed.map(|it| it["key"].as_str().unwrap()).collect();
+        assert_eq!(keys, found, "{words:?}");
+    }
+    let words = ["ls", "--held-longer", "2h", "--waiters-at-least", "4"];
+    let nothing = call(&mut dlock(&server, &words)).await.with(0);
+    let told =
+        "no locks are held with `--held-longer 2h` and `--waiters-at-least 4` in namespace `dlock`";
+    assert!(nothing.stderr.contains(told), "{}", nothing.stderr);
+    for (words, told) in [
+        (["ls", "--held-longer", "5"], "time unit needed"),
+        (["ls", "--held-longer", "soon"], "expected number"),
+        (["ls", "--waiters-at-least", "many"], "invalid digit"),
+    ] {
+        let refused = call(&mut dlock(&server, &words)).await.with(2);
+        assert!(
+            refused.stderr.contains(told) && refused.stderr.contains(words[1]),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_terminal_has_a_line_for_each_lock_and_a_pipe_whole_texts() {
+    let server = RedisServer::start().await;
+    let long = format!("tenant:{}:end", "x".repeat(400));
+    for key in [&long, "order:1"] {
+        set(&server, format!("dlock:{{{key}}}").as_bytes(), b"foreign").await;
+    }
+    let whole = call(&mut dlock(&server, &["ls"])).await.with(0).stdout;
+    assert!(whole.contains(&long), "{whole}");
+    let row =
+        "see:tenant:xxxxxx…xxxxxxxxx:end  (third-party client)  -         -     none        0";
+    let words = [env!("CARGO_BIN_EXE_dlock"), "ls"];
+    let shown = in_terminal(&server.url(), "80x24", &[row], &words);
+    ended(&shown).await.with(0);
 }
 
 /// Writes so many locks, the first half with a waiter, which has a key of its own.

@@ -39,8 +39,10 @@ def read():
     if time.monotonic() > moved + PAUSE:
         moved = time.monotonic()
         try:
-            os.write(terminal, FOCUS)
-        except OSError:
+            # A shell would take it for a part of a command.
+            if not termios.tcgetattr(terminal)[3] & termios.ICANON:
+                os.write(terminal, FOCUS)
+        except (OSError, termios.error):
             # The program has ended. What it wrote is still to be read.
             pass
     if not select.select([terminal], [], [], 0.05)[0]:

@@ -10,6 +10,8 @@ use super::{
     reads::{manager, write_many},
 };
 
+const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+
 /// Starts `top` in a terminal of this size, which waits for texts and presses keys.
 fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
     terminal_at(&server.url(), size, steps)
@@ -17,6 +19,12 @@ fn terminal(server: &RedisServer, size: &str, steps: &[&str]) -> Worker {
 
 /// Starts `top` for this URL.
 pub(super) fn terminal_at(url: &str, size: &str, steps: &[&str]) -> Worker {
+    let words = [DLOCK, "top", "--interval", "100ms"];
+    in_terminal(url, size, steps, &words)
+}
+
+/// Starts a program in a terminal.
+pub(super) fn in_terminal(url: &str, size: &str, steps: &[&str], words: &[&str]) -> Worker {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/terminal.py");
     let mut command: Command = python();
     clean(&mut command);
@@ -26,13 +34,8 @@ pub(super) fn terminal_at(url: &str, size: &str, steps: &[&str]) -> Worker {
         .arg(script)
         .arg(size)
         .args(steps)
-        .args([
-            "--",
-            env!("CARGO_BIN_EXE_dlock"),
-            "top",
-            "--interval",
-            "100ms",
-        ]);
+        .arg("--")
+        .args(words);
     Worker::spawn(&mut command)
 }
 
@@ -177,6 +180,50 @@ async fn signals_and_control_c_restore_the_terminal() {
     let told = terminal(&server, "80x24", &[none, "signal:TERM"]);
     left_behind_nothing(&pressed, 0).await;
     left_behind_nothing(&told, 143).await;
+}
+
+#[tokio::test]
+async fn control_z_gives_the_terminal_to_the_shell_until_it_is_continued() {
+    let server = RedisServer::start().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing.lock("order:42").acquire().await;
+    let start = format!(r"press:{DLOCK} top --interval 100ms\r");
+    let steps = [
+        "see:prompt> ",
+        &start,
+        "see:order:42",
+        r"press:\x1a",
+        "see:Stopped",
+        // What was typed at that moment is not a part of the command.
+        r"press:\x15stty -a\r",
+        "see: icanon",
+        r"press:\x15fg\r",
+        "see:order:42",
+        "press:q",
+        "see:prompt> ",
+        r"press:\x15exit\r",
+    ];
+    // Shells leave their prompt out of the environment of others.
+    let shell = ["/usr/bin/env", "PS1=prompt> ", "/bin/sh", "-i"];
+    let shell = in_terminal(&server.url(), "100x24", &steps, &shell);
+    left_behind_nothing(&shell, 0).await;
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_screen_is_drawn_again_after_the_program_was_stopped_from_outside() {
+    let server = RedisServer::start().await;
+    let billing = manager(&server, "billing").await;
+    let guard = billing.lock("order:42").acquire().await;
+    let steps = [
+        "see:order:42",
+        "signal:STOP",
+        "signal:CONT",
+        "see:order:42",
+        "press:q",
+    ];
+    left_behind_nothing(&terminal(&server, "100x24", &steps), 0).await;
+    drop(guard);
 }
 
 #[tokio::test]

@@ -60,6 +60,84 @@ async fn a_lock_is_released_and_its_holder_is_notified() {
 }
 
 #[tokio::test]
+async fn a_release_leaves_a_record_of_who_did_it() {
+    let server = RedisServer::start().await;
+    let scene = scene(&server).await;
+    let inspected = call(&mut dlock(&server, &["--json", "inspect", "order:1"])).await;
+    let inspected: Value = serde_json::from_str(&inspected.with(0).stdout).unwrap();
+    let holder = &inspected["holder"];
+    let mut command = dlock(&server, &["unlock", "-y", "order:1"]);
+    command
+        .env("SUDO_USER", "op\u{1b}\" outcome=x")
+        .env("USER", "root");
+    let ended = call(&mut command).await.with(0);
+    let line = ended.stderr.lines().find(|it| it.contains("force-release"));
+    let line = line.unwrap_or_else(|| panic!("no record: {}", ended.stderr));
+    let host = rustix::system::uname();
+    for part in [
+        "WARN",
+        "dlock::unlock",
+        r#"key="order:1""#,
+        r#"holder="billing@"#,
+        &format!("handle={}", holder["handle"]),
+        &format!("fence={}", holder["fence"]),
+        r#"outcome="handed-on""#,
+        r#"by="op\u{1b}\" outcome=x@"#,
+        host.nodename().to_str().expect("it is text"),
+    ] {
+        assert!(line.contains(part), "no `{part}`: {line}");
+    }
+    let guard = scene.waiter.await.unwrap().unwrap();
+
+    // As JSON, with the reason of a failure; without a name the number of the user is told.
+    let mut command = dlock(&server, &["--json", "unlock", "-y", "order:1"]);
+    for name in ["SUDO_USER", "USER", "LOGNAME", "USERNAME"] {
+        command.env_remove(name);
+    }
+    let ended = call(&mut command).await.with(0);
+    let told: Value = serde_json::from_str(&ended.stderr).unwrap();
+    let fields = &told["log"]["fields"];
+    assert_eq!(
+        (&fields["message"], &fields["outcome"]),
+        (&"force-release".into(), &"freed".into())
+    );
+    let by = fields["by"].as_str().expect("it is a text");
+    assert!(by.starts_with("uid-"), "{by}");
+    guard.lost().await;
+
+    // Nothing was released, and nothing is recorded.
+    let ended = call(&mut dlock(&server, &["unlock", "-y", "order:1"]))
+        .await
+        .with(1);
+    assert_eq!(ended.stderr, "");
+}
+
+#[tokio::test]
+async fn a_release_that_fails_is_recorded_with_the_reason() {
+    let server = RedisServer::start().await;
+    set(&server, b"dlock:{job}", b"foreign").await;
+    let user = include_str!("../../../dlock-runtime/src/admin/permissions_look.txt");
+    let mut order = redis::cmd("ACL");
+    for word in user.split_whitespace().skip(1) {
+        order.arg(word);
+    }
+    server.read::<()>(&order).await;
+    let mut command = dlock(&server, &["unlock", "-y", "job"]);
+    let url = format!("redis://viewer:change-me@127.0.0.1:{}", server.port());
+    let ended = call(command.env("DLOCK_URL", url)).await.with(69);
+    let record = ended
+        .stderr
+        .lines()
+        .find(|it| it.contains("force-release failed"));
+    let record = record.unwrap_or_else(|| panic!("no record: {}", ended.stderr));
+    assert!(
+        record.contains("error=") && record.contains(r#"key="job""#),
+        "{record}"
+    );
+    assert_eq!(locks(&server).await, ["dlock:{job}"]);
+}
+
+#[tokio::test]
 async fn the_first_waiter_holds_the_lock_next() {
     let server = RedisServer::start().await;
     let scene = scene(&server).await;

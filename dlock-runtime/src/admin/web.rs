@@ -253,9 +253,8 @@ impl Page {
     /// The token comes in the header `X-Dlock-Token`, or in `Authorization: Bearer` without one. The page sends the former, as
     /// a proxy with a login uses the latter.
     ///
-    /// After five wrong tokens within a minute, no token is accepted for a minute, whatever its client: requests get status
-    /// 429 with `Retry-After`, and one log event says so. Each client that reaches the page can cause that, so keep another
-    /// way to release a lock, such as `dlock unlock`.
+    /// The right token is accepted at any time. After five wrong ones from an address within a minute, further wrong ones get
+    /// status 429 with `Retry-After` for a minute and are not logged. This does not slow down guesses: draw a random token.
     ///
     /// The inspector needs the permissions to release locks. Draw at least 16 random characters for the token, and send
     /// it over TLS or on this machine only.

@@ -150,9 +150,10 @@ fn events_below(folder: &Path, found: &mut Vec<Event>) {
 
 #[test]
 fn the_table_of_events_is_complete() {
-    let sources = crate::common::root().join("dlock-runtime/src");
     let mut written = Vec::new();
-    events_below(&sources, &mut written);
+    for sources in ["dlock-runtime/src", "dlock-cli/src"] {
+        events_below(&crate::common::root().join(sources), &mut written);
+    }
     written.sort();
     let rows = rows("| event | level | fields | when |");
     let mut listed: Vec<Event> = rows

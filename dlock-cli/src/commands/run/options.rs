@@ -1,8 +1,11 @@
 //! The arguments of `dlock run`.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::Args;
+use clap::{
+    Args,
+    builder::{PathBufValueParser, TypedValueParser as _},
+};
 use dlock::{MAX_TTL, Wait};
 
 use crate::exit;
@@ -59,9 +62,22 @@ pub(crate) struct RunArgs {
     /// it; default: `dlock-run:COMMAND`
     #[arg(long, verbatim_doc_comment, value_name = "NAME")]
     pub(super) application: Option<String>,
+    /// Writes the metrics of this run to a file for the textfile
+    /// collector of Prometheus's `node_exporter`: when the lock
+    /// was acquired, and when the run has ended. Its name ends
+    /// with `.prom`
+    #[arg(long, verbatim_doc_comment, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(of_collector))]
+    pub(super) metrics_file: Option<PathBuf>,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) command: Vec<OsString>,
+}
+
+fn of_collector(file: PathBuf) -> Result<PathBuf, &'static str> {
+    if file.extension().is_none_or(|it| it != "prom") {
+        return Err("the collector reads only files whose names end with `.prom`");
+    }
+    Ok(file)
 }
 
 fn parse_wait(text: &str) -> Result<Wait, humantime::DurationError> {

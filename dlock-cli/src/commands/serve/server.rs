@@ -1,24 +1,31 @@
 //! The server of the page, with limits on clients: one that sends no request, or reads no response, does not keep its
-//! connection, and there are only so many connections.
+//! connection, and there are only so many connections. No client keeps the server from accepting others.
 
+mod places;
 mod progress;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    convert::Infallible, io::ErrorKind, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    io::ErrorKind,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
 };
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, Bytes},
     extract::ConnectInfo,
     http::{HeaderValue, StatusCode, header},
     response::Response,
 };
 use hyper::{
     Request,
-    body::Incoming,
+    body::{Frame, Incoming, SizeHint},
     server::conn::http1,
     service::{Service as _, service_fn},
 };
@@ -29,11 +36,13 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::sleep,
 };
 
-use self::progress::Progress;
+use self::{
+    places::{Busy, Place, Places},
+    progress::Progress,
+};
 
 /// The pause when no connection can be accepted: most often, too many are open.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -45,9 +54,9 @@ pub(super) struct Limits {
     pub(super) head: Duration,
     /// The time for which a client may read nothing of a response.
     pub(super) write: Duration,
-    /// The number of connections at the same time.
+    /// The number of connections at the same time. Those without a request make way for others.
     pub(super) connections: usize,
-    /// The number of further connections that are answered with status 503. Others wait until they are accepted.
+    /// The number of further connections that are answered with status 503.
     pub(super) refused: usize,
 }
 
@@ -83,14 +92,13 @@ struct Server {
     limits: Limits,
     http: http1::Builder,
     connections: GracefulShutdown,
-    places: Arc<Semaphore>,
-    refusals: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
-/// The right to be connected, until it is dropped.
-struct Place {
-    _permit: OwnedSemaphorePermit,
-    is_refused: bool,
+/// The body of a response, which keeps the place of its connection.
+struct Answer {
+    body: Body,
+    _busy: Busy,
 }
 
 impl Server {
@@ -103,8 +111,7 @@ impl Server {
             limits,
             http,
             connections: GracefulShutdown::new(),
-            places: Arc::new(Semaphore::new(limits.connections)),
-            refusals: Arc::new(Semaphore::new(limits.refused)),
+            places: Places::new(limits.connections, limits.refused),
         }
     }
 
@@ -112,8 +119,10 @@ impl Server {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    let place = self.place().await;
-                    self.start(stream, peer, place);
+                    // Without a place it is closed.
+                    if let Some(place) = self.places.take(peer.ip()) {
+                        self.start(stream, peer, place);
+                    }
                 }
                 Err(error) if is_of_client(error.kind()) => {}
                 Err(_) => sleep(PAUSE).await,
@@ -121,31 +130,23 @@ impl Server {
         }
     }
 
-    /// Waits for a place, which may be one to be refused.
-    async fn place(&self) -> Place {
-        let (permit, is_refused) = tokio::select! {
-            biased;
-            permit = self.places.clone().acquire_owned() => (permit, false),
-            permit = self.refusals.clone().acquire_owned() => (permit, true),
-        };
-        Place {
-            _permit: permit.expect("neither is ever closed"),
-            is_refused,
-        }
-    }
-
     fn start(&self, stream: TcpStream, peer: SocketAddr, place: Place) {
         let page = TowerToHyperService::new(self.router.clone());
         let is_refused = place.is_refused;
+        let place = Arc::new(place);
+        let of_requests = place.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
+            let busy = of_requests.serves();
             let peer: ConnectInfo<SocketAddr> = ConnectInfo(peer);
             request.extensions_mut().insert(peer);
             let answer = (!is_refused).then(|| page.call(request));
             async move {
-                match answer {
-                    Some(answer) => answer.await,
-                    None => Ok(refusal()),
-                }
+                let response = match answer {
+                    Some(answer) => answer.await?,
+                    None => refusal(),
+                };
+                let answer = |body| Answer { body, _busy: busy };
+                Ok::<_, Infallible>(response.map(answer))
             }
         });
         let stream = TokioIo::new(Progress::within(self.limits.write, stream));
@@ -155,10 +156,32 @@ impl Server {
             .connections
             .watch(http.serve_connection(stream, service));
         tokio::spawn(async move {
-            // A client that leaves is no fault of the server.
-            drop(connection.await);
-            drop(place);
+            tokio::select! {
+                // A client that leaves is no fault of the server.
+                _ = connection => {}
+                () = place.ends() => {}
+            }
         });
+    }
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

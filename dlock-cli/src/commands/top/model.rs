@@ -41,6 +41,8 @@ pub(crate) enum Message {
 #[must_use = "the user may want to leave"]
 pub(crate) enum Step {
     Go,
+    #[cfg(unix)]
+    Suspend,
     Quit,
 }
 
@@ -240,6 +242,9 @@ impl Model {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
                 KeyCode::Char('c') => Step::Quit,
+                // In raw mode, the terminal does not stop the program by itself.
+                #[cfg(unix)]
+                KeyCode::Char('z') => Step::Suspend,
                 _ => Step::Go,
             };
         }

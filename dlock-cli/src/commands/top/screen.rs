@@ -1,6 +1,7 @@
 //! The terminal: reads its keys and draws the screen.
 
 use std::{
+    io::stdout,
     pin::pin,
     sync::{
         Arc,
@@ -13,7 +14,12 @@ use std::{
 use dlock::admin::{Inspect, web::Server};
 use ratatui::{
     DefaultTerminal,
-    crossterm::event::{self, Event, KeyEventKind},
+    backend::Backend as _,
+    crossterm::{
+        event::{self, Event, KeyEventKind},
+        execute,
+        terminal::{EnterAlternateScreen, enable_raw_mode},
+    },
 };
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
@@ -28,7 +34,7 @@ use super::{
 use crate::{
     exit::{Exit, Failure},
     global::Global,
-    interrupt::interrupted,
+    interrupt::{continued, interrupted},
 };
 
 /// The limit of messages that wait for a slow terminal.
@@ -40,6 +46,29 @@ struct Screen(DefaultTerminal);
 impl Screen {
     fn open() -> Result<Self, Failure> {
         Ok(Self(ratatui::try_init()?))
+    }
+
+    /// Stops the program and those that were started with it, as Ctrl-Z does where a terminal reads it by itself. Returns when
+    /// they are continued, or at once if no shell could continue them: the system does not stop them then.
+    #[cfg(unix)]
+    fn suspend(&mut self) -> Result<(), Failure> {
+        self.0.show_cursor()?;
+        ratatui::try_restore()?;
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)
+            .map_err(std::io::Error::from)?;
+        self.take_back()
+    }
+
+    /// Takes the terminal again after others have had it. Nothing on it can be relied on.
+    fn take_back(&mut self) -> Result<(), Failure> {
+        // The modes to restore in the end are those that the shell has left.
+        ratatui::try_restore()?;
+        enable_raw_mode()?;
+        execute!(stdout(), EnterAlternateScreen)?;
+        self.0.backend_mut().clear()?;
+        // The next drawing compares with an empty screen.
+        self.0.swap_buffers();
+        Ok(())
     }
 }
 
@@ -66,13 +95,13 @@ pub(crate) async fn run(
     read_keys(sender);
     let source = tokio::spawn(source.run(inspector));
     let model = Model::new(&global.namespace_in_use(), Server::default());
-    let outcome = show(&mut screen.0, model, messages, &hand_offs).await;
+    let outcome = show(&mut screen, model, messages, &hand_offs).await;
     source.abort();
     outcome
 }
 
 async fn show(
-    terminal: &mut DefaultTerminal,
+    screen: &mut Screen,
     mut model: Model,
     mut messages: Receiver<Message>,
     hand_offs: &AtomicU64,
@@ -82,10 +111,15 @@ async fn show(
     // The first tick completes at once, before a second has passed.
     seconds.tick().await;
     let mut interrupted = pin!(interrupted());
+    let mut continued = continued();
     loop {
-        terminal.draw(|frame| view::draw(frame, &model))?;
+        screen.0.draw(|frame| view::draw(frame, &model))?;
         let mut step = tokio::select! {
             code = &mut interrupted => return Ok(Exit::Command(code)),
+            () = continued.next() => {
+                screen.take_back()?;
+                Step::Go
+            }
             _ = seconds.tick() => model.update(Message::Second(hand_offs.swap(0, Ordering::Relaxed))),
             message = messages.recv() => model.update(message.unwrap_or(Message::Closed)),
         };
@@ -95,8 +129,11 @@ async fn show(
         {
             step = model.update(message);
         }
-        if step == Step::Quit {
-            return Ok(Exit::Success);
+        match step {
+            Step::Go => {}
+            #[cfg(unix)]
+            Step::Suspend => screen.suspend()?,
+            Step::Quit => return Ok(Exit::Success),
         }
     }
 }

@@ -113,7 +113,7 @@ fn footer(frame: &mut Frame<'_>, area: Rect, model: &Model) {
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
-    const KEYS: [(&str, &str); 9] = [
+    const KEYS: [(&str, &str); 10] = [
         ("↑ ↓ j k", "select a lock; also PgUp, PgDn, Home and End"),
         ("Enter", "show or hide the details of the selected lock"),
         ("/", "filter the locks by key, holder, waiter or function"),
@@ -125,10 +125,11 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
         ("p, space", "pause or resume"),
         ("Esc", "close the details or this help, or clear the filter"),
         ("?", "show this help"),
+        ("Ctrl-Z", "suspend; `fg` returns to the screen"),
         ("q, Ctrl-C", "quit"),
     ];
     let width = 76.min(area.width);
-    let height = 11.min(area.height);
+    let height = 12.min(area.height);
     let at = Rect {
         x: area.x + (area.width - width) / 2,
         y: area.y + (area.height - height) / 2,

@@ -268,8 +268,8 @@ async fn guesses_of_the_token_are_refused_and_logged_once() {
         let refused = give(&format!("a-guess-of-this-test-{number}")).await;
         assert_eq!(refused.status, 401, "{}", refused.body);
     }
-    for token in [TOKEN, "a-guess-of-this-test", TOKEN] {
-        let refused = give(token).await;
+    for _ in 0..3 {
+        let refused = give("a-guess-of-this-test").await;
         assert_eq!(refused.status, 429, "{}", refused.body);
         let head = refused.head.to_ascii_lowercase();
         assert!(head.contains("retry-after: "), "{head}");
@@ -282,6 +282,8 @@ async fn guesses_of_the_token_are_refused_and_logged_once() {
     .await;
     assert_eq!(log().matches("too many wrong tokens").count(), 1);
     assert_eq!(log().matches("WARN").count(), 6, "{}", log());
+    let done = give(TOKEN).await;
+    assert_eq!(done.json()["outcome"], "freed", "{}", done.body);
 }
 
 #[tokio::test]

@@ -329,10 +329,10 @@ impl Desk {
         self.past.of(key, shown.server.now_ms(), is_away)
     }
 
-    /// Notes that the page has ended a lease.
-    pub(super) fn forced(&self, key: &str, owner: Option<OwnerId>, fence: u64) {
+    /// Notes that the page has ended a lease, for `by`.
+    pub(super) fn forced(&self, key: &str, owner: Option<OwnerId>, fence: u64, by: Arc<str>) {
         let now_ms = self.shown.borrow().server.now_ms();
-        self.past.forced(key, owner, fence, now_ms);
+        self.past.forced(key, owner, fence, now_ms, by);
     }
 
     fn hears(&self, reason: Option<String>) {

@@ -68,6 +68,7 @@ struct Forced {
     owner: Option<OwnerId>,
     fence: u64,
     at_ms: u64,
+    by: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +96,8 @@ enum What {
         label: Option<Arc<str>>,
         from_ms: u64,
         end: End,
+        /// The client that has ended it by force.
+        by: Option<Arc<str>>,
     },
     /// A message about a grant, of a lease that pictures may not show.
     Granted(OwnerId, u64),
@@ -164,14 +167,22 @@ impl History {
         }
     }
 
-    /// Notes that this page has ended a lease.
-    pub(super) fn forced(&mut self, key: &str, owner: Option<OwnerId>, fence: u64, at_ms: u64) {
+    /// Notes that this page has ended a lease, for `by`.
+    pub(super) fn forced(
+        &mut self,
+        key: &str,
+        owner: Option<OwnerId>,
+        fence: u64,
+        at_ms: u64,
+        by: Arc<str>,
+    ) {
         let lock = self.hash(key);
         self.forced.push(Forced {
             lock,
             owner,
             fence,
             at_ms,
+            by,
         });
         if self.forced.len() > GAPS {
             self.forced.remove(0);

@@ -28,6 +28,7 @@ enum Note {
         owner: Option<OwnerId>,
         fence: u64,
         at_ms: u64,
+        by: Arc<str>,
     },
 }
 
@@ -45,14 +46,22 @@ impl Past {
         self.note(Note::Granted(grant, at_ms));
     }
 
-    /// Notes that the page has ended a lease.
-    pub(super) fn forced(&self, key: &str, owner: Option<OwnerId>, fence: u64, at_ms: u64) {
+    /// Notes that the page has ended a lease, for `by`.
+    pub(super) fn forced(
+        &self,
+        key: &str,
+        owner: Option<OwnerId>,
+        fence: u64,
+        at_ms: u64,
+        by: Arc<str>,
+    ) {
         let key = key.to_owned();
         self.note(Note::Forced {
             key,
             owner,
             fence,
             at_ms,
+            by,
         });
     }
 
@@ -90,7 +99,8 @@ impl Past {
                     owner,
                     fence,
                     at_ms,
-                } => history.forced(&key, owner, fence, at_ms),
+                    by,
+                } => history.forced(&key, owner, fence, at_ms, by),
             }
         }
     }
@@ -124,7 +134,7 @@ mod tests {
         let noting = past.clone();
         thread::spawn(move || {
             noting.heard(HandOff::new("k", owner, 7), 1000);
-            noting.forced("k", Some(owner), 7, 1001);
+            noting.forced("k", Some(owner), 7, 1001, "op".into());
             noted.send(()).expect("the test waits");
         });
         let patience = Duration::from_secs(60);

@@ -1,7 +1,12 @@
-//! The token with which the page releases locks, and a limit on guesses.
+//! The token with which the page releases locks, and the addresses that guess it.
+//!
+//! The right token is always accepted: otherwise, guesses of one client would keep an operator from releasing a lock. So it has
+//! to be one that no number of guesses finds.
 
 use std::{
+    collections::HashMap,
     fmt,
+    net::IpAddr,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -14,10 +19,13 @@ const LEAST: usize = 16;
 /// The least number of bits that the frequencies of the characters allow.
 const BITS: f64 = 40.0;
 
-/// The number of wrong tokens within [`WINDOW`] after which no token is accepted for as long.
+/// The number of wrong tokens of an address within [`WINDOW`] after which it has guessed for as long.
 const WRONG: usize = 5;
 
 const WINDOW: Duration = Duration::from_secs(60);
+
+/// The number of addresses that are remembered. Those beyond it count as one.
+const ADDRESSES: usize = 1000;
 
 /// Returns the reason why a token is too easy to guess, if it is. The command `dlock` uses it.
 #[doc(hidden)]
@@ -51,15 +59,16 @@ fn bits(token: &str) -> f64 {
 /// The token of a page.
 pub(super) struct Token {
     text: String,
-    guesses: Mutex<Guesses>,
+    /// The guesses of each address; `None` is for those that are not known.
+    guesses: Mutex<HashMap<Option<IpAddr>, Guesses>>,
 }
 
 #[derive(Debug, Default)]
 struct Guesses {
     /// The times of the latest wrong tokens.
     wrong: Vec<Instant>,
-    /// The end of the time in which no token is accepted.
-    closed_until: Option<Instant>,
+    /// The end of the time for which there were too many.
+    until: Option<Instant>,
 }
 
 /// The result of a token that was given.
@@ -67,10 +76,10 @@ struct Guesses {
 pub(super) enum Given {
     Right,
     Wrong,
-    /// The last one of so many wrong ones that none is accepted for a while.
-    Closes,
-    /// None is accepted for this time.
-    Closed(Duration),
+    /// The last one of too many wrong ones from an address.
+    OneTooMany,
+    /// A wrong one after too many. For so long, those of its address count as guesses.
+    Guess(Duration),
 }
 
 impl Token {
@@ -87,25 +96,37 @@ impl Token {
         }
     }
 
-    /// Compares a token, unless too many were wrong.
-    pub(super) fn compare(&self, given: &str) -> Given {
-        let now = Instant::now();
-        // Held to the end: of guesses at the same time, each counts before the next. Every change is complete.
-        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = guesses.closed_until.filter(|until| *until > now) {
-            return Given::Closed(until - now);
-        }
+    /// Compares a token that came from this address.
+    pub(super) fn compare(&self, given: &str, address: Option<IpAddr>) -> Given {
         if is_same(&self.text, given) {
             return Given::Right;
         }
-        guesses.wrong.retain(|at| *at + WINDOW > now);
+        let now = Instant::now();
+        // Every change is complete.
+        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        guesses.retain(|_, it| it.is_recent(now));
+        let is_known = guesses.len() < ADDRESSES || guesses.contains_key(&address);
+        let guesses = guesses.entry(address.filter(|_| is_known)).or_default();
+        if let Some(until) = guesses.until {
+            return Given::Guess(until - now);
+        }
         guesses.wrong.push(now);
         if guesses.wrong.len() < WRONG {
             return Given::Wrong;
         }
-        guesses.wrong.clear();
-        guesses.closed_until = Some(now + WINDOW);
-        Given::Closes
+        guesses.until = Some(now + WINDOW);
+        Given::OneTooMany
+    }
+}
+
+impl Guesses {
+    /// Forgets what is too long ago. Returns `false` if nothing is left.
+    fn is_recent(&mut self, now: Instant) -> bool {
+        if let Some(until) = self.until {
+            return until > now;
+        }
+        self.wrong.retain(|at| *at + WINDOW > now);
+        !self.wrong.is_empty()
     }
 }
 
@@ -179,21 +200,32 @@ mod tests {
         assert_eq!(whole("0123456789abcdef"), "64.000");
     }
 
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4(number.into())
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn after_five_wrong_tokens_within_a_minute_none_is_accepted_for_a_minute() {
+    async fn the_guesses_of_an_address_count_and_no_right_token_is_refused() {
         let token = Token::new(RIGHT.to_owned());
+        let (guesser, operator) = (Some(address(1)), Some(address(2)));
         for _ in 0..3 {
-            for _ in 1..WRONG {
-                assert_eq!(token.compare("wrong"), Given::Wrong);
+            for from in [guesser, None] {
+                for _ in 1..WRONG {
+                    assert_eq!(token.compare("wrong", from), Given::Wrong);
+                }
+                assert_eq!(token.compare("wrong", from), Given::OneTooMany);
+                assert_eq!(token.compare("wrong", from), Given::Guess(WINDOW));
             }
-            assert_eq!(token.compare(RIGHT), Given::Right);
-            assert_eq!(token.compare("wrong"), Given::Closes);
-            assert_eq!(token.compare(RIGHT), Given::Closed(WINDOW));
+            assert_eq!(token.compare("wrong", operator), Given::Wrong);
+            for from in [guesser, operator, None] {
+                assert_eq!(token.compare(RIGHT, from), Given::Right);
+            }
             advance(WINDOW / 3).await;
-            assert_eq!(token.compare("wrong"), Given::Closed(WINDOW * 2 / 3));
-            assert_eq!(token.compare(RIGHT), Given::Closed(WINDOW * 2 / 3));
+            assert_eq!(
+                token.compare("wrong", guesser),
+                Given::Guess(WINDOW * 2 / 3)
+            );
             advance(WINDOW * 2 / 3).await;
-            assert_eq!(token.compare(RIGHT), Given::Right);
         }
     }
 
@@ -201,10 +233,33 @@ mod tests {
     async fn wrong_tokens_are_forgotten_after_a_minute() {
         let token = Token::new(RIGHT.to_owned());
         for _ in 0..20 {
-            assert_eq!(token.compare("wrong"), Given::Wrong);
+            assert_eq!(token.compare("wrong", Some(address(1))), Given::Wrong);
             advance(WINDOW / 4).await;
         }
-        assert_eq!(token.compare(RIGHT), Given::Right);
+        advance(WINDOW).await;
+        assert_eq!(token.compare("wrong", Some(address(2))), Given::Wrong);
+        assert_eq!(token.guesses.lock().expect("no panic").len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_addresses_count_as_one() {
+        let token = Token::new(RIGHT.to_owned());
+        let addresses = u32::try_from(ADDRESSES).expect("it is small");
+        for number in 0..addresses {
+            assert_eq!(token.compare("wrong", Some(address(number))), Given::Wrong);
+        }
+        for number in 1..5 {
+            assert_eq!(
+                token.compare("wrong", Some(address(addresses + number))),
+                Given::Wrong
+            );
+        }
+        assert_eq!(
+            token.compare("wrong", Some(address(addresses))),
+            Given::OneTooMany
+        );
+        assert_eq!(token.compare("wrong", Some(address(0))), Given::Wrong);
+        assert_eq!(token.guesses.lock().expect("no panic").len(), ADDRESSES + 1);
     }
 
     #[test]

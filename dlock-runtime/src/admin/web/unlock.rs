@@ -1,6 +1,10 @@
 //! Releases a lock by force, for a client that has the token.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::Bytes,
@@ -58,6 +62,8 @@ struct UnlockRequest {
 /// The sender of a request, for the log.
 struct Client {
     peer: String,
+    /// `None` if the server does not tell it.
+    address: Option<IpAddr>,
     /// The address and the user that a proxy has named, or another client pretends.
     claimed: Option<String>,
 }
@@ -79,8 +85,17 @@ impl Client {
             .take(Self::MOST)
             .collect::<String>();
         Self {
+            address: peer.map(|peer| peer.0.ip()),
             peer: peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string()),
             claimed: Some(claimed).filter(|claimed| !claimed.is_empty()),
+        }
+    }
+
+    /// Returns the name of the sender, for the history.
+    fn shown(&self) -> Arc<str> {
+        match &self.claimed {
+            Some(claimed) => format!("{claimed}, through {}", self.peer).into(),
+            None => self.peer.as_str().into(),
         }
     }
 }
@@ -141,28 +156,25 @@ fn denial(token: &Token, headers: &HeaderMap, client: &Client) -> Option<Respons
         // It guesses nothing.
         return unauthorized("the token is missing");
     };
-    let given = token.compare(given);
-    let Client { peer, claimed } = client;
-    if matches!(given, Given::Wrong | Given::Closes) {
+    let given = token.compare(given, client.address);
+    let Client { peer, claimed, .. } = client;
+    if matches!(given, Given::Wrong | Given::OneTooMany) {
         warn!(target: TARGET, %peer, claimed, "refused to release a lock: wrong token");
     }
     match given {
         Given::Right => None,
         Given::Wrong => unauthorized("wrong token"),
-        Given::Closes => {
-            // Once: requests while none is accepted are not logged.
-            warn!(target: TARGET, %peer, claimed, "too many wrong tokens: none is accepted for a minute");
+        Given::OneTooMany => {
+            warn!(target: TARGET, %peer, claimed, "too many wrong tokens: those of this address are not logged for a minute");
             unauthorized("wrong token")
         }
-        Given::Closed(left) => Some(closed(left)),
+        Given::Guess(left) => Some(too_many(left)),
     }
 }
 
-fn closed(left: Duration) -> Response {
+fn too_many(left: Duration) -> Response {
     let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
-    let text = format!(
-        "too many wrong tokens: none is accepted for {seconds} s. `dlock unlock` needs no token"
-    );
+    let text = "too many of this address are wrong. The right one is accepted at any time, and `dlock unlock` needs none";
     let mut response = reply::failure(StatusCode::TOO_MANY_REQUESTS, text);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -229,8 +241,10 @@ impl UnlockRequest {
             key: lock,
             handle: of,
             fence,
-            client: Client { peer, claimed },
+            client,
         } = self;
+        let by = client.shown();
+        let Client { peer, claimed, .. } = client;
         let (key, handle) = (lock.as_str(), of.map(|it| it.to_string()));
         warn!(target: TARGET, %peer, claimed, key, handle, fence, "force-release requested");
         let done = end_lease(&*inspector, &lock, of, fence).await;
@@ -253,7 +267,7 @@ impl UnlockRequest {
         let holder = seen.as_ref().and_then(|seen| meant(seen, of, fence));
         if outcome != Unlocked::Changed {
             let owner = of.and(holder).and_then(|it| it.owner);
-            room.desk.forced(key, owner, fence);
+            room.desk.forced(key, owner, fence, by);
         }
         let (outcome, text) = told(outcome);
         let holder = holder.and_then(label_of);

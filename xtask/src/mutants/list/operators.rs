@@ -10,11 +10,16 @@ const GLOBAL: &str = "dlock-cli/src/global.rs";
 const INSPECT: &str = "dlock-runtime/src/store/redis/admin/inspect.rs";
 const LS: &str = "dlock-cli/src/commands/ls.rs";
 const MODEL: &str = "dlock-cli/src/commands/top/model.rs";
+const OPERATOR: &str = "dlock-cli/src/operator.rs";
 const PAGES: &str = "dlock-cli/src/pages.rs";
 const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
+const ROWS: &str = "dlock-cli/src/commands/ls/table.rs";
+const SCREEN: &str = "dlock-cli/src/commands/top/screen.rs";
 const SOURCE: &str = "dlock-cli/src/source.rs";
 const TABLE: &str = "dlock-cli/src/commands/top/view/table.rs";
+const TEXT: &str = "dlock-cli/src/text.rs";
 const TOP: &str = "dlock-cli/src/commands/top/source.rs";
+const UNLOCK: &str = "dlock-cli/src/commands/unlock.rs";
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -166,6 +171,135 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             RUNTIME,
             "admin::web::tests::lists::filters_find_keys_holders_and_functions_in_any_case",
+        )],
+    ),
+    Mutant::new(
+        "operators-held-shorter",
+        "The list of locks that are held for long has the others",
+        LS,
+        "times.any(|held| «held > limit»)",
+        "held < limit",
+        &[Test(
+            TYPED,
+            "reads::locks_that_are_held_for_long_or_have_many_waiters_are_listed",
+        )],
+    ),
+    Mutant::new(
+        "operators-waiters-more",
+        "A lock with just so many waiters is not listed",
+        LS,
+        ".is_none_or(|least| «lock.waiter_count >= least»)",
+        "lock.waiter_count > least",
+        &[Test(
+            TYPED,
+            "reads::locks_that_are_held_for_long_or_have_many_waiters_are_listed",
+        )],
+    ),
+    Mutant::new(
+        "operators-ls-wide",
+        "One long key makes each row wider than the terminal",
+        ROWS,
+        "if let Some(limits) = «self.cut()» {",
+        "None",
+        &[Test(
+            COMMAND,
+            "commands::ls::table::tests::rows_fit_in_the_terminal_with_both_ends_of_keys_and_holders",
+        )],
+    ),
+    Mutant::new(
+        "operators-ls-cut-in-a-pipe",
+        "A program that reads the list gets parts of keys",
+        LS,
+        "Columns::new(is_colored, «output::columns()»)",
+        "Some(80)",
+        &[Test(
+            TYPED,
+            "reads::a_terminal_has_a_line_for_each_lock_and_a_pipe_whole_texts",
+        )],
+    ),
+    Mutant::new(
+        "operators-mark-unseen",
+        "Two keys look the same, as one has an invisible mark",
+        TEXT,
+        "if «is_unseen(c)» {",
+        "is_unseen(c) && c != '\\u{fe0f}'",
+        &[Test(COMMAND, "text::tests::no_character_is_unseen")],
+    ),
+    Mutant::new(
+        "operators-suspend-ignored",
+        "Ctrl-Z does nothing in `dlock top`",
+        MODEL,
+        "KeyCode::Char('z') => «Step::Suspend»,",
+        "Step::Go",
+        &[Test(
+            TYPED,
+            "top::control_z_gives_the_terminal_to_the_shell_until_it_is_continued",
+        )],
+    ),
+    Mutant::new(
+        "operators-suspended-raw",
+        "A shell gets a terminal that echoes nothing",
+        SCREEN,
+        "self.0.show_cursor()?; «ratatui::try_restore()?;»",
+        "",
+        &[Test(
+            TYPED,
+            "top::control_z_gives_the_terminal_to_the_shell_until_it_is_continued",
+        )],
+    ),
+    Mutant::new(
+        "operators-not-drawn-again",
+        "The screen has only changes after others have had the terminal",
+        SCREEN,
+        "«self.0.swap_buffers();»",
+        "",
+        &[Test(
+            TYPED,
+            "top::a_screen_is_drawn_again_after_the_program_was_stopped_from_outside",
+        )],
+    ),
+    Mutant::new(
+        "operators-stop-unnoticed",
+        "A stop from outside is not noticed",
+        SCREEN,
+        "() = continued.next() => { «screen.take_back()?;»",
+        "",
+        &[Test(
+            TYPED,
+            "top::a_screen_is_drawn_again_after_the_program_was_stopped_from_outside",
+        )],
+    ),
+    Mutant::new(
+        "operators-unlock-unrecorded",
+        "A forced release leaves no record",
+        UNLOCK,
+        "«log(&args.key, &wanted, Ok(outcome));»",
+        "",
+        &[Test(
+            TYPED,
+            "unlock::a_release_leaves_a_record_of_who_did_it",
+        )],
+    ),
+    Mutant::new(
+        "operators-failure-unrecorded",
+        "A forced release that may have been carried out leaves no record",
+        UNLOCK,
+        "«log(&args.key, &wanted, Err(&error));»",
+        "",
+        &[Test(
+            TYPED,
+            "unlock::a_release_that_fails_is_recorded_with_the_reason",
+        )],
+    ),
+    Mutant::new(
+        "operators-root-did-it",
+        "The record names root in place of the user of `sudo`",
+        OPERATOR,
+        "let names = «USERS.iter()»",
+        "USERS[1..].iter()",
+        &[Test(
+            TYPED,
+            "unlock::a_release_leaves_a_record_of_who_did_it",
         )],
     ),
 ];

@@ -146,4 +146,61 @@ pub(super) const ALL: &[Mutant] = &[
             "unlock::an_answer_that_comes_late_is_not_shown_for_another_holder",
         )],
     ),
+    mistake(
+        "page-focus-after-the-dialog",
+        "The focus is lost with the dialog",
+        "Body::from(asset.text.replace(\"if (!focused || focused === document.body || focused.closest('dialog:not([open])')) {\", \"if (false) {\"))",
+        &[Test(
+            PAGE,
+            "unlock::the_focus_returns_to_the_button_or_to_the_content",
+        )],
+    ),
+    mistake(
+        "page-focus-of-the-last-row",
+        "The focus is lost with the last row",
+        "Body::from(asset.text.replace(\"?? parent.closest('main')\", \"\"))",
+        &[Test(
+            PAGE,
+            "unlock::the_focus_returns_to_the_button_or_to_the_content",
+        )],
+    ),
+    mistake(
+        "page-names-cut",
+        "A long name can be read only with a mouse",
+        "Body::from(asset.text.replace(\"show(label, holder.label ?? 'unknown');\", \"show(label, holder.label ?? 'unknown', 48);\"))",
+        &[Test(
+            PAGE,
+            "looks::names_and_processes_can_be_read_without_a_mouse",
+        )],
+    ),
+    mistake(
+        "page-process-unseen",
+        "The host and the id of a process are not shown",
+        "Body::from(asset.text.replace(\"`on ${process.host}`, `pid ${process.pid}`, \", \"\"))",
+        &[Test(
+            PAGE,
+            "looks::names_and_processes_can_be_read_without_a_mouse",
+        )],
+    ),
+    mistake(
+        "page-one-locks",
+        "One lock is said in the plural",
+        "Body::from(asset.text.replace(\"number === 1 ? one : many\", \"many\"))",
+        &[Test(PAGE, "lock::one_of_a_kind_is_said_in_the_singular")],
+    ),
+    mistake(
+        "page-release-unattributed",
+        "The time line does not say who has released a lease",
+        "Body::from(asset.text.replace(\"entry.by ?\", \"false ?\"))",
+        &[Test(
+            PAGE,
+            "unlock::a_lock_is_released_with_its_key_and_the_token",
+        )],
+    ),
+    mistake(
+        "page-selectors-unseen",
+        "Invisible marks are not made visible",
+        "Body::from(asset.text.replace(\"\\\\p{Default_Ignorable_Code_Point}\", \"\"))",
+        &[Tests(PAGE, &["hostile"])],
+    ),
 ];

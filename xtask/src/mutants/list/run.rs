@@ -9,6 +9,7 @@ const CHILD: &str = "dlock-cli/src/commands/run/command.rs";
 const TARGET: &str = "dlock-cli/src/commands/run/target.rs";
 const TREE: &str = "dlock-cli/src/commands/run/tree.rs";
 const PROCESSES: &str = "dlock-cli/src/commands/run/processes.rs";
+const RECORD: &str = "dlock-cli/src/commands/run/record.rs";
 const SIGNALS: &str = "dlock-cli/src/commands/run/signals.rs";
 const SUPERVISE: &str = "dlock-cli/src/commands/run/supervise.rs";
 const WATCHDOG: &str = "dlock-cli/src/commands/run/watchdog.rs";
@@ -19,6 +20,8 @@ const RUNS: &[Look] = &[
     Tests(TYPED, &["run"]),
     Tests(TYPED, &["arguments", "documented"]),
 ];
+
+const METRICS: &[Look] = &[Tests(TYPED, &["run_metrics"])];
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -561,5 +564,70 @@ pub(super) const ALL: &[Mutant] = &[
         "if «duration.is_zero()» {",
         "false",
         RUNS,
+    ),
+    // The metrics.
+    Mutant::new(
+        "record-skip-is-success",
+        "A run that found the lock busy counts as a success of its job",
+        RECORD,
+        "Some((at, 0)) if «self.acquired.is_some()» =>",
+        "true",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-forgets-success",
+        "A run without success forgets the last one",
+        RECORD,
+        "_ => «self.earlier_success(file)»,",
+        "{ let _ = file; None }",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-half-written",
+        "The collector reads half of a file",
+        RECORD,
+        "let replaced = «written.and_then(|()| fs::rename(&new, file))»;",
+        "written.and_then(|()| fs::remove_file(&new)).and_then(|()| fs::write(file, text))",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-leaves-a-file",
+        "What could not be put in its place stays in the directory",
+        RECORD,
+        "replaced.inspect_err(|_| «drop(fs::remove_file(&new))»)",
+        "()",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-unescaped",
+        "A key with a quote makes the file invalid",
+        RECORD,
+        "let (key, namespace) = («escaped(&args.key)»,",
+        "args.key.clone()",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-at-the-end-only",
+        "The file does not say that a command runs",
+        RECORD,
+        "self.acquired = Some(Instant::now()); «self.write(None);»",
+        "",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-loss-untold",
+        "The file does not say that the lease was lost",
+        RUN,
+        "«record.is_lost = released.is_err();»",
+        "",
+        METRICS,
+    ),
+    Mutant::new(
+        "record-any-name",
+        "The file may have a name that the collector does not read",
+        OPTIONS,
+        "if «file.extension().is_none_or(|it| it != \"prom\")» {",
+        "false",
+        METRICS,
     ),
 ];

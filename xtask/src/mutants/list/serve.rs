@@ -11,6 +11,7 @@ const DRAFT: &str = "dlock-runtime/src/admin/web/picture/draft.rs";
 const EVENTS: &str = "dlock-runtime/src/admin/web/events.rs";
 const HISTORY: &str = "dlock-runtime/src/admin/web/history.rs";
 const LOOKS: &str = "dlock-runtime/src/admin/web/looks.rs";
+const PLACES: &str = "dlock-cli/src/commands/serve/server/places.rs";
 const PROGRESS: &str = "dlock-cli/src/commands/serve/server/progress.rs";
 const PROTECT: &str = "dlock-runtime/src/admin/web/protect.rs";
 const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
@@ -18,6 +19,7 @@ const ROOM: &str = "dlock-runtime/src/admin/web/room.rs";
 const SERVER: &str = "dlock-cli/src/commands/serve/server.rs";
 const TOKEN: &str = "dlock-runtime/src/admin/web/token.rs";
 const UNLOCK: &str = "dlock-runtime/src/admin/web/unlock.rs";
+const VIEW: &str = "dlock-runtime/src/admin/web/history/view.rs";
 
 const ONE_READING: &[Look] = &[Test(
     RUNTIME,
@@ -41,7 +43,7 @@ const SHOWN: &[Look] = &[Test(
 
 const GUESSES: &[Look] = &[Test(
     RUNTIME,
-    "admin::web::tests::unlocking::after_five_wrong_tokens_all_are_refused_for_a_minute",
+    "admin::web::tests::unlocking::wrong_tokens_of_others_never_refuse_the_right_one",
 )];
 
 const CONNECTED: &[Look] = &[Test(
@@ -160,8 +162,8 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-any-token",
         "Any token releases a lock",
         UNLOCK,
-        "let given = «token.compare(given)»;",
-        "{ token.compare(given); Given::Right }",
+        "let given = «token.compare(given, client.address)»;",
+        "{ token.compare(given, client.address); Given::Right }",
         OTHERWISE,
     ),
     Mutant::new(
@@ -293,7 +295,7 @@ pub(super) const ALL: &[Mutant] = &[
         "serve-forced-unnoted",
         "The history does not say that the page has ended a lease",
         UNLOCK,
-        "«room.desk.forced(key, owner, fence);»",
+        "«room.desk.forced(key, owner, fence, by);»",
         "",
         &[Test(
             RUNTIME,
@@ -335,34 +337,53 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "serve-any-number-of-guesses",
-        "Any number of tokens can be tried",
+        "Each wrong token of an address is logged",
         TOKEN,
         "if «guesses.wrong.len() < WRONG» {",
         "true",
         GUESSES,
     ),
     Mutant::new(
-        "serve-guess-is-right",
-        "The right token is accepted after too many wrong ones",
+        "serve-guesses-lock-out",
+        "The right token is refused after too many wrong ones",
         TOKEN,
-        "filter(|until| «*until > now») {",
-        "*until > now && !is_same(&self.text, given)",
+        "if «is_same(&self.text, given)» {",
+        "is_same(&self.text, given) && self.guesses.lock().is_ok_and(|it| it.get(&address).is_none_or(|it| it.until.is_none()))",
         GUESSES,
+    ),
+    Mutant::new(
+        "serve-guesses-of-all",
+        "The guesses of one address count for all",
+        TOKEN,
+        "let guesses = guesses.entry(«address.filter(|_| is_known)»)",
+        "address.filter(|_| is_known && false)",
+        GUESSES,
+    ),
+    Mutant::new(
+        "serve-any-number-of-addresses",
+        "Each address that guesses is remembered, however many there are",
+        TOKEN,
+        "let is_known = «guesses.len() < ADDRESSES || guesses.contains_key(&address)»;",
+        "true",
+        &[Test(
+            RUNTIME,
+            "admin::web::token::tests::many_addresses_count_as_one",
+        )],
     ),
     Mutant::new(
         "serve-no-token-is-a-guess",
         "A request without a token counts as a guess",
         UNLOCK,
         "else { «»// It guesses nothing.",
-        "token.compare(\"\");",
+        "token.compare(\"\", client.address);",
         GUESSES,
     ),
     Mutant::new(
         "serve-each-guess-logged",
-        "Tokens are logged while none is accepted",
+        "Wrong tokens are logged after too many of an address",
         UNLOCK,
-        "Given::Closed(left) => «Some(closed(left))»,",
-        "{ warn!(target: TARGET, \"too many wrong tokens\"); Some(closed(left)) }",
+        "Given::Guess(left) => «Some(too_many(left))»,",
+        "{ warn!(target: TARGET, \"too many wrong tokens\"); Some(too_many(left)) }",
         &[Test(
             TYPED,
             "serve::locks::guesses_of_the_token_are_refused_and_logged_once",
@@ -448,20 +469,75 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "serve-any-number-of-connections",
         "Any number of clients is connected at the same time",
-        SERVER,
-        "permit = «self.places.clone().acquire_owned()» => (permit, false),",
-        "Arc::new(Semaphore::new(1)).acquire_owned()",
+        PLACES,
+        "if «of_kind().count() < most» {",
+        "true",
         CONNECTED,
     ),
     Mutant::new(
         "serve-any-number-of-refusals",
-        "Any number of clients waits to be refused",
-        SERVER,
-        "permit = «self.refusals.clone().acquire_owned()» => (permit, true),",
-        "Arc::new(Semaphore::new(1)).acquire_owned()",
+        "Any number of clients is refused at the same time",
+        PLACES,
+        "open.has_room(true, «self.refused»)",
+        "usize::MAX",
         &[Test(
             COMMAND,
-            "commands::serve::server::tests::clients_that_are_not_even_refused_wait",
+            "commands::serve::server::places::tests::a_request_keeps_its_place_until_its_response_is_complete",
+        )],
+    ),
+    Mutant::new(
+        "serve-silence-keeps-places",
+        "Clients that send nothing keep others from the page",
+        PLACES,
+        "let Some((_, _, id)) = «most_idle» else {",
+        "None::<(usize, u64, u64)>",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::tests::clients_without_a_request_make_way_for_others",
+        )],
+    ),
+    Mutant::new(
+        "serve-response-cut",
+        "A connection makes way while a request is answered",
+        PLACES,
+        "entry.idle_since = «is_idle.then_some(now)»;",
+        "Some(now).filter(|_| is_idle || now > 0)",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::places::tests::a_request_keeps_its_place_until_its_response_is_complete",
+        )],
+    ),
+    Mutant::new(
+        "serve-idle-keeps-its-place",
+        "A client without a further request keeps its place",
+        PLACES,
+        "«self.0.set_idle(true);»",
+        "",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::places::tests::a_request_keeps_its_place_until_its_response_is_complete",
+        )],
+    ),
+    Mutant::new(
+        "serve-many-push-out-one",
+        "An address that opens many connections takes the place of another one",
+        PLACES,
+        ".max_by_key(|(count, first, _)| («*count», u64::MAX - first));",
+        "usize::from(*count > usize::MAX / 2)",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::places::tests::the_address_with_the_most_connections_without_a_request_makes_way",
+        )],
+    ),
+    Mutant::new(
+        "serve-made-way-open",
+        "A connection that makes way stays open",
+        PLACES,
+        "«entry.makes_way.notify_one();»",
+        "",
+        &[Test(
+            COMMAND,
+            "commands::serve::server::places::tests::the_address_with_the_most_connections_without_a_request_makes_way",
         )],
     ),
     Mutant::new(
@@ -473,6 +549,17 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             RUNTIME,
             "admin::web::tests::unlocking::the_token_may_come_beside_the_login_of_a_proxy",
+        )],
+    ),
+    Mutant::new(
+        "serve-release-unattributed",
+        "The history does not say who has ended a lease",
+        VIEW,
+        "by: hold.by.map(|by| «by.to_string()»),",
+        "by[..0].to_owned()",
+        &[Test(
+            RUNTIME,
+            "admin::web::tests::unlocking::a_forced_release_is_in_the_history",
         )],
     ),
 ];

@@ -207,6 +207,12 @@ async fn a_client_that_reads_keeps_its_stream() {
     left.expect("the stream ends with its client");
 }
 
+/// A router with a response without an end, and one with an end.
+fn both() -> Router {
+    let (endless, _) = endless();
+    endless.route("/short", get(async || "short"))
+}
+
 #[tokio::test]
 async fn so_many_clients_are_connected_at_the_same_time() {
     let limits = Limits {
@@ -214,43 +220,54 @@ async fn so_many_clients_are_connected_at_the_same_time() {
         refused: 1,
         ..PATIENT
     };
-    let site = Site::start(peer(), limits).await;
-    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let site = Site::start(both(), limits).await;
     let mut open = Vec::new();
     for _ in 0..2 {
-        let mut stream = site.connect(request).await;
+        let mut stream = site.connect("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         let head = head_of(&mut stream).await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         open.push(stream);
     }
+    let request = "GET /short HTTP/1.1\r\nHost: a\r\n\r\n";
     for _ in 0..3 {
+        // One that never asks does not keep others from their answer.
+        let _silent = site.connect("").await;
         // The connection ends with the answer, though the client has not asked for that.
         let refused = all_of(&mut site.connect(request).await).await;
         assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
         assert!(refused.contains(r#"{"error":"too many"#), "{refused}");
     }
-    // One that waits to be refused does not keep another from the next place.
-    let silent = site.connect("").await;
     open.pop();
-    site.ask_until("/", "HTTP/1.1 200").await;
-    drop(silent);
+    site.ask_until("/short", "HTTP/1.1 200").await;
 }
 
 #[tokio::test]
-async fn clients_that_are_not_even_refused_wait() {
+async fn clients_without_a_request_make_way_for_others() {
     let limits = Limits {
-        connections: 0,
+        connections: 3,
         refused: 1,
         ..PATIENT
     };
-    let site = Site::start(peer(), limits).await;
-    let silent = site.connect("").await;
-    let mut next = site
-        .connect("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        .await;
-    let early = timeout(Duration::from_millis(300), next.read_u8()).await;
-    assert!(early.is_err(), "it waits: {early:?}");
-    drop(silent);
-    let answer = all_of(&mut next).await;
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    let site = Site::start(both(), limits).await;
+    let mut stream = site.connect("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    head_of(&mut stream).await;
+    let mut open = Vec::new();
+    for sent in [
+        "",
+        "GET / HTTP/1.1\r\nHost: a\r\n",
+        "GET /short HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        // More than there are places of either kind.
+        for _ in 0..6 {
+            open.push(site.connect(sent).await);
+        }
+        let answer = timeout(LIMIT, site.ask("/short")).await;
+        let answer = answer.expect("it is accepted");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{sent}: {answer}");
+    }
+    // One whose response goes on has kept its place: more comes than was on the way.
+    let mut read = vec![0; 256 * 65536];
+    let reading = timeout(LIMIT, stream.read_exact(&mut read)).await;
+    reading.expect("it goes on").expect("it is open");
+    drop(open);
 }

@@ -8,10 +8,13 @@ use ratatui::{
     widgets::{Block, Borders},
 };
 
-use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split, wrapped};
-use crate::commands::top::{
-    model::Model,
-    picture::{Holder, Lock, Process, Waiter},
+use super::style::{ACCENT, ALARM, WARM, brief, faded, split, wrapped};
+use crate::{
+    commands::top::{
+        model::Model,
+        picture::{Holder, Lock, Process, Waiter},
+    },
+    fit::{Elide, fit},
 };
 
 /// The width of the names of fields, with the space around them.

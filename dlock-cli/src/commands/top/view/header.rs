@@ -8,8 +8,11 @@ use ratatui::{
     widgets::Sparkline,
 };
 
-use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit, split};
-use crate::commands::top::{model::Model, picture::Pace};
+use super::style::{ACCENT, ALARM, WARM, brief, faded, split};
+use crate::{
+    commands::top::{model::Model, picture::Pace},
+    fit::{Elide, fit},
+};
 
 pub(super) const HEIGHT: u16 = 4;
 

@@ -10,12 +10,13 @@ use ratatui::{
     widgets::{Cell, Paragraph, Row, Table, TableState, Wrap},
 };
 
-use super::style::{ACCENT, ALARM, Elide, WARM, brief, faded, fit};
+use super::style::{ACCENT, ALARM, WARM, brief, faded};
 use crate::{
     commands::top::{
         model::{Column, Model},
         picture::{Holder, Lock, Pace},
     },
+    fit::{Elide, fit},
     text::printable,
 };
 

@@ -149,9 +149,9 @@ fn keys_are_explained() {
             | r│ p, space   pause or resume                                               │
             |  │ Esc        close the details or this help, or clear the filter           │
             |  │ ?          show this help                                                │
+            |  │ Ctrl-Z     suspend; `fg` returns to the screen                           │
             |  │ q, Ctrl-C  quit                                                          │
             |  └──────────────────────────────────────────────────────────────────────────┘
-            |
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],

@@ -169,7 +169,8 @@ impl History {
             let is_meant = it.owner.is_none() || it.owner == holder.owner();
             it.lock == hash && it.fence == holder.fence() && is_meant
         });
-        let at_ms = forced.and_then(|place| Some(self.forced.get(place)?.at_ms));
+        let by_force = forced.and_then(|place| self.forced.get(place));
+        let by_force = by_force.map(|it| (it.at_ms, it.by.clone()));
         if let Some(place) = forced
             && holder.owner().is_none()
         {
@@ -177,15 +178,18 @@ impl History {
             self.forced.remove(place);
         }
         let granted = self.granted.get(&hash).copied();
-        let (to_ms, end) = match at_ms {
-            Some(at_ms) => (at_ms, End::Forced),
-            None => ended(lock, holder, later, granted, between),
+        let (to_ms, end, by) = if let Some((at_ms, by)) = by_force {
+            (at_ms, End::Forced, Some(by))
+        } else {
+            let (to_ms, end) = ended(lock, holder, later, granted, between);
+            (to_ms, end, None)
         };
         let what = What::Held {
             lease: lease(holder),
             label: holder.label().map(Into::into),
             from_ms: begin(lock, holder).min(to_ms),
             end,
+            by,
         };
         self.add(hash, to_ms, what);
     }

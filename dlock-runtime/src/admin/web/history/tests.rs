@@ -76,7 +76,7 @@ fn ends(past: &History, what: &str, ms: u64) -> Vec<(Value, Value)> {
 fn a_lease_that_was_forced_after_its_row_was_read_was_forced() {
     let mut past = History::default();
     see(&mut past, 0, 0, &[lock("k", 1, 30_000)]);
-    past.forced("k", Some(owner(1)), 1, START + 2500);
+    past.forced("k", Some(owner(1)), 1, START + 2500, "op".into());
     // Its reading began before the release.
     see(&mut past, 3000, 1000, &[lock("k", 1, 27_000)]);
     see(&mut past, 4000, 500, &[]);
@@ -255,7 +255,7 @@ fn third_party_leases_in_a_row_are_several() {
     let mut past = History::default();
     see(&mut past, 0, 0, &[foreign("a1")]);
     see(&mut past, 1000, 0, &[foreign("a1")]);
-    past.forced("k", None, 0, START + 1500);
+    past.forced("k", None, 0, START + 1500, "op".into());
     see(&mut past, 2000, 1000, &[foreign("b2")]);
     see(&mut past, 3000, 0, &[]);
     let ends = ends(&past, "holds", 4000);

@@ -35,6 +35,8 @@ struct HoldView {
     from: String,
     to: Option<String>,
     end: Option<&'static str>,
+    /// The client that has ended it by force.
+    by: Option<String>,
     renewed: Vec<String>,
 }
 
@@ -60,6 +62,7 @@ struct PastLease {
     label: Option<Arc<str>>,
     from_ms: u64,
     to: Option<(u64, End)>,
+    by: Option<Arc<str>>,
 }
 
 struct PastWait {
@@ -87,11 +90,13 @@ impl History {
                     label,
                     from_ms,
                     end,
+                    by,
                 } => holds.push(PastLease {
                     lease: *lease,
                     label: label.clone(),
                     from_ms: *from_ms,
                     to: Some((at_ms, *end)),
+                    by: by.clone(),
                 }),
                 What::Granted(owner, fence) => grants.push((*owner, *fence, at_ms)),
                 What::Waited {
@@ -131,6 +136,7 @@ impl History {
                 from: moment::text(hold.from_ms),
                 to: hold.to.map(|(to, _)| moment::text(to)),
                 end: hold.to.map(|(_, end)| name(end)),
+                by: hold.by.map(|by| by.to_string()),
                 renewed: renewed.into_iter().map(moment::text).collect(),
             }
         };
@@ -169,6 +175,7 @@ impl History {
             label: holder.label().map(Into::into),
             from_ms: begin(lock, holder),
             to,
+            by: None,
         });
         let waits = lock.waiters().map(|waiter| PastWait {
             owner: waiter.owner(),
@@ -223,6 +230,7 @@ fn add_grants(holds: &mut Vec<PastLease>, grants: &[(OwnerId, u64, u64)]) {
             label: None,
             from_ms: *at_ms,
             to: Some((to.0.max(*at_ms), to.1)),
+            by: None,
         });
     }
 }

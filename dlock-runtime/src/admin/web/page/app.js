@@ -163,4 +163,13 @@ document.addEventListener('keydown', (event) => {
   }
 });
 
+// A browser returns the focus to the element that had it when a dialog was opened. If that is gone, the focus stays in the dialog until
+// the next picture, and is then nowhere.
+document.addEventListener('close', () => {
+  const focused = document.activeElement;
+  if (!focused || focused === document.body || focused.closest('dialog:not([open])')) {
+    main.focus({ preventScroll: true });
+  }
+}, true);
+
 arrive(false);

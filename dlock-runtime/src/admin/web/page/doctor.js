@@ -1,7 +1,7 @@
 // The findings of `dlock doctor`, for each server, the worst first.
 
 import { h, setText } from './dom.js';
-import { prose, show } from './text.js';
+import { counted, prose, show } from './text.js';
 import { clock, duration } from './time.js';
 
 const GRADES = { broken: '✕', risk: '▲', unknown: '?', note: 'i', ok: '✓' };
@@ -27,7 +27,7 @@ export function doctor(page) {
       failed.hidden = true;
       asked = performance.now() - (old ?? 0);
       const bad = all.flatMap((it) => it.findings).filter((it) => it.grade === 'broken' || it.grade === 'risk').length;
-      page.say(bad ? `${bad} findings need attention` : 'No finding needs attention');
+      page.say(bad ? counted(bad, 'finding needs attention', 'findings need attention') : 'No finding needs attention');
     } catch (error) {
       setText(failed, `The check failed: ${error.message}`);
     }
@@ -60,7 +60,7 @@ function server({ server: name, findings }) {
   const sorted = [...findings].sort((a, b) => order.indexOf(a.grade) - order.indexOf(b.grade));
   const sums = order.map((grade) => [grade, findings.filter((it) => it.grade === grade).length]).filter(([, number]) => number > 0);
   return h('section', { class: 'server' },
-    h('h2', {}, name === null ? h('span', {}, 'All servers together') : show(h('span'), name, 80), h('span', { class: 'sums' }, sums.map(([grade, number]) => `${number} ${grade}`).join(', '))),
+    h('h2', {}, name === null ? h('span', {}, 'All servers together') : show(h('span'), name), h('span', { class: 'sums' }, sums.map(([grade, number]) => `${number} ${grade}`).join(', '))),
     h('ul', { class: 'findings' }, ...sorted.map(finding)));
 }
 
@@ -68,7 +68,7 @@ function finding({ grade, topic, text, why, remedy }) {
   return h('li', { 'data-grade': grade },
     h('span', { class: 'grade' }, h('span', { class: 'sign', 'aria-hidden': 'true' }, GRADES[grade] ?? '?'), h('span', {}, grade)),
     h('div', {},
-      h('p', {}, show(h('strong', { class: 'topic' }), topic, 60), ' ', prose(h('span'), text)),
+      h('p', {}, show(h('strong', { class: 'topic' }), topic), ' ', prose(h('span'), text)),
       why ? h('p', { class: 'remedy' }, prose(h('span'), why)) : null,
       remedy ? h('p', { class: 'remedy' }, h('span', { class: 'lead' }, 'Remedy: '), prose(h('span'), remedy)) : null));
 }

@@ -70,9 +70,10 @@ export function keyed(parent, items, key, made, update) {
   }
 }
 
-/// An element that was moved has lost the focus, and so has one that was removed: then its neighbour gets it.
+/// An element that was moved has lost the focus, and so has one that was removed: then its neighbour gets it, or without one
+/// the content of the page.
 function refocus(parent, focused, place) {
   const row = parent.children[Math.min(place, parent.children.length - 1)];
-  const target = focused.isConnected ? focused : row?.querySelector('a, button');
+  const target = focused.isConnected ? focused : row?.querySelector('a, button') ?? parent.closest('main');
   target?.focus({ preventScroll: true });
 }

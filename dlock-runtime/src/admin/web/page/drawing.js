@@ -2,7 +2,7 @@
 
 import { svg } from './dom.js';
 import { endOf, lanesOf } from './lanes.js';
-import { shortened, visible } from './text.js';
+import { counted, shortened, visible } from './text.js';
 import { clock, duration } from './time.js';
 
 const LANE = 18;
@@ -57,7 +57,7 @@ export function draw(past, span, width, picture) {
     });
   }
   if (hidden) {
-    drawing.append(text(`${hidden} more processes are in the table only`, { class: 'lane', x: 0, y: height - 6 }));
+    drawing.append(text(counted(hidden, 'more process is in the table only', 'more processes are in the table only'), { class: 'lane', x: 0, y: height - 6 }));
   }
   return drawing;
 }
@@ -85,7 +85,7 @@ function hold(drawing, entry, x, middle, begin, end) {
   const [from, to] = [x(entry.start), x(entry.stop)];
   const isLost = entry.end === 'expired' || entry.end === 'forced';
   const ending = endOf(entry, true);
-  const renewals = `${entry.renewed.length} renewal${entry.renewed.length === 1 ? '' : 's'}`;
+  const renewals = counted(entry.renewed.length, 'renewal', 'renewals');
   const times = `${clock(entry.from)} – ${entry.to ? clock(entry.to) : 'now'}`;
   const group = svg('g', { class: isLost ? 'hold lost' : entry.to ? 'hold' : 'hold now' },
     title(`${visible(entry.label ?? entry.handle)} held it for ${duration(entry.stop - entry.start)}, ${times}; ${renewals}; ${ending}`));
@@ -134,6 +134,7 @@ function stepText(ms) {
 
 function summary(past, processes, span) {
   const lost = past.holds.filter((it) => it.end === 'expired' || it.end === 'forced').length;
-  return `Time line of the last ${duration(span)}: ${past.holds.length} holders and ${past.waits.length} waits of ${processes} processes, `
-    + `${lost} leases lost. The table below has all of them.`;
+  const held = `${counted(past.holds.length, 'holder', 'holders')} and ${counted(past.waits.length, 'wait', 'waits')}`;
+  return `Time line of the last ${duration(span)}: ${held} of ${counted(processes, 'process', 'processes')}, `
+    + `${counted(lost, 'lease', 'leases')} lost. The table below has all of them.`;
 }

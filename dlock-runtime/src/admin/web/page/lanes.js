@@ -1,5 +1,7 @@
 // What a time line shows of a history: its processes, and how each hold and each wait ended.
 
+import { visible } from './text.js';
+
 const MOST_LANES = 16;
 const MOST_TRACKS = 4;
 
@@ -13,7 +15,8 @@ export function endOf(entry, isHold) {
   if (entry.to === null) {
     return isHold ? 'holds it now' : 'waits now';
   }
-  return !isHold && entry.end === 'granted' ? 'became the holder' : ENDS[entry.end] ?? entry.end ?? 'end not observed';
+  const how = !isHold && entry.end === 'granted' ? 'became the holder' : ENDS[entry.end] ?? entry.end ?? 'end not observed';
+  return entry.by ? `${how} by ${visible(entry.by)}` : how;
 }
 
 /// The processes with something in this time, those of the last moments if there are too many, in the order of their names.

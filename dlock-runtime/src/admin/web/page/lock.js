@@ -3,8 +3,8 @@
 import { reading } from './absence.js';
 import { h, keyed, setText } from './dom.js';
 import { modeText } from './locks.js';
-import { show, visible } from './text.js';
-import { absolute, before, duration, showTime } from './time.js';
+import { counted, show, visible } from './text.js';
+import { before, duration, showTime } from './time.js';
 import { timeline } from './timeline.js';
 import { unlockDialog } from './unlock.js';
 
@@ -129,7 +129,7 @@ function table(title, columns) {
       section.hidden = items.length === 0;
       setText(number, String(count));
       keyed(rows, items, key, made, update);
-      setText(more, count > items.length ? `${(count - items.length).toLocaleString('en')} more are not shown` : '');
+      setText(more, count > items.length ? counted(count - items.length, 'more is not shown', 'more are not shown') : '');
     },
   };
 }
@@ -145,8 +145,8 @@ function holderRow() {
 
 function showHolder(row, holder, now) {
   const [label, called, process, held, ttl, token, handle] = [...row.cells].map((it) => it.firstElementChild);
-  show(label, holder.label ?? 'unknown', 48);
-  show(called, holder.function ?? '–', 48);
+  show(label, holder.label ?? 'unknown');
+  show(called, holder.function ?? '–');
   showProcess(process, holder.process, now);
   showTime(held, duration(holder.held_ms), holder.since);
   setText(ttl, duration(holder.ttl_ms));
@@ -162,21 +162,21 @@ function waiterRow() {
 function showWaiter(row, waiter, now) {
   const [place, label, mode, process, waiting, alive] = [...row.cells].map((it) => it.firstElementChild);
   setText(place, String(waiter.at));
-  show(label, waiter.label ?? waiter.handle ?? 'unknown', 48);
-  setText(mode, waiter.permits ? `${waiter.mode}, ${waiter.permits} permits` : (waiter.mode ?? '–'));
+  show(label, waiter.label ?? waiter.handle ?? 'unknown');
+  setText(mode, waiter.permits ? `${waiter.mode}, ${counted(waiter.permits, 'permit', 'permits')}` : (waiter.mode ?? '–'));
   showProcess(process, waiter.process, now);
   setText(waiting, duration(waiter.waiting_ms));
   setText(alive, waiter.is_alive === false ? '▲ polls no longer' : waiter.at === 1 ? 'next' : 'waiting');
   alive.classList.toggle('warned', waiter.is_alive === false);
 }
 
-/// The version of a process and since when it runs: the label beside it names the rest.
+/// What a process has said of itself.
 function showProcess(element, process, now) {
   if (!process) {
     show(element, '–');
     return;
   }
   const since = now ? before(now, process.started) : null;
-  show(element, [process.version, since === null ? null : `up ${duration(since)}`].filter(Boolean).join(', '), 60);
-  element.title = visible([process.application, `on ${process.host}`, `pid ${process.pid}`, `since ${absolute(process.started)}`].filter(Boolean).join(', '));
+  const parts = [process.application, `on ${process.host}`, `pid ${process.pid}`, process.version, since === null ? null : `up ${duration(since)}`];
+  show(element, parts.filter(Boolean).join(', '));
 }

@@ -2,7 +2,7 @@
 
 import { absence } from './absence.js';
 import { h, keyed, setText } from './dom.js';
-import { show } from './text.js';
+import { counted, show } from './text.js';
 import { duration, showTime } from './time.js';
 
 const COLUMNS = [
@@ -139,7 +139,7 @@ export function locks(page, first) {
     setText(range, document.locks.length ? `${count(from)}–${count(to)} of ${count(matching)}` : '');
     if (isAsked && document.picture.taken !== null) {
       isAsked = false;
-      page.say(matching === 1 ? '1 lock matches' : `${count(matching)} locks match`);
+      page.say(counted(matching, 'lock matches', 'locks match'));
     }
     pages.hidden = last <= 1 && matching <= 10;
     const targets = { first: at > 1 && 1, previous: at > 1 && at - 1, next: at < last && at + 1, last: at < last && last };

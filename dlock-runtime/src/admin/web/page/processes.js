@@ -2,7 +2,7 @@
 
 import { absence } from './absence.js';
 import { h, keyed, setText } from './dom.js';
-import { show } from './text.js';
+import { counted, show } from './text.js';
 import { before, duration, showTime } from './time.js';
 
 const COLUMNS = ['Process', 'Application', 'Host', 'Pid', 'Running for', 'Version', 'Holds', 'Waits'];
@@ -57,7 +57,7 @@ export function processes(page) {
       (element, it) => showRow(element, it, picture.taken));
     empty.hidden = all.length > 0;
     setText(empty, nothing);
-    setText(more, all.length > MOST ? `${(all.length - MOST).toLocaleString('en')} more are not shown` : '');
+    setText(more, all.length > MOST ? counted(all.length - MOST, 'more is not shown', 'more are not shown') : '');
   }
 
   return {
@@ -79,12 +79,12 @@ function row() {
 
 function showRow(element, process, now) {
   const [label, application, host, pid, started, version, holds, waits] = [...element.cells].map((it) => it.firstElementChild);
-  show(label, process.label ?? 'unknown', 48);
-  show(application, process.application ?? '–', 32);
-  show(host, process.host ?? '–', 32);
+  show(label, process.label ?? 'unknown');
+  show(application, process.application ?? '–');
+  show(host, process.host ?? '–');
   setText(pid, process.pid === null ? '–' : String(process.pid));
   showTime(started, duration(process.started && now ? before(now, process.started) : null), process.started);
-  show(version, process.version ?? '–', 24);
+  show(version, process.version ?? '–');
   for (const [element, number, by] of [[holds, process.holds, 'holder'], [waits, process.waits, 'waiter']]) {
     setText(element, String(number ?? '–'));
     if (number && process.label) {

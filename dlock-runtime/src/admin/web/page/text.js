@@ -1,9 +1,9 @@
 // Keys, holders and labels as text: any client of the store can write any character into them.
 
 /// Characters that are not seen, or that change how others are seen: control characters, format and bidirectional marks, fillers,
-/// spaces but the usual one, and what has no meaning.
+/// variation selectors, blanks of scripts, spaces but the usual one, and what has no meaning. The command has the same ones.
 const HIDDEN =
-  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}]|(?! )\p{Zs}/u;
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{13441}\u{13442}\u{16fe4}\u{1d159}]|(?! )\p{Zs}/u;
 
 const ESCAPE = /\\u\{([0-9a-f]{1,6})\}/gi;
 
@@ -20,6 +20,11 @@ function parts(text) {
 /// The text with its hidden characters as `\u{…}`.
 export function visible(text) {
   return parts(text).map((part) => part.text).join('');
+}
+
+/// A number with its words, of which `one` are those of a single thing.
+export function counted(number, one, many) {
+  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`;
 }
 
 /// What a user meant who typed `\u{…}` for a character that cannot be typed.

@@ -3,7 +3,7 @@
 import { h, setText } from './dom.js';
 import { draw } from './drawing.js';
 import { endOf } from './lanes.js';
-import { show } from './text.js';
+import { counted, show } from './text.js';
 import { clock, duration, showTime } from './time.js';
 
 const SPANS = [['60', '1 min'], ['300', '5 min'], ['', 'all']];
@@ -62,7 +62,7 @@ export function timeline(chosen) {
       ...gaps.map((it) => ({ ...it, did: 'not observed', isGap: true })),
     ].sort((a, b) => Date.parse(b.from) - Date.parse(a.from));
     rows.replaceChildren(...all.slice(0, MOST_ROWS).map((it) => tableRow(it, to)));
-    setText(more, all.length > MOST_ROWS ? `${all.length - MOST_ROWS} earlier ones are not shown` : '');
+    setText(more, all.length > MOST_ROWS ? counted(all.length - MOST_ROWS, 'earlier one is not shown', 'earlier ones are not shown') : '');
   }
 
   return {
@@ -89,7 +89,7 @@ function tableRow(entry, now) {
   return h('tr', {},
     h('td', {}, instant(entry.from)),
     h('td', {}, entry.to ? instant(entry.to) : 'now'),
-    h('td', {}, entry.isGap ? '' : show(h('span'), entry.label ?? entry.handle, 48)),
+    h('td', {}, entry.isGap ? '' : show(h('span'), entry.label ?? entry.handle)),
     h('td', {}, entry.mode && entry.mode !== 'exclusive' ? `${entry.did}, ${entry.mode}` : entry.did),
     h('td', { class: 'number' }, duration(length)),
     h('td', {}, entry.isGap ? '' : endOf(entry, entry.isHold)),

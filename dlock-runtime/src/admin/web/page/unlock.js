@@ -4,7 +4,7 @@ import { h, setText } from './dom.js';
 import { show, unescaped, visible } from './text.js';
 import { duration } from './time.js';
 
-const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 429: 'Nothing was changed', 503: 'The store does not answer' };
+const FAILED = { 401: 'The token is wrong', 403: 'This page may not unlock', 409: 'Nothing was changed', 429: 'The token is wrong', 503: 'The store does not answer' };
 
 export function unlockDialog(key) {
   let holder = null;
@@ -28,8 +28,8 @@ export function unlockDialog(key) {
     changed, result, h('div', { class: 'buttons' }, close, submit));
   const element = h('dialog', { 'aria-labelledby': 'unlock-title', class: 'unlock', close: closed },
     h('h2', { id: 'unlock-title' }, 'Unlock ', show(name, key, 80)), about,
-    h('p', { class: 'hint' }, 'The holder is not stopped at once: it learns of it at its next renewal, and until then two may work under this lock. '
-      + 'Only a fencing token protects what it writes.'),
+    h('p', { class: 'hint' }, 'The holder is notified at once, and loses its lease. Work that it has already started can still complete after another '
+      + 'process has the lock, unless the resource checks fencing tokens.'),
     form);
 
   /// The event comes later than the end of the dialog, which may have been opened again by then.
@@ -84,7 +84,7 @@ export function unlockDialog(key) {
       } else {
         // Without a reason the answer is that of a proxy, whose login may have ended.
         const what = (body.error && FAILED[answer.status]) || `The server answers ${answer.status}`;
-        fail(`${what}${body.error ? `: ${visible(body.error)}` : ''}`, answer.status === 401 ? token : typed);
+        fail(`${what}${body.error ? `: ${visible(body.error)}` : ''}`, [401, 429].includes(answer.status) ? token : typed);
       }
     } catch {
       if (asked === turn) {
