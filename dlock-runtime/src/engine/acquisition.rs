@@ -72,26 +72,11 @@ impl Acquisition {
         let function = trail
             .site()
             .map_or(Cow::Borrowed(""), |site| plain(site.function()));
-        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
         core.bounds.begins_waiting(key)?;
         let acquisition = core.table.enter(key, timing.mode, |entry, state| {
             core.bounds.may_wait_behind(state.waiting(), key)?;
-            // Numbered in the order of entry, which is the order of the turns.
-            let id = core.attempts.next();
-            let acquisition = Arc::new(Self {
-                core: core.clone(),
-                timing,
-                trail: trail.clone(),
-                function,
-                entry: entry.clone(),
-                id,
-                wakes: Notify::new(),
-                waits: AtomicBool::new(true),
-                setting_ttl: timing.min_hold.map(|_| Arc::default()),
-                polls: Polls::default(),
-                runtime,
-            });
-            let waiter = LocalWaiter::new(id, acquisition.clone(), timing, validity, now);
+            let (acquisition, waiter) =
+                Self::new(core, entry, timing, trail, function, runtime, now);
             state.enter(waiter, core.context(now));
             Ok(acquisition)
         });
@@ -99,6 +84,36 @@ impl Acquisition {
         acquisition.unwrap_or_else(closed).inspect_err(|_| {
             core.bounds.stops_waiting();
         })
+    }
+
+    /// Creates an attempt, which counts as a waiter of its manager, and what stands for it in the state.
+    fn new(
+        core: &Arc<Engine>,
+        entry: &Arc<KeyEntry<Arc<Self>>>,
+        timing: Timing,
+        trail: &Trail,
+        function: Cow<'static, str>,
+        runtime: Handle,
+        now: Moment,
+    ) -> (Arc<Self>, LocalWaiter<Arc<Self>>) {
+        // Numbered in the order of entry, which is the order of the turns.
+        let id = core.attempts.next();
+        let acquisition = Arc::new(Self {
+            core: core.clone(),
+            timing,
+            trail: trail.clone(),
+            function,
+            entry: entry.clone(),
+            id,
+            wakes: Notify::new(),
+            waits: AtomicBool::new(true),
+            setting_ttl: timing.min_hold.map(|_| Arc::default()),
+            polls: Polls::default(),
+            runtime,
+        });
+        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
+        let waiter = LocalWaiter::new(id, acquisition.clone(), timing, validity, now);
+        (acquisition, waiter)
     }
 
     /// Records that the attempt has its lease or has given up. Only the first call counts.
