@@ -74,7 +74,8 @@ impl Acquisition {
             .map_or(Cow::Borrowed(""), |site| plain(site.function()));
         core.bounds.begins_waiting(key)?;
         let acquisition = core.table.enter(key, timing.mode, |entry, state| {
-            core.bounds.may_wait_behind(state.waiting(), key)?;
+            let fewer_wait_than = |bound| state.fewer_wait_than(bound);
+            core.bounds.may_wait_behind(fewer_wait_than, key)?;
             let (acquisition, waiter) =
                 Self::new(core, entry, timing, trail, function, runtime, now);
             state.enter(waiter, core.context(now));
@@ -406,6 +407,16 @@ pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
     let acquisitions = entries.iter().flat_map(|entry| entry.state().tasks());
     let losses = acquisitions.filter(|acquisition| acquisition.event(event()) == Effect::Lose);
     losses.count()
+}
+
+/// Lets those attempts poll for which a message of the store may have been lost.
+pub(crate) fn look_again(core: &Engine) {
+    for entry in core.table.all() {
+        let told = entry.state().told_by_store();
+        for acquisition in told {
+            acquisition.event(Event::LookAgain);
+        }
+    }
 }
 
 /// Passes an event about the claim of `owner` to the state. Returns `None` if no attempt holds the claim any

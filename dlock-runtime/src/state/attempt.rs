@@ -12,7 +12,7 @@ mod sharer;
 mod sharing;
 mod untaken;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use self::{hold::Hold, sharer::Sharer};
 use super::{
@@ -41,7 +41,7 @@ pub(super) struct Attempt<T> {
     keep_until: Option<Moment>,
     phase: Phase,
     /// Other tasks that use the lease.
-    sharers: Vec<Sharer<T>>,
+    sharers: BTreeMap<AttemptId, Sharer<T>>,
     /// The last attempt that waited when the body began. It and those before it may share the lease for as long
     /// as it is held.
     invited: Option<AttemptId>,
@@ -123,7 +123,7 @@ impl<T> Attempt<T> {
             claim,
             keep_until: None,
             phase: Phase::Waiting { look_at },
-            sharers: Vec::new(),
+            sharers: BTreeMap::new(),
             invited: None,
             is_left_to_store: false,
             is_beside: false,

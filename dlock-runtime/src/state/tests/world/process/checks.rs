@@ -36,6 +36,7 @@ impl World {
             gone,
             "nothing is left of who has gone"
         );
+        self.state.pool.check();
         self.check_progress();
     }
 
@@ -67,7 +68,7 @@ impl World {
 
     /// Checks that the renewer checks every lease in time.
     pub(in crate::state::tests::world) fn check_care(&self) {
-        for attempt in self.state.front.iter().chain(&self.state.pool) {
+        for attempt in self.state.front.iter().chain(self.state.pool.iter()) {
             self.check_care_of(attempt);
         }
     }
