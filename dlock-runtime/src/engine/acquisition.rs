@@ -20,6 +20,7 @@ use tokio::{
 
 use super::{
     core::Core,
+    pool::{self, PoolProbe},
     spawn::{let_others_take_it, runs_by_itself},
     stall::{Liveness, Polls},
     table::KeyEntry,
@@ -55,6 +56,7 @@ pub(crate) struct Acquisition {
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
     /// The polls of the body under its guard.
     pub(crate) polls: Polls,
+    pool_probe: PoolProbe,
     /// The runtime on which the attempt was created. Its work continues there when its task has ended.
     runtime: Handle,
 }
@@ -110,6 +112,7 @@ impl Acquisition {
             waits: AtomicBool::new(true),
             setting_ttl: timing.min_hold.map(|_| Arc::default()),
             polls: Polls::default(),
+            pool_probe: PoolProbe::default(),
             runtime,
         });
         let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
@@ -239,6 +242,24 @@ impl Acquisition {
             Liveness::Good => {}
             Liveness::Quiet => self.wakes.notify_waiters(),
             Liveness::Stalled(since) => self.events().stalled(since),
+        }
+    }
+
+    /// Looks whether the body that holds the key needs a thread of `pool` in vain. A thread of that runtime has waited for the
+    /// key since `since`.
+    pub(crate) fn look_at_pool(&self, pool: &Handle, since: Moment, now: Moment) {
+        if since.elapsed(now) < pool::LONG {
+            return;
+        }
+        let mut entries = self.core.table.find(self.key().as_str());
+        let holder = entries.find_map(|entry| {
+            let state = entry.state();
+            let holder = state.holders().find(|it| it.runtime.id() == pool.id());
+            holder.cloned()
+        });
+        let Some(holder) = holder else { return };
+        if let Some(since) = holder.pool_probe.look(pool, now) {
+            holder.events().pool_is_full(since);
         }
     }
 

@@ -160,6 +160,12 @@ impl<T: Clone> KeyState<T> {
         users.map(|user| user.task.clone()).collect()
     }
 
+    /// Returns the tasks that have a lease.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &T> {
+        let held = self.attempts().filter(|it| it.lease().is_some());
+        held.flat_map(Attempt::users).map(|user| &user.task)
+    }
+
     pub(super) fn front_is_active(&self) -> bool {
         self.front.as_ref().is_some_and(Attempt::is_active)
     }
