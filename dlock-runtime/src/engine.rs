@@ -10,6 +10,7 @@
 //! core                   the state that the acquisitions of a manager share
 //! table · limits         the keys of this process, each with its state; bounds of a manager
 //! stall · reentrancy     bodies that are not polled; the keys of the code that is running
+//! pool                   blocking pools that are full of threads that wait
 //! spawn                  properties of the runtimes on which tasks are spawned
 //! ```
 
@@ -20,6 +21,7 @@ pub(crate) mod blocking;
 pub(crate) mod core;
 mod hints;
 pub(crate) mod limits;
+mod pool;
 pub(crate) mod reentrancy;
 pub(crate) mod release;
 pub(crate) mod renewer;

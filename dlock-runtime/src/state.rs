@@ -32,6 +32,7 @@ mod beside;
 mod claim;
 mod event;
 mod key_state;
+mod leases;
 mod pool;
 #[cfg(test)]
 mod tests;

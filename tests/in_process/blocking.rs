@@ -2,6 +2,7 @@
 
 mod attribute;
 mod ends;
+mod pool;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -265,7 +265,7 @@ fn telling(options: Options) -> Options {
 }
 
 fn block_on(runtime: &Handle, acquiring: Acquire) -> Result<BlockingGuard, LockError> {
-    runtime.block_on(acquiring).map(BlockingGuard::new)
+    blocking::wait_for_acquire(runtime, acquiring).map(BlockingGuard::new)
 }
 
 /// The future of [`acquire`]. It is one pointer, whatever the acquisition needs.

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, time::timeout_at};
 
 use super::{
     acquisition::{Acquisition, Engine},
-    reentrancy,
+    blocking, reentrancy,
     release::Occupied,
     renewer,
 };
@@ -97,6 +97,7 @@ pub(super) async fn one(
     let acquisition = Acquisition::enter(core, key, timing, trail, runtime, entered)?;
     let place = Occupied::new(acquisition.clone());
 
+    let own_runtime = blocking::own_runtime();
     let (mut event, mut now) = (Event::Woken, entered);
     let mut origin = LeaseOrigin::Granted;
     loop {
@@ -122,6 +123,9 @@ pub(super) async fn one(
                 }
             }
             Effect::WaitUntil(at) | Effect::Queue(at) => {
+                if let Some(pool) = &own_runtime {
+                    acquisition.look_at_pool(pool, entered, now);
+                }
                 // Woken by the state or by the timer: the state decides what follows in either case.
                 drop(timeout_at(acquisition.timer(at), woken).await);
                 Event::Woken

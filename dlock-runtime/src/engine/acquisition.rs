@@ -20,6 +20,7 @@ use tokio::{
 
 use super::{
     core::Core,
+    pool::{self, PoolProbe},
     spawn::{let_others_take_it, runs_by_itself},
     stall::{Liveness, Polls},
     table::KeyEntry,
@@ -55,6 +56,7 @@ pub(crate) struct Acquisition {
     pub(crate) setting_ttl: Option<Arc<Mutex<()>>>,
     /// The polls of the body under its guard.
     pub(crate) polls: Polls,
+    pool_probe: PoolProbe,
     /// The runtime on which the attempt was created. Its work continues there when its task has ended.
     runtime: Handle,
 }
@@ -72,26 +74,12 @@ impl Acquisition {
         let function = trail
             .site()
             .map_or(Cow::Borrowed(""), |site| plain(site.function()));
-        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
         core.bounds.begins_waiting(key)?;
         let acquisition = core.table.enter(key, timing.mode, |entry, state| {
-            core.bounds.may_wait_behind(state.waiting(), key)?;
-            // Numbered in the order of entry, which is the order of the turns.
-            let id = core.attempts.next();
-            let acquisition = Arc::new(Self {
-                core: core.clone(),
-                timing,
-                trail: trail.clone(),
-                function,
-                entry: entry.clone(),
-                id,
-                wakes: Notify::new(),
-                waits: AtomicBool::new(true),
-                setting_ttl: timing.min_hold.map(|_| Arc::default()),
-                polls: Polls::default(),
-                runtime,
-            });
-            let waiter = LocalWaiter::new(id, acquisition.clone(), timing, validity, now);
+            let fewer_wait_than = |bound| state.fewer_wait_than(bound);
+            core.bounds.may_wait_behind(fewer_wait_than, key)?;
+            let (acquisition, waiter) =
+                Self::new(core, entry, timing, trail, function, runtime, now);
             state.enter(waiter, core.context(now));
             Ok(acquisition)
         });
@@ -99,6 +87,37 @@ impl Acquisition {
         acquisition.unwrap_or_else(closed).inspect_err(|_| {
             core.bounds.stops_waiting();
         })
+    }
+
+    /// Creates an attempt, which counts as a waiter of its manager, and what stands for it in the state.
+    fn new(
+        core: &Arc<Engine>,
+        entry: &Arc<KeyEntry<Arc<Self>>>,
+        timing: Timing,
+        trail: &Trail,
+        function: Cow<'static, str>,
+        runtime: Handle,
+        now: Moment,
+    ) -> (Arc<Self>, LocalWaiter<Arc<Self>>) {
+        // Numbered in the order of entry, which is the order of the turns.
+        let id = core.attempts.next();
+        let acquisition = Arc::new(Self {
+            core: core.clone(),
+            timing,
+            trail: trail.clone(),
+            function,
+            entry: entry.clone(),
+            id,
+            wakes: Notify::new(),
+            waits: AtomicBool::new(true),
+            setting_ttl: timing.min_hold.map(|_| Arc::default()),
+            polls: Polls::default(),
+            pool_probe: PoolProbe::default(),
+            runtime,
+        });
+        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
+        let waiter = LocalWaiter::new(id, acquisition.clone(), timing, validity, now);
+        (acquisition, waiter)
     }
 
     /// Records that the attempt has its lease or has given up. Only the first call counts.
@@ -223,6 +242,24 @@ impl Acquisition {
             Liveness::Good => {}
             Liveness::Quiet => self.wakes.notify_waiters(),
             Liveness::Stalled(since) => self.events().stalled(since),
+        }
+    }
+
+    /// Looks whether the body that holds the key needs a thread of `pool` in vain. A thread of that runtime has waited for the
+    /// key since `since`.
+    pub(crate) fn look_at_pool(&self, pool: &Handle, since: Moment, now: Moment) {
+        if since.elapsed(now) < pool::LONG {
+            return;
+        }
+        let mut entries = self.core.table.find(self.key().as_str());
+        let holder = entries.find_map(|entry| {
+            let state = entry.state();
+            let holder = state.holders().find(|it| it.runtime.id() == pool.id());
+            holder.cloned()
+        });
+        let Some(holder) = holder else { return };
+        if let Some(since) = holder.pool_probe.look(pool, now) {
+            holder.events().pool_is_full(since);
         }
     }
 
@@ -391,6 +428,16 @@ pub(crate) fn tell_all(core: &Engine, event: impl Fn() -> Event) -> usize {
     let acquisitions = entries.iter().flat_map(|entry| entry.state().tasks());
     let losses = acquisitions.filter(|acquisition| acquisition.event(event()) == Effect::Lose);
     losses.count()
+}
+
+/// Lets those attempts poll for which a message of the store may have been lost.
+pub(crate) fn look_again(core: &Engine) {
+    for entry in core.table.all() {
+        let told = entry.state().told_by_store();
+        for acquisition in told {
+            acquisition.event(Event::LookAgain);
+        }
+    }
 }
 
 /// Passes an event about the claim of `owner` to the state. Returns `None` if no attempt holds the claim any

@@ -1,6 +1,7 @@
 //! Connects code that blocks its thread to the futures of a lock.
 
 use std::{
+    cell::RefCell,
     future::Future,
     io,
     pin::pin,
@@ -23,6 +24,11 @@ pub(crate) enum NoWait {
     NoThread(io::Error),
 }
 
+thread_local! {
+    /// The runtime to which this thread belongs, while it waits on another one.
+    static OWN_RUNTIME: RefCell<Option<Handle>> = const { RefCell::new(None) };
+}
+
 /// Waits for `future` on this thread.
 ///
 /// # Errors
@@ -30,6 +36,28 @@ pub(crate) enum NoWait {
 /// Returns the errors of [`runtime`], before the future is polled.
 pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> Result<T, NoWait> {
     Ok(runtime()?.block_on(future))
+}
+
+/// Waits for an acquire on this thread, on the runtime that [`runtime`] has returned.
+pub(crate) fn wait_for_acquire<T>(runtime: &Handle, future: impl Future<Output = T>) -> T {
+    struct Waits;
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            drop(OWN_RUNTIME.try_with(RefCell::take));
+        }
+    }
+
+    let own = Handle::try_current().ok();
+    let own = own.filter(|own| own.id() != runtime.id());
+    drop(OWN_RUNTIME.try_with(|it| it.replace(own)));
+    let _waits = Waits;
+    runtime.block_on(future)
+}
+
+/// Returns the runtime to which this thread belongs, if it waits for an acquire on another one.
+pub(crate) fn own_runtime() -> Option<Handle> {
+    OWN_RUNTIME.try_with(|own| own.borrow().clone()).ok()?
 }
 
 /// Waits for a release on this thread. Unlike [`wait_for`], it never panics: destructors call it.

@@ -3,7 +3,7 @@
 use std::sync::Weak;
 
 use super::{
-    acquisition::{Engine, tell_all, tell_bearer},
+    acquisition::{self, Engine, tell_bearer},
     renewer,
 };
 use crate::{
@@ -32,7 +32,7 @@ impl HintReceiver for Weak<Engine> {
         let Some(core) = self.upgrade() else {
             return false;
         };
-        tell_all(&core, || Event::LookAgain);
+        acquisition::look_again(&core);
         true
     }
 }

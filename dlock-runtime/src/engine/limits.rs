@@ -99,9 +99,13 @@ impl Bounds {
     }
 
     /// Refuses one more waiter for `key` in this process if there are too many.
-    pub(crate) fn may_wait_behind(&self, waiters: usize, key: &LockKey) -> Result<(), LockError> {
+    pub(crate) fn may_wait_behind(
+        &self,
+        fewer_wait_than: impl FnOnce(usize) -> bool,
+        key: &LockKey,
+    ) -> Result<(), LockError> {
         let bound = self.limits.waiters_per_key;
-        if waiters < bound {
+        if fewer_wait_than(bound) {
             return Ok(());
         }
         let message =

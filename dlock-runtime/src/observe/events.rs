@@ -108,6 +108,20 @@ impl LeaseEvents<'_> {
         });
     }
 
+    /// Reports that the body's runtime has begun no blocking work for this time, and that threads of it wait for the lock.
+    pub(crate) fn pool_is_full(self, since: Duration) {
+        told(|| {
+            let (key, since_ms) = (self.key, milliseconds(since));
+            warn!(
+                target: TARGET,
+                parent: self.trail.parent(),
+                %key,
+                since_ms,
+                "no thread is left in the blocking pool of the holder's runtime, while one waits for this lock: `tokio::fs` and `spawn_blocking` wait too",
+            );
+        });
+    }
+
     pub(crate) fn detached(self) {
         told(|| {
             self.trail.counts().detached();

@@ -12,11 +12,11 @@ mod sharer;
 mod sharing;
 mod untaken;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use self::{hold::Hold, sharer::Sharer};
 use super::{
-    claim::{Claim, LOOK_AGAIN, LastAnswer},
+    claim::{Claim, LOOK_AGAIN, LastAnswer, SOON},
     event::{Context, Denial, Effect, Event, HeldLease, Loss, RenewAt},
     waiter::LocalWaiter,
 };
@@ -30,6 +30,9 @@ use crate::{
     random::jittered,
 };
 
+/// The time after the end of a lease within which its waiters ask: not all at once, and not much later.
+const SPREAD: Duration = Duration::from_millis(25);
+
 #[derive(Debug)]
 pub(super) struct Attempt<T> {
     pub(super) waiter: LocalWaiter<T>,
@@ -38,7 +41,7 @@ pub(super) struct Attempt<T> {
     keep_until: Option<Moment>,
     phase: Phase,
     /// Other tasks that use the lease.
-    sharers: Vec<Sharer<T>>,
+    sharers: BTreeMap<AttemptId, Sharer<T>>,
     /// The last attempt that waited when the body began. It and those before it may share the lease for as long
     /// as it is held.
     invited: Option<AttemptId>,
@@ -120,7 +123,7 @@ impl<T> Attempt<T> {
             claim,
             keep_until: None,
             phase: Phase::Waiting { look_at },
-            sharers: Vec::new(),
+            sharers: BTreeMap::new(),
             invited: None,
             is_left_to_store: false,
             is_beside: false,
@@ -347,16 +350,21 @@ impl<T> Attempt<T> {
         news: Option<EarlyHint>,
         context: Context<'_>,
     ) -> Effect {
-        let pause = match holder.ttl {
+        let jittered = |pause| jittered(pause, context.random.next_u64());
+        let pause = match self.claim.ends_in(&holder, context.now) {
             // This caller has no place in the queue. The next attempt that requests one should get it at
             // once.
             _ if self.waiter.timing.wait == Wait::Never => Duration::ZERO,
             // Just after the lease has ended, and not just before.
-            Some(ttl) if ttl < LOOK_AGAIN => ttl + Duration::from_millis(1),
-            _ => LOOK_AGAIN,
+            Some(ttl) if ttl < SOON => {
+                let ended = ttl + Duration::from_millis(1);
+                // The jitter is a quarter.
+                let spread = ended.min(4 * SPREAD);
+                ended.saturating_sub(spread) + jittered(spread)
+            }
+            _ => jittered(LOOK_AGAIN),
         };
         self.claim.refreshed(sent, holder);
-        let pause = jittered(pause, context.random.next_u64());
         self.look_again_in(pause, sent, news, context)
     }
 

@@ -43,7 +43,7 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns `true` if `waiter` may share the lease of an attempt that has none yet.
     fn may_share_soon(&self, waiter: &LocalWaiter<T>, context: Context<'_>) -> bool {
-        let mut attempts = self.front.iter().chain(&self.pool);
+        let mut attempts = self.front.iter().chain(self.pool.iter());
         waiter.timing.mode == LockMode::Shared
             && attempts
                 .any(|it| it.is_active() && it.lease().is_none() && it.may_admit(waiter, context))

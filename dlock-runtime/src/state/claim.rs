@@ -20,6 +20,9 @@ use crate::{
 /// The maximum time between two requests of a waiter. The requests keep its place in the queue.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// A lease that ends within this time ends before the next poll would come, or shortly after that.
+pub(super) const SOON: Duration = Duration::from_millis(1200);
+
 /// The pause after the first failed request. It doubles up to [`LOOK_AGAIN`].
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
@@ -65,6 +68,8 @@ pub(super) struct Claim {
     pub(super) turn: Option<Moment>,
     /// Set while other processes go first.
     pub(super) pause: Option<TurnPause>,
+    /// Until when the store keeps the last lease of this process for its `min_hold`.
+    pub(super) kept_until: Option<Moment>,
 }
 
 /// The time that a claim leaves to other processes before it sends a request.
@@ -107,6 +112,7 @@ impl Claim {
             granted: None,
             turn: None,
             pause: None,
+            kept_until: None,
         }
     }
 
@@ -124,6 +130,16 @@ impl Claim {
         self.failures = 0;
         self.turn = None;
         self.last_answer = LastAnswer::Busy(holder);
+    }
+
+    /// Returns the time after which the lease ends that is in the way, if that is known.
+    ///
+    /// The request of a task may arrive before the one by which the task before it has its lease kept. The answer then has the
+    /// TTL of a lease that goes on.
+    pub(super) fn ends_in(&self, holder: &Holder, now: Moment) -> Option<Duration> {
+        let kept = self.kept_until.filter(|until| !until.is_reached(now));
+        let kept = kept.map(|until| until.remaining(now));
+        holder.ttl.into_iter().chain(kept).min()
     }
 
     /// Returns when the last request was sent, if a lease was granted after it that has this number according to a

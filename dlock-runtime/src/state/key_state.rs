@@ -5,6 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::{
     attempt::Attempt,
     event::{Context, Effect, Event, HeldLease, Loss, Outcome, RenewAt},
+    leases::Leases,
     waiter::LocalWaiter,
 };
 use crate::{answer::Renewal, attempt::AttemptId, clock::Moment, owner::OwnerId};
@@ -18,8 +19,8 @@ pub(crate) struct KeyState<T> {
     pub(super) behind: VecDeque<LocalWaiter<T>>,
     /// Lost, or being released, while another attempt is in front.
     pub(super) aside: Vec<Attempt<T>>,
-    /// Leases of a shared lock or of permits, in no order. Empty for an exclusive lock.
-    pub(super) pool: Vec<Attempt<T>>,
+    /// Leases of a shared lock or of permits. Empty for an exclusive lock.
+    pub(super) pool: Leases<T>,
     /// How many more attempts may ask beside the one in front.
     pub(super) beside: usize,
 }
@@ -33,7 +34,7 @@ impl<T> Default for KeyState<T> {
             front: None,
             behind: VecDeque::new(),
             aside: Vec::new(),
-            pool: Vec::new(),
+            pool: Leases::default(),
             beside: ASK_BESIDE_AT_FIRST,
         }
     }
@@ -58,11 +59,15 @@ impl<T: Clone> KeyState<T> {
         no_attempt && self.behind.is_empty()
     }
 
-    /// Returns the number of attempts of this process that want the key and have no lease.
-    pub(crate) fn waiting(&self) -> usize {
-        let asking = self.front.iter().chain(&self.pool);
+    /// Returns `true` if fewer than `bound` attempts of this process want the key and have no lease.
+    pub(crate) fn fewer_wait_than(&self, bound: usize) -> bool {
+        // Those of a pool are counted only if it matters: most of them have one.
+        if self.behind.len() + self.pool.len() + 1 < bound {
+            return true;
+        }
+        let asking = self.front.iter().chain(self.pool.iter());
         let asking = asking.filter(|it| it.is_active() && !it.is_holding());
-        self.behind.len() + asking.count()
+        self.behind.len() + asking.count() < bound
     }
 
     /// Returns the time until which the store may keep something of attempt `id`.
@@ -75,6 +80,14 @@ impl<T: Clone> KeyState<T> {
         let users = self.attempts().flat_map(Attempt::users);
         let waiters = users.chain(&self.behind);
         waiters.map(|waiter| waiter.task.clone()).collect()
+    }
+
+    /// Returns the tasks for which a lost message may matter: those that ask, wait in the store's queue, or release.
+    ///
+    /// A store tells this on the thread that its other answers need. The tasks that hold or wait behind others may be thousands.
+    pub(crate) fn told_by_store(&self) -> Vec<T> {
+        let told = self.attempts().filter(|it| !it.is_holding());
+        told.map(|attempt| attempt.waiter.task.clone()).collect()
     }
 
     /// Returns the lease of attempt `id`, unless it was lost.
@@ -94,21 +107,18 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns `true` if the answer to a request of attempt `id` is still needed.
     pub(crate) fn is_asking(&self, id: AttemptId) -> bool {
-        let mut asking = self.front.iter().chain(&self.pool);
-        asking.any(|it| it.id() == id && it.is_asking())
+        self.find(id).is_some_and(Attempt::is_asking)
     }
 
     /// Returns `true` if a body has the lease of the claim `owner`, or is about to see it.
     pub(crate) fn is_held_by(&self, owner: OwnerId) -> bool {
-        let mut holding = self.front.iter().chain(&self.pool);
-        holding.any(|it| it.claim.owner == owner && it.is_holding())
+        self.attempt_of(owner).is_some_and(Attempt::is_holding)
     }
 
     /// Records that attempt `id` holds one of several leases, which are all held at `now`. Returns what the
     /// renewer has to know.
     pub(crate) fn end_trial(&mut self, id: AttemptId, now: Moment) -> Option<RenewAt> {
-        let mut holding = self.front.iter_mut().chain(&mut self.pool);
-        let attempt = holding.find(|it| it.is_used_by(id))?;
+        let attempt = self.find_mut(id)?;
         if attempt.id() == id {
             return attempt.end_trial(now);
         }
@@ -119,15 +129,12 @@ impl<T: Clone> KeyState<T> {
     /// Keeps the lease of attempt `id` from being handed over: something outside this process depends on it, and
     /// perhaps for longer than the body. Returns its owner, or `None` if there is no lease.
     pub(crate) fn bind(&mut self, id: AttemptId) -> Option<OwnerId> {
-        let mut holding = self.front.iter_mut().chain(&mut self.pool);
-        holding.find(|it| it.is_used_by(id))?.bind()
+        self.find_mut(id)?.bind()
     }
 
     /// Leaves the lease of attempt `id` to the store: it is not released, whichever task uses it last.
     pub(crate) fn leave_to_store(&mut self, id: AttemptId) {
-        let others = self.aside.iter_mut().chain(&mut self.pool);
-        let mut attempts = self.front.iter_mut().chain(others);
-        if let Some(attempt) = attempts.find(|it| it.is_used_by(id)) {
+        if let Some(attempt) = self.find_mut(id) {
             attempt.leave_to_store();
         }
     }
@@ -149,11 +156,14 @@ impl<T: Clone> KeyState<T> {
 
     /// Returns the tasks that use the lease of the claim `owner`.
     pub(crate) fn users(&self, owner: OwnerId) -> Vec<T> {
-        let attempts = self.attempts().filter(|it| it.claim.owner == owner);
-        attempts
-            .flat_map(Attempt::users)
-            .map(|user| user.task.clone())
-            .collect()
+        let users = self.attempt_of(owner).into_iter().flat_map(Attempt::users);
+        users.map(|user| user.task.clone()).collect()
+    }
+
+    /// Returns the tasks that have a lease.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = &T> {
+        let held = self.attempts().filter(|it| it.lease().is_some());
+        held.flat_map(Attempt::users).map(|user| &user.task)
     }
 
     pub(super) fn front_is_active(&self) -> bool {
@@ -161,15 +171,27 @@ impl<T: Clone> KeyState<T> {
     }
 
     pub(super) fn attempts(&self) -> impl Iterator<Item = &Attempt<T>> {
-        self.front.iter().chain(&self.aside).chain(&self.pool)
+        let few = self.front.iter().chain(&self.aside);
+        few.chain(self.pool.iter())
     }
 
     fn attempt_of(&self, owner: OwnerId) -> Option<&Attempt<T>> {
-        self.attempts().find(|attempt| attempt.claim.owner == owner)
+        let mut few = self.front.iter().chain(&self.aside);
+        few.find(|attempt| attempt.claim.owner == owner)
+            .or_else(|| self.pool.get(owner))
     }
 
+    /// Returns the attempt that `id` bears or shares.
     pub(super) fn find(&self, id: AttemptId) -> Option<&Attempt<T>> {
-        self.attempts().find(|attempt| attempt.is_used_by(id))
+        let mut few = self.front.iter().chain(&self.aside);
+        few.find(|attempt| attempt.id() == id)
+            .or_else(|| self.pool.get(self.pool.owner_of(id)?))
+    }
+
+    fn find_mut(&mut self, id: AttemptId) -> Option<&mut Attempt<T>> {
+        let mut few = self.front.iter_mut().chain(&mut self.aside);
+        few.find(|attempt| attempt.id() == id)
+            .or_else(|| self.pool.get_mut(self.pool.owner_of(id)?))
     }
 
     fn place_of(&self, id: AttemptId) -> Option<usize> {
@@ -184,11 +206,12 @@ impl<T: Clone> KeyState<T> {
             let effect = front.check(context.now);
             return self.after_front(effect, context);
         }
-        let Some(place) = self.pooled(id) else {
+        let Some(owner) = self.pool.owner_of(id) else {
             return Outcome::of(Effect::Nothing);
         };
-        let effect = self.pool[place].check(context.now);
-        self.after_pooled(place, id, effect, context)
+        let attempt = self.pool.get_mut(owner);
+        let effect = attempt.map_or(Effect::Nothing, |attempt| attempt.check(context.now));
+        self.after_pooled(owner, id, effect, context)
     }
 
     /// Handles an event of attempt `id` and returns the next action.
@@ -209,8 +232,8 @@ impl<T: Clone> KeyState<T> {
         if let Some(place) = self.place_of(id) {
             return self.on_waiter(place, &event, context);
         }
-        if let Some(place) = self.pooled(id) {
-            return self.on_pooled(place, id, event, context);
+        if let Some(owner) = self.pool.owner_of(id) {
+            return self.on_pooled(owner, id, event, context);
         }
         let aside = self.aside.iter().position(|attempt| attempt.id() == id);
         let Some(index) = aside else {

@@ -6,12 +6,15 @@
 //! within the turn. A caller that does not wait asks by itself: the attempt in front may wait although the store would let in
 //! another one.
 
+use std::mem;
+
 use super::{
     attempt::Attempt,
     event::{Context, Effect, Event, Outcome},
     key_state::KeyState,
+    waiter::LocalWaiter,
 };
-use crate::attempt::AttemptId;
+use crate::{attempt::AttemptId, mode::LockMode, owner::OwnerId};
 
 impl<T: Clone> KeyState<T> {
     /// Lets the waiter at `place` use a lease of the pool, or ask beside the attempt in front. Returns `None` if it
@@ -23,9 +26,8 @@ impl<T: Clone> KeyState<T> {
         if waiter.timing.mode.is_exclusive() || !asks {
             return None;
         }
-        let mut pool = self.pool.iter_mut();
-        if let Some(lease) = pool.find(|it| it.admits(waiter, context)) {
-            lease.share_with(self.behind.remove(place)?, now);
+        if let Some(owner) = self.shared_with(waiter, context) {
+            self.pool.share(owner, self.behind.remove(place)?, now);
             return Some(Outcome::of(Effect::Enter { renew_at: None }));
         }
         if !waiter.asks_once() && !self.may_ask_beside(place, context) {
@@ -33,105 +35,119 @@ impl<T: Clone> KeyState<T> {
         }
         let mut attempt = Attempt::beside(self.behind.remove(place)?, context);
         let effect = attempt.on_event(Event::Woken, context);
-        self.pool.push(attempt);
+        self.pool.add(attempt);
         Some(Outcome::of(effect))
     }
 
-    /// Moves the front attempt, whose body begins, to the pool. Returns its place there, if it shares the key.
-    pub(super) fn pool_front(&mut self) -> Option<usize> {
+    /// Returns the owner of a lease of the pool that `waiter` may use.
+    fn shared_with(&self, waiter: &LocalWaiter<T>, context: Context<'_>) -> Option<OwnerId> {
+        if waiter.timing.mode != LockMode::Shared {
+            return None;
+        }
+        // The newest first: a lease is shared with tasks that come soon.
+        let mut leases = self.pool.iter().rev();
+        let lease = leases.find(|it| it.admits(waiter, context))?;
+        Some(lease.claim.owner)
+    }
+
+    /// Moves the front attempt, whose body begins, to the pool, if it shares the key. Returns its owner and its id.
+    pub(super) fn pool_front(&mut self) -> Option<(OwnerId, AttemptId)> {
         let front = self.front.take_if(|it| !it.claim.mode.is_exclusive())?;
-        self.pool.push(front);
-        Some(self.pool.len() - 1)
+        let id = front.id();
+        Some((self.pool.add(front), id))
     }
 
-    /// Returns the attempt of the pool that `id` bears or shares.
-    pub(super) fn pooled(&self, id: AttemptId) -> Option<usize> {
-        self.pool.iter().position(|attempt| attempt.is_used_by(id))
-    }
-
-    /// Handles an event of a user of the attempt at `place` of the pool.
+    /// Handles an event of a user of the lease of `owner` in the pool.
     pub(super) fn on_pooled(
         &mut self,
-        place: usize,
+        owner: OwnerId,
         id: AttemptId,
         event: Event,
         context: Context<'_>,
     ) -> Outcome<T> {
         let now = context.now;
-        let attempt = &mut self.pool[place];
-        if attempt.id() != id {
-            return Outcome::of(match event {
-                Event::Left => {
-                    attempt.remove_sharer(id);
-                    Effect::Forget(None)
-                }
-                Event::CutShort if attempt.cut_sharer_short(id, now) => Effect::Lose,
-                _ => Effect::Nothing,
-            });
+        if matches!(event, Event::Left) {
+            return self.leave_pool(owner, id, context);
         }
+        let Some(attempt) = self.pool.get_mut(owner) else {
+            return Outcome::of(Effect::Nothing);
+        };
+        let is_bearer = attempt.id() == id;
         match event {
-            Event::Left => self.leave_pool(place, context),
-            Event::CutShort if attempt.cut_bearer_short(now) => Outcome::of(Effect::Lose),
+            Event::CutShort if is_bearer && attempt.cut_bearer_short(now) => {
+                Outcome::of(Effect::Lose)
+            }
+            Event::CutShort if !is_bearer && attempt.cut_sharer_short(id, now) => {
+                Outcome::of(Effect::Lose)
+            }
+            _ if !is_bearer => Outcome::of(Effect::Nothing),
             _ => {
                 let effect = attempt.on_event(event, context);
-                self.after_pooled(place, id, effect, context)
+                self.after_pooled(owner, id, effect, context)
             }
         }
     }
 
-    /// Ends the use of a lease by the task that bears its claim.
-    fn leave_pool(&mut self, place: usize, context: Context<'_>) -> Outcome<T> {
-        let now = context.now;
-        if self.pool[place].pass_on().is_some() {
+    /// Ends the use of a lease by one task.
+    fn leave_pool(&mut self, owner: OwnerId, id: AttemptId, context: Context<'_>) -> Outcome<T> {
+        if self.pool.leave(id) {
             return Outcome::of(Effect::Forget(None));
         }
-        let attempt = &mut self.pool[place];
+        let now = context.now;
+        let Some(attempt) = self.pool.get_mut(owner) else {
+            return Outcome::of(Effect::Nothing);
+        };
         let next = self.behind.iter().position(|next| next.is_waiting(now));
         let heir = next.filter(|&next| {
             attempt.is_holding() && attempt.can_take_over(&self.behind[next], context)
         });
-        if let Some(waiter) = heir.and_then(|next| self.behind.remove(next)) {
-            let task = waiter.task.clone();
-            let attempt = self.pool.swap_remove(place);
-            self.pool.push(attempt.hand_over(waiter, now));
-            return Outcome::and_next(Effect::Forget(None), Some(task));
+        let Some(waiter) = heir.and_then(|next| self.behind.remove(next)) else {
+            let effect = attempt.on_event(Event::Left, context);
+            return self.after_pooled(owner, id, effect, context);
+        };
+        let task = waiter.task.clone();
+        if let Some(attempt) = self.pool.remove(owner) {
+            self.pool.add(attempt.hand_over(waiter, now));
         }
-        let id = attempt.id();
-        let effect = attempt.on_event(Event::Left, context);
-        self.after_pooled(place, id, effect, context)
+        Outcome::and_next(Effect::Forget(None), Some(task))
     }
 
-    /// Does what follows from the effect, on its user `id`, of an event of the attempt at `place` of the pool.
+    /// Does what follows from the effect, on its user `id`, of an event of the attempt in the pool that has the claim `owner`.
     pub(super) fn after_pooled(
         &mut self,
-        place: usize,
+        owner: OwnerId,
         id: AttemptId,
         effect: Effect,
         context: Context<'_>,
     ) -> Outcome<T> {
         let mut outcome = Outcome::of(effect);
+        let front_is_active = self.front_is_active();
+        let Some(attempt) = self.pool.get_mut(owner) else {
+            return outcome;
+        };
         match &outcome.effect {
             // The lease that was handed to it has to be confirmed, and the others wait for that.
-            Effect::Ask { queue: true, .. } if !self.front_is_active() => {
-                let asking = self.pool.swap_remove(place);
-                self.aside.extend(self.front.replace(asking));
+            Effect::Ask { queue: true, .. } if !front_is_active => {
+                let asking = self.pool.remove(owner);
+                self.aside.extend(mem::replace(&mut self.front, asking));
             }
-            Effect::Enter { .. } if self.pool[place].is_shareable() => {
-                self.pool[place].invite(self.behind.back().map(|last| last.id));
+            Effect::Enter { .. } if attempt.is_shareable() => {
+                attempt.invite(self.behind.back().map(|last| last.id));
                 outcome.invited = self.behind.iter().map(|next| next.task.clone()).collect();
             }
             Effect::Enter { .. } => {
                 outcome.next = self.next_in_line(context);
                 outcome.invited = self.call_beside(context.now);
             }
-            Effect::WaitUntil(_) if self.pool[place].is_put_off() => {
-                let waiter = self.pool.swap_remove(place).waiter;
-                let place = self.line_up(waiter);
-                return self.on_waiter(place, &Event::Woken, context);
+            Effect::WaitUntil(_) if attempt.is_put_off() => {
+                if let Some(attempt) = self.pool.remove(owner) {
+                    let place = self.line_up(attempt.waiter);
+                    return self.on_waiter(place, &Event::Woken, context);
+                }
             }
-            Effect::Lose => outcome.also_lost = self.pool[place].lose_sharers(id, context.now),
+            Effect::Lose => outcome.also_lost = attempt.lose_sharers(id, context.now),
             Effect::Forget(_) => {
-                self.pool.swap_remove(place);
+                self.pool.remove(owner);
                 outcome.next = self.next_in_line(context);
             }
             _ => {}

@@ -6,6 +6,7 @@ mod doubts;
 mod handed;
 mod holds;
 mod late;
+mod many;
 mod orders;
 mod pauses;
 mod shared;

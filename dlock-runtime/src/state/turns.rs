@@ -167,10 +167,9 @@ impl<T: Clone> KeyState<T> {
     /// Moves the next attempt to the front if the one there has just lost the lease or is gone.
     pub(super) fn after_front(&mut self, effect: Effect, context: Context<'_>) -> Outcome<T> {
         if matches!(effect, Effect::Enter { .. })
-            && let Some(place) = self.pool_front()
+            && let Some((owner, id)) = self.pool_front()
         {
-            let id = self.pool[place].id();
-            return self.after_pooled(place, id, effect, context);
+            return self.after_pooled(owner, id, effect, context);
         }
         if matches!(effect, Effect::Forget(_)) {
             self.front = None;

@@ -37,8 +37,8 @@ impl<T: Clone> KeyState<T> {
         let mut attempt = if let Some(front) = front {
             front
         } else {
-            let place = self.pool.iter().position(is_untaken)?;
-            self.pool.swap_remove(place)
+            self.pool.get(owner).filter(|it| is_untaken(it))?;
+            self.pool.remove(owner)?
         };
         let mut absent = attempt.pass_to(releaser);
         absent.absent = true;

@@ -96,6 +96,7 @@ for_every_make! {
         without_memory_locks_can_be_kept_and_given_back,
         a_master_without_its_replicas_refuses_for_a_while,
         foreign_data_is_never_touched,
+        foreign_data_is_named_by_the_key_that_has_it,
         a_fence_that_cannot_be_read_gives_no_lock,
         missing_permissions_are_named,
         a_lock_is_handed_on_although_nobody_may_be_told,

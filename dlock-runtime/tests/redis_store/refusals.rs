@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use dlock_runtime::{
-    ConnectError,
+    ConnectError, LockMode,
     store::{
-        LockStore, Queue, ReleaseRequest, Released, Renewal, StoreErrorKind,
+        AcquireOutcome, LockStore, Queue, QuorumNode, RaiseRequest, ReleaseRequest, Released,
+        Renewal, StoreError, StoreErrorKind,
         redis::{RedisConfig, RedisStore},
     },
 };
@@ -196,6 +197,7 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
         let (waiter, asks) = (owner(), request(&lock, me).queue(Queue::ForLease));
         let error = store.acquire(asks.owner(waiter)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::WrongType);
+        names(&error, &format!("dlock:{{k}}:{part}"));
         assert_eq!(
             server.keys("dlock:{k}:*").await,
             [format!("dlock:{{k}}:{part}")]
@@ -212,6 +214,65 @@ pub(crate) async fn foreign_data_is_never_touched(make: Make) {
     );
     assert_eq!(get(&mut behind, "dlock:{k}").await, None);
     assert_eq!(get(&mut behind, "dlock:{k}:q").await.as_deref(), Some("x"));
+}
+
+/// The error names the key that has the data, and the lock.
+fn names(error: &StoreError, key: &str) {
+    let text = error.to_string();
+    let place = format!("(value at `{key}`, lock at `dlock:{{k}}`); remove that data");
+    assert!(text.contains(&place), "{text}");
+}
+
+pub(crate) async fn foreign_data_is_named_by_the_key_that_has_it(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, me) = (key("k"), owner());
+    take(&store, &lock, me).await;
+    let fence = server.keys("dlock:fence:*").await.remove(0);
+    let released = store.release(ReleaseRequest::new(&lock, me)).await;
+    assert_eq!(released, Ok(Released::WasHeld));
+    let modes = [LockMode::Exclusive, LockMode::Shared, LockMode::Permits(2)];
+    for (holds, wants) in modes.iter().flat_map(|it| modes.map(|wants| (*it, wants))) {
+        for part in ["dlock:{k}:q", "dlock:{k}:a", &fence] {
+            let holder = request(&lock, me).mode(holds);
+            store.acquire(holder).await.unwrap();
+            run(&mut behind, &format!("DEL {part}")).await;
+            run(&mut behind, &format!("HSET {part} field value")).await;
+            let asks = request(&lock, owner()).mode(wants);
+            match store.acquire(asks.queue(Queue::ForLease)).await {
+                Err(error) => {
+                    assert_eq!(error.kind(), StoreErrorKind::WrongType);
+                    names(&error, part);
+                }
+                // A request that joins others needs only the queue.
+                Ok(answer) => {
+                    let is_let_in = matches!(answer, AcquireOutcome::Granted { .. });
+                    assert!(is_let_in && !holds.is_exclusive() && !wants.is_exclusive());
+                    assert_eq!(part, "dlock:{k}:a");
+                }
+            }
+            // A release by the owner is not hindered.
+            let released = ReleaseRequest::new(&lock, me).mode(holds);
+            assert_eq!(
+                store.release(released).await,
+                Ok(Released::WasHeld),
+                "{part}"
+            );
+            run(&mut behind, &format!("DEL dlock:{{k}} {part}")).await;
+        }
+    }
+    for part in ["dlock:{k}:q", "dlock:{k}:a"] {
+        run(&mut behind, &format!("HSET {part} field value")).await;
+        let error = store.release(ReleaseRequest::new(&lock, me)).await;
+        names(&error.expect_err("it cannot leave the queue"), part);
+        run(&mut behind, &format!("DEL {part}")).await;
+    }
+    let held = take(&store, &lock, me).await;
+    run(&mut behind, &format!("DEL {fence}")).await;
+    run(&mut behind, &format!("HSET {fence} field value")).await;
+    let error = store
+        .raise(RaiseRequest::new(&lock, me, held, held + 1))
+        .await;
+    names(&error.expect_err("the fence cannot be kept"), &fence);
 }
 
 pub(crate) async fn a_fence_that_cannot_be_read_gives_no_lock(make: Make) {

@@ -124,7 +124,10 @@ impl BlockingRequest {
     /// ```
     pub fn acquire(self) -> Result<BlockingGuard, LockError> {
         match blocking::runtime() {
-            Ok(runtime) => runtime.block_on(self.0.acquire()).map(BlockingGuard::new),
+            Ok(runtime) => {
+                let guard = blocking::wait_for_acquire(&runtime, self.0.acquire());
+                guard.map(BlockingGuard::new)
+            }
             Err(no_wait) => Err(refused(self.0.origin(), &no_wait, self.0.first_key())),
         }
     }

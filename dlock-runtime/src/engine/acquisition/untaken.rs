@@ -1,17 +1,9 @@
 //! A lease that a task was given and may not take, because its future is not polled.
 
-use std::sync::{Arc, atomic::AtomicBool};
-
-use tokio::sync::Notify;
+use std::sync::{Arc, atomic::Ordering};
 
 use super::Acquisition;
-use crate::{
-    clock::Moment,
-    engine::stall::Polls,
-    options::Timing,
-    owner::OwnerId,
-    state::{LocalWaiter, RenewAt, Validity},
-};
+use crate::{clock::Moment, options::Timing, owner::OwnerId, state::RenewAt};
 
 impl Acquisition {
     /// Returns when the renewer has to look whether the task has taken its lease, if it has not yet.
@@ -33,23 +25,10 @@ impl Acquisition {
             min_hold: None,
             ..self.timing
         };
-        let id = core.attempts.next();
-        let releaser = Arc::new(Self {
-            core: core.clone(),
-            timing,
-            trail: self.trail.clone(),
-            function: self.function.clone(),
-            entry: self.entry.clone(),
-            id,
-            wakes: Notify::new(),
-            waits: AtomicBool::new(false),
-            setting_ttl: None,
-            polls: Polls::default(),
-            runtime: self.runtime.clone(),
-        });
-        let now = self.now();
-        let validity = Validity::new(timing.ttl, |ttl| core.store.drift(ttl));
-        let waiter = LocalWaiter::new(id, releaser.clone(), timing, validity, now);
+        let (function, runtime) = (self.function.clone(), self.runtime.clone());
+        let (entry, trail, now) = (&self.entry, &self.trail, self.now());
+        let (releaser, waiter) = Self::new(core, entry, timing, trail, function, runtime, now);
+        releaser.waits.store(false, Ordering::Relaxed);
         let mut state = self.entry.state();
         let outcome = state.give_back(owner, waiter, core.context(now))?;
         drop(state);

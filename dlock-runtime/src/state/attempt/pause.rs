@@ -27,6 +27,7 @@ impl<T> Attempt<T> {
     /// Records that this attempt, which has sent no request yet, follows `last`.
     pub(in crate::state) fn follow(&mut self, last: &Self, context: Context<'_>) {
         let now = context.now;
+        self.claim.kept_until = last.kept_for(now).map(|rest| now.plus(rest));
         // A caller that does not wait has one request, which must be sent.
         let may_wait = !context.grants && !self.waiter.is_over(now);
         if !may_wait || !matches!(last.phase, Phase::Leaving) {

@@ -49,11 +49,12 @@ impl<T> Attempt<T> {
 
     /// Lets `next` use the lease.
     pub(in crate::state) fn share_with(&mut self, next: LocalWaiter<T>, now: Moment) {
-        self.sharers.push(Sharer {
+        let sharer = Sharer {
             waiter: next,
             since: now,
             loss: None,
-        });
+        };
+        self.sharers.insert(sharer.waiter.id, sharer);
     }
 
     /// Invites the waiters up to `last` to use the lease, however late they come.
@@ -63,22 +64,14 @@ impl<T> Attempt<T> {
 
     /// Returns the task that bears the claim and those that share its lease.
     pub(in crate::state) fn users(&self) -> impl Iterator<Item = &LocalWaiter<T>> {
-        let sharers = self.sharers.iter().map(|sharer| &sharer.waiter);
+        let sharers = self.sharers.values().map(|sharer| &sharer.waiter);
         std::iter::once(&self.waiter).chain(sharers)
-    }
-
-    pub(in crate::state) fn is_used_by(&self, id: AttemptId) -> bool {
-        self.users().any(|user| user.id == id)
-    }
-
-    fn sharer(&self, id: AttemptId) -> Option<&Sharer<T>> {
-        self.sharers.iter().find(|sharer| sharer.waiter.id == id)
     }
 
     /// Returns the lease as one of its users has it.
     pub(in crate::state) fn lease_of(&self, id: AttemptId) -> Option<HeldLease> {
         let lease = self.lease();
-        match self.sharer(id) {
+        match self.sharers.get(&id) {
             None => lease,
             Some(sharer) => lease.filter(|_| sharer.loss.is_none()).map(|it| HeldLease {
                 since: sharer.since,
@@ -89,7 +82,7 @@ impl<T> Attempt<T> {
 
     /// Returns the loss of the lease as one of its users has it.
     pub(in crate::state) fn loss_of(&self, id: AttemptId) -> Option<Loss> {
-        match self.sharer(id) {
+        match self.sharers.get(&id) {
             None => self.loss(),
             Some(sharer) => sharer.loss.clone(),
         }
@@ -97,33 +90,31 @@ impl<T> Attempt<T> {
 
     /// Records that a sharer's call holds all of its leases.
     pub(in crate::state) fn end_trial_of_sharer(&mut self, id: AttemptId) {
-        let mut sharers = self.sharers.iter_mut();
-        if let Some(sharer) = sharers.find(|sharer| sharer.waiter.id == id) {
+        if let Some(sharer) = self.sharers.get_mut(&id) {
             sharer.waiter.timing.on_trial = false;
         }
     }
 
-    /// Removes a sharer that has left.
-    pub(in crate::state) fn remove_sharer(&mut self, id: AttemptId) {
-        self.sharers.retain(|sharer| sharer.waiter.id != id);
+    /// Removes a task that has left, if other tasks use the lease too. Returns `false` if none does.
+    pub(in crate::state) fn remove_user(&mut self, id: AttemptId) -> bool {
+        self.sharers.remove(&id).is_some() || self.pass_on().is_some()
     }
 
     /// Ends the use of the lease by one sharer. Returns `false` if it had lost the lease already.
     pub(in crate::state) fn cut_sharer_short(&mut self, id: AttemptId, now: Moment) -> bool {
-        let mut sharers = self.sharers.iter_mut();
-        let sharer = sharers.find(|sharer| sharer.waiter.id == id && sharer.loss.is_none());
+        let sharer = self.sharers.get_mut(&id);
         sharer
+            .filter(|sharer| sharer.loss.is_none())
             .map(|sharer| sharer.lose(LostCause::ShutDown, now))
             .is_some()
     }
 
     /// Makes another user bear the claim, one that has the lease if there is any. Returns the task that bore it,
     /// or `None` if there is no other user.
-    pub(in crate::state) fn pass_on(&mut self) -> Option<LocalWaiter<T>> {
-        let mut users = self.sharers.iter();
-        let holder = users.position(|sharer| sharer.loss.is_none());
-        let next = holder.or_else(|| (!self.sharers.is_empty()).then_some(0))?;
-        let next = self.sharers.remove(next);
+    fn pass_on(&mut self) -> Option<LocalWaiter<T>> {
+        let next = self.last_holder().or_else(|| self.sharers.last_key_value());
+        let next = *next?.0;
+        let next = self.sharers.remove(&next)?;
         match (&mut self.phase, next.loss) {
             (Phase::Holding(hold), None) => hold.since = next.since,
             (phase, Some(loss)) => *phase = Phase::Lost(loss),
@@ -132,9 +123,16 @@ impl<T> Attempt<T> {
         Some(mem::replace(&mut self.waiter, next.waiter))
     }
 
+    /// Returns the last sharer that has the lease. A shutdown ends one use after the other in the order of their arrival, so
+    /// that from the other end those are passed over that have lost it.
+    fn last_holder(&self) -> Option<(&AttemptId, &Sharer<T>)> {
+        let mut sharers = self.sharers.iter().rev();
+        sharers.find(|(_, sharer)| sharer.loss.is_none())
+    }
+
     /// Ends the use of the lease by the task that bears the claim, if others go on with it.
     pub(in crate::state) fn cut_bearer_short(&mut self, now: Moment) -> bool {
-        let others_hold = self.sharers.iter().any(|sharer| sharer.loss.is_none());
+        let others_hold = self.last_holder().is_some();
         let Some(since) = self.holding().map(|hold| hold.since) else {
             return false;
         };
@@ -148,7 +146,7 @@ impl<T> Attempt<T> {
                 loss: None,
             };
             cut.lose(LostCause::ShutDown, now);
-            self.sharers.push(cut);
+            self.sharers.insert(cut.waiter.id, cut);
         }
         true
     }
@@ -162,7 +160,7 @@ impl<T> Attempt<T> {
         let Some(Loss { cause, .. }) = self.loss() else {
             return Vec::new();
         };
-        let holders = self.sharers.iter_mut();
+        let holders = self.sharers.values_mut();
         let holders = holders.filter(|sharer| sharer.loss.is_none());
         let sharers = holders.map(|sharer| {
             sharer.lose(cause.clone(), now);

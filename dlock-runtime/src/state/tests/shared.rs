@@ -155,19 +155,19 @@ fn the_bearer_leaves_first_and_another_bears_the_claim() {
     let mut desk = together([2, 3]);
     let owner = desk.owner(1);
     assert_eq!(desk.both(1, Event::Left), (Effect::Forget(None), None));
-    assert_eq!(desk.state.bearer(owner), Some(2));
+    assert_eq!(desk.state.bearer(owner), Some(3));
     assert!(desk.state.is_held_by(owner));
     let deadline = desk.lease(2).expect("it holds").deadline;
     desk.pass(TTL / 3);
     let sent = desk.now;
     assert!(
-        matches!(desk.of(2, Event::Tick), Effect::Renew { owner: other, .. } if other == owner)
+        matches!(desk.of(3, Event::Tick), Effect::Renew { owner: other, .. } if other == owner)
     );
     let renewed = Event::Renewed {
         sent,
         answer: Ok(Renewal::Renewed),
     };
-    desk.of(2, renewed);
+    desk.of(3, renewed);
     for number in [2, 3] {
         let held = desk.lease(number).expect("it holds");
         assert_eq!(held.deadline, sent.plus(TRUSTED));

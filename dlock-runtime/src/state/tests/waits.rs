@@ -63,6 +63,10 @@ fn a_question_that_was_never_carried_out_leaves_nothing_unless_an_earlier_one_di
 fn a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second() {
     for (ttl, pause) in [
         (Some(SECOND / 2), SECOND / 2 + Duration::from_millis(1)),
+        (
+            Some(SECOND * 11 / 10),
+            SECOND * 11 / 10 + Duration::from_millis(1),
+        ),
         (Some(TTL), SECOND),
         (None, SECOND),
     ] {
@@ -71,6 +75,72 @@ fn a_waiter_looks_again_when_the_lease_has_ended_and_at_least_each_second() {
         let effect = desk.answer(desk.now, busy(ttl));
         assert_eq!(effect, Effect::WaitUntil(desk.now.plus(pause)));
     }
+}
+
+/// Always the same value.
+struct Drawn(u64);
+
+impl Random for Drawn {
+    fn next_u64(&self) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn waiters_come_soon_after_an_end_that_they_know_but_not_all_at_once() {
+    let spread = Duration::from_millis(25);
+    for ttl in [SECOND / 10, SECOND / 2, SECOND * 11 / 10] {
+        let looks = [0, 10_000, u64::MAX].map(|drawn| {
+            let mut desk = Desk::waiting(Wait::Forever);
+            desk.on(Event::Woken);
+            let context = Context {
+                random: &Drawn(drawn),
+                ..context!(desk)
+            };
+            let (sent, answer) = (desk.now, busy(Some(ttl)));
+            let answered = Event::Answered { sent, answer };
+            let id = AttemptId::numbered(1);
+            let effect = desk.state.on_event(id, answered, context).effect;
+            let Effect::WaitUntil(at) = effect else {
+                panic!("{effect:?}");
+            };
+            let late = at.remaining(desk.now).checked_sub(ttl);
+            late.expect("it comes after the end")
+        });
+        assert!(
+            looks
+                .iter()
+                .all(|late| *late <= spread + Duration::from_millis(1))
+        );
+        assert!(looks[0] < looks[1], "{ttl:?}: {looks:?}");
+    }
+}
+
+#[test]
+fn a_task_behind_a_kept_lease_knows_its_end_although_its_request_comes_first() {
+    let kept = SECOND * 6 / 10;
+    let mut desk = Desk::holding(Timing {
+        min_hold: Some(kept),
+        ..waits(Wait::Forever)
+    });
+    desk.queue([2]);
+    desk.pass(SECOND / 5);
+    assert_eq!(desk.both(1, Event::Left), (desk.release(), Some(2)));
+    let ends = desk.now.plus(SECOND * 4 / 10);
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    let (sent, answer) = (desk.now, busy(Some(TTL)));
+    let effect = desk.of(2, Event::Answered { sent, answer });
+    let Effect::WaitUntil(at) = effect else {
+        panic!("{effect:?}");
+    };
+    assert!(ends.is_reached(at) && at.remaining(ends) <= Duration::from_millis(2));
+
+    // After that it knows no more than what it is told.
+    desk.now = at;
+    assert!(matches!(desk.of(2, Event::Woken), Effect::Ask { .. }));
+    let (sent, answer) = (desk.now, busy(Some(TTL)));
+    let looks = Effect::WaitUntil(desk.now.plus(SECOND));
+    assert_eq!(desk.of(2, Event::Answered { sent, answer }), looks);
 }
 
 /// The number of commands that a waiter costs, as `docs/book/src/how-to/servers.md` gives it.

@@ -124,7 +124,7 @@ impl World {
             Move::Drop(index) if tasks > 0 => self.drop_task(index.index(tasks)),
             Move::Rival(ttl) => self.rival(Duration::from_millis(*ttl)),
             Move::Unlock(index) => self.unlock(*index),
-            Move::LookAgain => self.tell_all(|| Event::LookAgain),
+            Move::LookAgain => self.look_again(),
             Move::Close => self.tell_all(|| Event::Closed),
             Move::Revoke => {
                 self.tell_all(|| Event::Closed);

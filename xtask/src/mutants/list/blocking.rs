@@ -5,6 +5,7 @@ use super::super::look::{FORKS, IN_PROCESS, MACROS, RUNTIME};
 use super::super::mutant::Mutant;
 
 const ENGINE: &str = "dlock-runtime/src/engine/blocking.rs";
+const POOL: &str = "dlock-runtime/src/engine/pool.rs";
 const LANE: &str = "dlock-runtime/src/lane.rs";
 const GUARD: &str = "dlock-runtime/src/api/blocking/guard.rs";
 const REQUEST: &str = "dlock-runtime/src/api/blocking/request.rs";
@@ -16,6 +17,8 @@ const THREADS: &[Look] = &[
     Tests(RUNTIME, &["engine::blocking::"]),
     Tests(IN_PROCESS, &["blocking::"]),
 ];
+
+const POOLS: &[Look] = &[Tests(RUNTIME, &["engine::pool::"])];
 
 const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "blocking::"])];
 
@@ -147,5 +150,38 @@ pub(super) const ALL: &[Mutant] = &[
         "if «future::is_returned(&sig.output)»",
         "false",
         ATTRIBUTE,
+    ),
+    // Pools.
+    Mutant::new(
+        "full-pool-untold",
+        "A body that needs a thread of a pool that waits for it is not found",
+        POOL,
+        "let is_full = «since >= LONG» &&",
+        "false && since >= LONG",
+        THREADS,
+    ),
+    Mutant::new(
+        "full-pool-told-again",
+        "A full pool is told of at each look",
+        POOL,
+        "&& «!mem::replace(&mut sent.is_told, true)»;",
+        "{ sent.is_told = true; sent.is_told }",
+        POOLS,
+    ),
+    Mutant::new(
+        "free-pool-told",
+        "A pool counts as full although it has begun a job since",
+        POOL,
+        "filter(|sent| «!sent.job.is_finished()»)",
+        "{ let _ = sent; true }",
+        POOLS,
+    ),
+    Mutant::new(
+        "other-pool-told",
+        "A pool is told of that the holder does not use",
+        "dlock-runtime/src/engine/acquisition.rs",
+        "find(|it| «it.runtime.id() == pool.id()»);",
+        "{ let _ = it; true }",
+        THREADS,
     ),
 ];

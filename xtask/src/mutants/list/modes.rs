@@ -32,6 +32,10 @@ const IN_A_CROWD: &[Look] = &[
     Tests(IN_PROCESS, &["beside::"]),
 ];
 
+const LEASES: &str = "dlock-runtime/src/state/leases.rs";
+
+const MANY: &[Look] = &[Tests(RUNTIME, &["state::tests::many::"])];
+
 const ASKS_BESIDE: &str = "A waiter that would not share the lease of an attempt without one asks beside the one in front";
 
 pub(super) const ALL: &[Mutant] = &[
@@ -240,7 +244,7 @@ pub(super) const ALL: &[Mutant] = &[
         "loss-is-the-bearers",
         "Only the task that bears the claim is told of a loss",
         "dlock-runtime/src/state/pool.rs",
-        "outcome.also_lost = «self.pool[place].lose_sharers(id, context.now)»,",
+        "outcome.also_lost = «attempt.lose_sharers(id, context.now)»,",
         "Vec::new()",
         STATE,
     ),
@@ -248,7 +252,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-permit-asks-aside",
         "Later waiters overtake one that asks for the permit that was handed to it",
         "dlock-runtime/src/state/pool.rs",
-        "Effect::Ask { queue: true, .. } if «!self.front_is_active()» =>",
+        "Effect::Ask { queue: true, .. } if «!front_is_active» =>",
         "false",
         STATE,
     ),
@@ -354,5 +358,46 @@ pub(super) const ALL: &[Mutant] = &[
         "if «!others_hold» {",
         "true",
         STATE,
+    ),
+    // Many tasks at one key.
+    Mutant::new(
+        "reader-is-searched-for",
+        "A task that shares a key is searched for among all that do",
+        LEASES,
+        "«self.owners.get(&id).copied()»",
+        "self.iter().find(|it| it.users().any(|user| user.id == id)).map(|it| it.claim.owner)",
+        MANY,
+    ),
+    Mutant::new(
+        "left-reader-is-looked-up",
+        "A task that has left is still looked up among those that share a lease",
+        LEASES,
+        "«self.owners.remove(&id);» } others_stay",
+        "",
+        STATE,
+    ),
+    Mutant::new(
+        "reconnection-told-to-holders",
+        "Each task that holds a key is told of a reconnection",
+        "dlock-runtime/src/state/key_state.rs",
+        "let told = self.attempts().filter(|it| «!it.is_holding()»);",
+        "{ let _ = it; true }",
+        MANY,
+    ),
+    Mutant::new(
+        "reconnection-not-told-to-releases",
+        "A release that has failed is not told of a reconnection",
+        "dlock-runtime/src/state/key_state.rs",
+        "let told = self.attempts().filter(|it| «!it.is_holding()»);",
+        "!it.is_holding() && it.is_active()",
+        MANY,
+    ),
+    Mutant::new(
+        "waiters-beyond-the-bound",
+        "More tasks wait for a key than may",
+        "dlock-runtime/src/state/key_state.rs",
+        "if «self.behind.len() + self.pool.len() + 1 < bound» {",
+        "true",
+        MANY,
     ),
 ];

@@ -63,7 +63,7 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "reload-postgres",
         "A connection to PostgreSQL that fails does not have its certificates loaded again",
-        "dlock-postgres/src/session.rs",
+        "dlock-postgres/src/session/keeper.rs",
         "Some(tls) => «tls.failed(error)»,",
         "{ let _ = tls; error }",
         &[Test(

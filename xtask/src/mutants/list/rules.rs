@@ -113,7 +113,7 @@ pub(super) const ALL: &[Mutant] = &[
         "hints-only",
         "A waiter relies on hints alone, and looks again after an hour",
         ATTEMPT,
-        "_ => «LOOK_AGAIN»,",
+        "_ => jittered(«LOOK_AGAIN»),",
         "Duration::from_secs(3600)",
         &[Test(
             RUNTIME,

@@ -32,6 +32,8 @@ const SERVER: &[Look] = &[
     Tests(MAKES, &["redis::"]),
 ];
 
+const NAMED: &[Look] = &[Tests(STORE, &["foreign_data_is_named"])];
+
 const UNPUBLISHED: &[Look] = &[Tests(STORE, &["told", "publish"])];
 
 const MOVED: &[Look] = &[
@@ -630,5 +632,22 @@ pub(super) const ALL: &[Mutant] = &[
         "redis.call('ZRANK', queue, last)« + 1»",
         "",
         OPERATOR,
+    ),
+    // Errors.
+    Mutant::new(
+        "data-named-by-the-lock",
+        "Foreign data at the queue or the fence is looked for at the lock",
+        "dlock-runtime/src/store/redis/protocol/command.rs",
+        "let other = «key.filter(|key| *key > 0)»;",
+        "key.filter(|_| false)",
+        NAMED,
+    ),
+    Mutant::new(
+        "data-of-the-fence-unnamed",
+        "Foreign data at the fence is looked for at the lock",
+        "dlock-runtime/src/store/redis/protocol/scripts.rs",
+        "\"fence\" | \"last_fence\" => «self.key_count.checked_sub(1)»,",
+        "Some(0)",
+        NAMED,
     ),
 ];

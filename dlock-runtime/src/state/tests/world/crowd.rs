@@ -120,8 +120,8 @@ proptest! {
         let mut crowd = Crowd::new(processes, true);
         for (process, next) in &moves {
             crowd.make(*process, next, false);
-            for process in &crowd.processes {
-                process.check_care();
+            for process in 0..processes {
+                crowd.with(process, |world| world.check_care());
             }
         }
     }

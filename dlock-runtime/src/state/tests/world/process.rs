@@ -212,8 +212,7 @@ impl World {
             Effect::Enter { renew_at } => {
                 let token = self.state.lease(id(task)).expect("it entered").token;
                 self.spend(token, self.tasks[task].timing.mode);
-                let mut attempts = self.state.attempts();
-                let lease = attempts.find(|it| it.is_used_by(id(task)));
+                let lease = self.state.find(id(task));
                 let owner = lease.expect("it entered").claim.owner;
                 let is_known_gone = self.unlocked.as_ref().is_some_and(|it| it.contains(&owner));
                 assert!(
@@ -496,6 +495,13 @@ impl World {
         let at = &self.tasks[task].at;
         if matches!(at, At::Asking { .. } | At::Parked(_) | At::Inside) {
             self.leave(task);
+        }
+    }
+
+    /// The driver does this after a reconnection.
+    pub(super) fn look_again(&mut self) {
+        for task in self.state.told_by_store() {
+            self.event(task, Event::LookAgain);
         }
     }
 

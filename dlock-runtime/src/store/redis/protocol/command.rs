@@ -311,7 +311,16 @@ impl Command {
                     .map_or(sorted, errors::not_known)
             }
             StoreErrorKind::WrongType => {
-                sorted.reworded(|message| format!("{message} (lock at `{lock}`)"))
+                // Its queue, or the fence counter of its slot, may have the data.
+                let key = errors::script_line(error).and_then(|line| script.key(line));
+                let other = key.filter(|key| *key > 0);
+                let other = other.and_then(|key| self.arguments().nth(3 + key));
+                let other = other.map(String::from_utf8_lossy);
+                let place = match other {
+                    Some(other) => format!("value at `{other}`, lock at `{lock}`"),
+                    None => format!("lock at `{lock}`"),
+                };
+                sorted.reworded(|message| format!("{message} ({place})"))
             }
             _ => sorted,
         }

@@ -71,6 +71,23 @@ impl Script {
             .nth(1)
             .filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()))
     }
+
+    /// Returns the number of the key on which the command in a line works, counted from zero.
+    pub(crate) fn key(&self, line: usize) -> Option<usize> {
+        let line = self.source.lines().nth(line.checked_sub(1)?)?;
+        let (_, arguments) = line.split_once("', ")?;
+        let name = arguments.split([',', ')']).next()?;
+        match name {
+            "lock" => Some(0),
+            "queue" => Some(1),
+            "living" => Some(2),
+            "fence" | "last_fence" => self.key_count.checked_sub(1),
+            _ => {
+                let number = name.strip_prefix("KEYS[")?.strip_suffix(']')?;
+                number.parse::<usize>().ok()?.checked_sub(1)
+            }
+        }
+    }
 }
 
 fn without_comments(text: &str) -> String {
@@ -82,6 +99,44 @@ fn without_comments(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server names the line where a script has met data of another type.
+    #[test]
+    fn each_line_that_can_fail_names_its_key() {
+        for script in [&*ACQUIRE, &*RENEW, &*RELEASE, &*RAISE, &*DROP] {
+            for (line, number) in script.source.lines().zip(1..) {
+                // A key has a time and a time to live, whatever its type.
+                let of_any_type = ["'TIME'", "'PTTL', key)", "'PEXPIRE', key,"];
+                let is_of_any = of_any_type.iter().any(|call| line.contains(call));
+                if line.contains("redis.call('") && !is_of_any {
+                    let key = script.key(number);
+                    let is_one = key.is_some_and(|key| key < script.key_count);
+                    assert!(is_one, "{}: {line}", script.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_script_are_told_apart() {
+        let key = |script: &Script, text: &str| {
+            let line = script.source.lines().position(|line| line.contains(text));
+            script.key(line.expect("the script has it") + 1)
+        };
+        for (text, number) in [
+            ("redis.call('GET', lock)", 0),
+            ("redis.call('ZSCORE', queue,", 1),
+            ("redis.call('ZSCORE', living,", 2),
+            ("redis.call('GET', fence) or '0'", 3),
+            ("run('GET', fence)", 3),
+        ] {
+            assert_eq!(key(&ACQUIRE, text), Some(number), "{text}");
+        }
+        assert_eq!(key(&RELEASE, "redis.call('ZREM', KEYS[3],"), Some(2));
+        assert_eq!(key(&RAISE, "redis.call('GET', last_fence)"), Some(1));
+        assert_eq!(key(&ACQUIRE, "redis.call('TIME')"), None);
+        assert_eq!((ACQUIRE.key(0), ACQUIRE.key(10_000)), (None, None));
+    }
 
     #[test]
     fn a_client_without_a_login_may_send_every_script() {

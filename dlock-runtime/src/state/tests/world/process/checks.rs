@@ -36,6 +36,7 @@ impl World {
             gone,
             "nothing is left of who has gone"
         );
+        self.state.pool.check();
         self.check_progress();
     }
 
@@ -67,7 +68,7 @@ impl World {
 
     /// Checks that the renewer checks every lease in time.
     pub(in crate::state::tests::world) fn check_care(&self) {
-        for attempt in self.state.front.iter().chain(&self.state.pool) {
+        for attempt in self.state.front.iter().chain(self.state.pool.iter()) {
             self.check_care_of(attempt);
         }
     }
@@ -86,11 +87,14 @@ impl World {
         assert!(is_noted || due.is_some(), "no task checks the lease");
         let timing = self.tasks[attempt.waiter.task].timing;
         let renewed = self.renewals.iter().any(|other| other.owner == owner);
+        // After a failure shortly before the end there is no time for another try.
+        let has_time = !attempt.is_doubted() || lease.deadline.remaining(self.now) > timing.ttl / 4;
         if let Some(due) = due
             && timing.renew
             && timing.max_hold.is_none()
             && !is_noted
             && !renewed
+            && has_time
         {
             assert!(
                 due.monotonic < lease.deadline.monotonic,
