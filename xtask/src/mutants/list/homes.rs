@@ -44,7 +44,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Each caller starts a lookup of its own",
         RESOLVER,
         "if let Some(answer) = «&name.under_way» {",
-        "&None::<watch::Receiver<Answer>>",
+        "&None::<watch::Receiver<LookupAnswer>>",
         UNIT,
     )
     .breaks("A name has one lookup under way at a time"),
