@@ -56,6 +56,7 @@ macro_rules! links {
          [fencing-column]: crate::book::fencing_column\n\
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
+         [guarantees#a-replica-that-takes-writes]: crate::book::guarantees#a-replica-that-takes-writes\n\
          [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
          [guarantees#faults-of-zookeeper-itself]: crate::book::guarantees#faults-of-zookeeper-itself\n\
          [guarantees#nested-calls]: crate::book::guarantees#nested-calls\n\

@@ -92,26 +92,30 @@ async fn a_server_that_became_a_replica_is_no_place_for_locks() {
     soon(guard.release()).await.unwrap();
 }
 
-/// What a replica says of a lease is not the last word.
+/// What a replica says of a lease is not the last word, and it does not keep one, even if it takes writes.
 #[tokio::test]
 async fn a_replica_does_not_take_a_lease_away() {
-    let env = Redis::start().await;
-    let manager = env.manager().await;
-    let (_proxy, nobody) = refused();
-    let port = nobody.rsplit(':').next().unwrap();
-    let mut connection = env.server.connection().await;
-    // A renewal has failed before the deadline, also on a machine that stands still for a second.
-    let ttl = Duration::from_secs(4);
-    let body = manager.lock("order:42").ttl(ttl).run(async |_| {
-        run(&mut connection, &["REPLICAOF", "127.0.0.1", port]).await;
-        std::future::pending::<()>().await;
-    });
-    let outcome = soon(body).await;
-    let not_renewed = |cause: &LostCause| matches!(cause, LostCause::NotRenewed { .. });
-    assert!(
-        is_lost(&outcome, not_renewed),
-        "at its deadline, not before: {outcome:?}"
-    );
+    for is_read_only in ["yes", "no"] {
+        let env = Redis::start().await;
+        let manager = env.manager().await;
+        let (_proxy, nobody) = refused();
+        let port = nobody.rsplit(':').next().unwrap();
+        let mut connection = env.server.connection().await;
+        let set = ["CONFIG", "SET", "replica-read-only", is_read_only];
+        run(&mut connection, &set).await;
+        // A renewal has failed before the deadline, also on a machine that stands still for a second.
+        let ttl = Duration::from_secs(4);
+        let body = manager.lock("order:42").ttl(ttl).run(async |_| {
+            run(&mut connection, &["REPLICAOF", "127.0.0.1", port]).await;
+            std::future::pending::<()>().await;
+        });
+        let outcome = soon(body).await;
+        let not_renewed = |cause: &LostCause| matches!(cause, LostCause::NotRenewed { .. });
+        assert!(
+            is_lost(&outcome, not_renewed),
+            "at its deadline, not before: {outcome:?}"
+        );
+    }
 }
 
 /// Acquiring needs memory, renewing and releasing do not.

@@ -6,6 +6,7 @@
 
 mod handle;
 mod health;
+mod role;
 mod send;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -149,6 +150,7 @@ impl Connection {
         }
         requests.cmd("INFO").arg("memory");
         let count = requests.len();
+        let role = self.handle.health.role.first_question();
         let connection = &mut self.handle.connection;
         let answers = connection.send_packed_commands(&requests, 0, count);
         let answers = answered(self.handle.limit, answers).await?;
@@ -160,6 +162,9 @@ impl Connection {
             .and_then(|info| server_check::evicts(&info));
         if let Some(hello) = answers.next() {
             server_check::check_server(&hello, in_cluster)?;
+            if !in_cluster {
+                self.handle.health.role.begin(&role, &hello);
+            }
         }
         let asking = if in_cluster { answers.next() } else { None };
         // A user that only inspects locks may lack these permissions.
