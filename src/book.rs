@@ -96,6 +96,7 @@ macro_rules! links {
          [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
          [servers#cost-of-listing-locks]: crate::book::servers#cost-of-listing-locks\n\
          [servers#eviction]: crate::book::servers#eviction\n\
+         [servers#proxies]: crate::book::servers#proxies\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
          [threads]: crate::book::threads\n\
          [troubleshooting#a-lock-is-stuck]: crate::book::troubleshooting#a-lock-is-stuck\n\

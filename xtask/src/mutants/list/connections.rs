@@ -4,8 +4,10 @@ use super::super::look::Look::{self, Test, Tests};
 use super::super::look::{RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
+const ERRORS: &str = "dlock-runtime/src/store/redis/protocol/errors.rs";
 const HANDLE: &str = "dlock-runtime/src/store/redis/net/connection/handle.rs";
 const ROLE: &str = "dlock-runtime/src/store/redis/net/connection/role.rs";
+const SOCKET: &str = "dlock-runtime/src/store/redis/net/socket.rs";
 
 /// The store alone, over real servers.
 const STORE: Target = Target {
@@ -15,6 +17,7 @@ const STORE: Target = Target {
 
 const REPLICAS: &[Look] = &[Tests(STORE, &["that_takes_writes"])];
 const ROLES: &[Look] = &[Tests(RUNTIME, &["connection::role"])];
+const PROXIES: &[Look] = &[Tests(facade("servers"), &["connection::proxies"])];
 const TRUSTED: &str = "An answer counts only if the server has called itself a master";
 
 pub(super) const ALL: &[Mutant] = &[
@@ -108,5 +111,21 @@ pub(super) const ALL: &[Mutant] = &[
             facade("failover"),
             "virtual_ip::a_client_leaves_a_master_that_has_become_read_only",
         )],
+    ),
+    Mutant::new(
+        "proxy-not-named",
+        "A proxy that closes the connection at a command is taken for a server with TLS",
+        SOCKET,
+        "&& «tcp::closes_at_commands(peer, limit).await»",
+        "{ let _ = (peer, limit, tcp::closes_at_commands); false }",
+        PROXIES,
+    ),
+    Mutant::new(
+        "unsupported-is-temporary",
+        "A command that an early Envoy does not know is tried again and again",
+        ERRORS,
+        "\"unsupported\" if «detail.starts_with(\"command \")» =>",
+        "detail.is_empty()",
+        PROXIES,
     ),
 ];
