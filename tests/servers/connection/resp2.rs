@@ -195,6 +195,26 @@ async fn a_network_that_falls_silent_is_left_without_callers() {
     assert_idle(&[&manager]).await;
 }
 
+/// The one for requests has no subscription, which would keep it open.
+#[tokio::test]
+async fn a_connection_is_kept_from_being_closed_as_idle() {
+    // The server closes a connection that has been idle for two seconds.
+    let server = RedisServer::start_with(&["--timeout", "1"]).await;
+    let manager = connect(&resp2(&server.url())).await;
+    // The record of the process keeps it alive for as long once in ten seconds.
+    let kept = Duration::from_secs(8);
+    eventually(2 * LIMIT, "its connections have a long life", async || {
+        let clients = clients(&server).await;
+        let ages = clients.iter().filter_map(|line| {
+            let age = line.split_once(" age=")?.1.split(' ').next()?;
+            Some(Duration::from_secs(age.parse().ok()?))
+        });
+        ages.filter(|age| *age >= kept).count() == 2
+    })
+    .await;
+    assert_idle(&[&manager]).await;
+}
+
 #[tokio::test]
 async fn a_server_without_hello_is_told_from_others() {
     let server = RedisServer::start_with(&["--rename-command", "HELLO", ""]).await;

@@ -8,6 +8,7 @@ const ERRORS: &str = "dlock-runtime/src/store/redis/protocol/errors.rs";
 const HANDLE: &str = "dlock-runtime/src/store/redis/net/connection/handle.rs";
 const ROLE: &str = "dlock-runtime/src/store/redis/net/connection/role.rs";
 const SOCKET: &str = "dlock-runtime/src/store/redis/net/socket.rs";
+const SUPERVISOR: &str = "dlock-runtime/src/store/redis/net/supervisor.rs";
 
 /// The store alone, over real servers.
 const STORE: Target = Target {
@@ -111,6 +112,25 @@ pub(super) const ALL: &[Mutant] = &[
             facade("failover"),
             "virtual_ip::a_client_leaves_a_master_that_has_become_read_only",
         )],
+    ),
+    Mutant::new(
+        "idle-not-learnt",
+        "The time after which a server closes idle connections is not learnt",
+        SUPERVISOR,
+        "«keep_alive.was_closed(begun.elapsed());»",
+        "",
+        &[Test(
+            facade("servers"),
+            "connection::resp2::a_connection_is_kept_from_being_closed_as_idle",
+        )],
+    ),
+    Mutant::new(
+        "idle-learnt-by-chance",
+        "One connection that was closed while it was idle is enough to check all later ones often",
+        SUPERVISOR,
+        "if «self.is_closed» {",
+        "true",
+        &[Tests(RUNTIME, &["net::supervisor"])],
     ),
     Mutant::new(
         "proxy-not-named",

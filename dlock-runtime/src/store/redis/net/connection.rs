@@ -202,6 +202,11 @@ impl Connection {
         self.evicts.as_deref()
     }
 
+    /// Returns the number of reads so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.session.activity.beats()
+    }
+
     /// Subscribes the clients that are not subscribed yet, and returns them.
     ///
     /// The first call always subscribes something: without the permission for hints no lock would work, and this
