@@ -178,6 +178,26 @@ async fn a_subscriber_that_falls_silent_is_noticed_although_requests_are_answere
     assert_works(&server, &direct, &manager).await;
 }
 
+/// Its waiters poll.
+#[tokio::test]
+async fn a_server_that_does_not_answer_on_a_second_connection_is_used_all_the_same() {
+    let server = RedisServer::start().await;
+    let relay = Relay::start(server.port()).await;
+    relay.swallows_second.store(true, Ordering::Relaxed);
+    let url = format!("redis://127.0.0.1:{}?protocol=resp2", relay.port);
+    let builder = LockManager::builder().connect_timeout(LIMIT);
+    let manager = soon(builder.connect(&url)).await.unwrap();
+    let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    soon(guard.release()).await.unwrap();
+    // The next one is answered.
+    eventually(LIMIT, "it is subscribed", async || {
+        subscribed(&server).await == 1
+    })
+    .await;
+    let direct = connect(&server.url()).await;
+    assert_works(&server, &direct, &manager).await;
+}
+
 #[tokio::test]
 async fn a_network_that_falls_silent_is_left_without_callers() {
     let server = RedisServer::start().await;

@@ -4,6 +4,7 @@ use super::super::look::Look::{self, Test, Tests};
 use super::super::look::{RUNTIME, Target, facade};
 use super::super::mutant::Mutant;
 
+const CONNECTION: &str = "dlock-runtime/src/store/redis/net/connection.rs";
 const ERRORS: &str = "dlock-runtime/src/store/redis/protocol/errors.rs";
 const HANDLE: &str = "dlock-runtime/src/store/redis/net/connection/handle.rs";
 const ROLE: &str = "dlock-runtime/src/store/redis/net/connection/role.rs";
@@ -18,6 +19,13 @@ const STORE: Target = Target {
 
 const REPLICAS: &[Look] = &[Tests(STORE, &["that_takes_writes"])];
 const ROLES: &[Look] = &[Tests(RUNTIME, &["connection::role"])];
+const SUBSCRIPTIONS: &[Look] = &[
+    Tests(STORE, &["the_connection_for_hints"]),
+    Test(
+        facade("servers"),
+        "bad_input::odd_servers::a_full_server_that_refuses_subscriptions_renews_and_releases",
+    ),
+];
 const PROXIES: &[Look] = &[Tests(facade("servers"), &["connection::proxies"])];
 const TRUSTED: &str = "An answer counts only if the server has called itself a master";
 
@@ -112,6 +120,22 @@ pub(super) const ALL: &[Mutant] = &[
             facade("failover"),
             "virtual_ip::a_client_leaves_a_master_that_has_become_read_only",
         )],
+    ),
+    Mutant::new(
+        "subscription-needed",
+        "A connection on which a subscription is refused for a while is not used",
+        CONNECTION,
+        "Err(error) if «self.is_for_a_while(&error)» => {",
+        "self.is_for_a_while(&error) && self.limit.is_zero()",
+        SUBSCRIPTIONS,
+    ),
+    Mutant::new(
+        "subscription-not-repeated",
+        "A refused subscription is not asked for again",
+        SUPERVISOR,
+        "let is_unheard = «link.unheard().is_some()»;",
+        "false",
+        SUBSCRIPTIONS,
     ),
     Mutant::new(
         "idle-not-learnt",

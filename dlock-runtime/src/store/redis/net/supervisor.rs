@@ -10,6 +10,8 @@
 //!   checked from time to time, because hints arrive on it as well;
 //! - when the Sentinels name another master.
 //!
+//! A server that refuses subscriptions for a while, such as one without memory, is used without hints.
+//!
 //! If hints need a separate connection, as with RESP2, these rules apply to both connections together.
 //!
 //! The task restarts after a panic, with the next request after its runtime has ended, and on dlock's own thread when
@@ -50,6 +52,9 @@ const MOST_SCATTER: Duration = Duration::from_millis(100);
 /// A longer attempt would delay the reconnection to a network that works again.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 
+/// A server that sends no hints is asked for them again after this time.
+const UNHEARD_FOR: Duration = Duration::from_secs(1);
+
 /// The state of the connection, for callers.
 #[derive(Clone)]
 pub(crate) enum ConnectionState {
@@ -89,6 +94,7 @@ impl Work for Supervisor {
                     let since = Instant::now();
                     self.events.connected();
                     self.events.evicts(link.evicts());
+                    self.events.unheard(link.unheard());
                     self.state
                         .send_replace(ConnectionState::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
@@ -191,6 +197,7 @@ impl Supervisor {
         let Self {
             source,
             hints,
+            events,
             keep_alive,
             ..
         } = self;
@@ -198,11 +205,13 @@ impl Supervisor {
         let mut moved = pin!(source.moved(endpoint, keep_alive.longest, attempt));
         loop {
             let (begun, reads) = (Instant::now(), link.reads());
+            let is_unheard = link.unheard().is_some();
             let looked = async {
                 let doubt = tokio::select! {
                     news = health.news() => news.map(|()| Doubt::Answers)?,
                     Ok(()) = attached.changed() => Doubt::Subscriptions,
                     error = link.broken() => return Err(error),
+                    () = sleep(UNHEARD_FOR), if is_unheard => Doubt::Subscriptions,
                     () = sleep(keep_alive.pause) => Doubt::Idle,
                     elsewhere = &mut moved => return Err(elsewhere),
                 };
@@ -216,6 +225,7 @@ impl Supervisor {
                         }
                         Doubt::Subscriptions => {
                             let new = link.subscribe(hints).await?;
+                            events.unheard(link.unheard());
                             hints.look_again(&new);
                             Ok(())
                         }
