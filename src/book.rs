@@ -59,6 +59,7 @@ macro_rules! links {
          [fencing-column]: crate::book::fencing_column\n\
          [first-lock]: crate::book::first_lock\n\
          [guarantees]: crate::book::guarantees\n\
+         [guarantees#a-replica-that-takes-writes]: crate::book::guarantees#a-replica-that-takes-writes\n\
          [guarantees#after-a-grant]: crate::book::guarantees#after-a-grant\n\
          [guarantees#faults-of-zookeeper-itself]: crate::book::guarantees#faults-of-zookeeper-itself\n\
          [guarantees#nested-calls]: crate::book::guarantees#nested-calls\n\
@@ -98,6 +99,7 @@ macro_rules! links {
          [servers#configure-the-server]: crate::book::servers#configure-the-server\n\
          [servers#cost-of-listing-locks]: crate::book::servers#cost-of-listing-locks\n\
          [servers#eviction]: crate::book::servers#eviction\n\
+         [servers#proxies]: crate::book::servers#proxies\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
          [threads]: crate::book::threads\n\
          [troubleshooting#a-lock-is-stuck]: crate::book::troubleshooting#a-lock-is-stuck\n\

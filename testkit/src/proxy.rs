@@ -35,6 +35,7 @@ enum Order {
     Cut,
     Refuse,
     Accept,
+    Redirect(u16),
     Stop,
 }
 
@@ -102,6 +103,12 @@ impl Proxy {
     /// Accepts new connections again.
     pub fn accept(&self) {
         self.order(Order::Accept);
+    }
+
+    /// Forwards new connections to another port on 127.0.0.1, as a virtual IP address that moves does. Open ones stay where
+    /// they are.
+    pub fn redirect(&self, upstream_port: u16) {
+        self.order(Order::Redirect(upstream_port));
     }
 
     /// Stops forwarding in both directions and keeps the connections open: a black hole.
@@ -223,7 +230,7 @@ async fn serve(
     faults: Arc<Faults>,
     mut inbox: mpsc::UnboundedReceiver<(Order, std::sync::mpsc::Sender<()>)>,
 ) {
-    let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port));
+    let mut upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, upstream_port));
     let mut listener = Some(listener);
     // In place of the listener, so that no other process gets its port.
     let mut held = None;
@@ -251,6 +258,7 @@ async fn serve(
                             listener = Some(port::listen_again(held));
                         }
                     }
+                    Order::Redirect(port) => upstream.set_port(port),
                     Order::Stop => return,
                 }
                 // The receiver is gone when the proxy is dropped.

@@ -11,3 +11,4 @@ mod common;
 mod quorum;
 #[cfg(feature = "redis")]
 mod sentinel;
+mod virtual_ip;

@@ -19,6 +19,8 @@ mod refusals;
 mod runtimes;
 mod sharing;
 mod start_up;
+mod subscriptions;
+mod writable_replicas;
 
 use std::time::Duration;
 
@@ -133,6 +135,14 @@ for_every_make! {
         a_program_of_an_earlier_protocol_fails_at_a_shared_lock,
         who_may_not_see_the_holders_lets_in_nobody_beside_them,
         a_foreign_hash_is_never_touched,
+    }
+    writable_replicas {
+        a_replica_that_takes_writes_grants_nothing_over_open_connections,
+        a_replica_that_takes_writes_does_not_keep_a_lease,
+        a_role_is_asked_for_seldom,
+    }
+    subscriptions {
+        a_server_that_refuses_the_connection_for_hints_serves_requests,
     }
     start_up {
         a_user_who_may_not_subscribe_is_refused,

@@ -1,11 +1,12 @@
 //! Servers in odd states, and foreign values at the key of a lock.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dlock::{LostCause, Wait, store::StoreErrorKind};
+use dlock_testkit::{Proxy, RedisServer, eventually};
 
 use crate::bad_input::{SECRET, WAIT, assert_says, patient, refusal, refused, run, unavailable};
-use crate::common::{Env, LIMIT, Redis, assert_idle, is_lost, shown, soon};
+use crate::common::{Env, LIMIT, Redis, assert_idle, builder, is_lost, shown, soon};
 
 #[tokio::test]
 async fn somebodys_data_at_the_key_is_never_deleted() {
@@ -92,26 +93,79 @@ async fn a_server_that_became_a_replica_is_no_place_for_locks() {
     soon(guard.release()).await.unwrap();
 }
 
-/// What a replica says of a lease is not the last word.
+/// What a replica says of a lease is not the last word, and it does not keep one, even if it takes writes.
 #[tokio::test]
 async fn a_replica_does_not_take_a_lease_away() {
-    let env = Redis::start().await;
-    let manager = env.manager().await;
-    let (_proxy, nobody) = refused();
-    let port = nobody.rsplit(':').next().unwrap();
-    let mut connection = env.server.connection().await;
-    // A renewal has failed before the deadline, also on a machine that stands still for a second.
-    let ttl = Duration::from_secs(4);
-    let body = manager.lock("order:42").ttl(ttl).run(async |_| {
-        run(&mut connection, &["REPLICAOF", "127.0.0.1", port]).await;
-        std::future::pending::<()>().await;
-    });
-    let outcome = soon(body).await;
-    let not_renewed = |cause: &LostCause| matches!(cause, LostCause::NotRenewed { .. });
-    assert!(
-        is_lost(&outcome, not_renewed),
-        "at its deadline, not before: {outcome:?}"
-    );
+    for is_read_only in ["yes", "no"] {
+        let env = Redis::start().await;
+        let manager = env.manager().await;
+        let (_proxy, nobody) = refused();
+        let port = nobody.rsplit(':').next().unwrap();
+        let mut connection = env.server.connection().await;
+        let set = ["CONFIG", "SET", "replica-read-only", is_read_only];
+        run(&mut connection, &set).await;
+        // A renewal has failed before the deadline, also on a machine that stands still for a second.
+        let ttl = Duration::from_secs(4);
+        let body = manager.lock("order:42").ttl(ttl).run(async |_| {
+            run(&mut connection, &["REPLICAOF", "127.0.0.1", port]).await;
+            std::future::pending::<()>().await;
+        });
+        let outcome = soon(body).await;
+        let not_renewed = |cause: &LostCause| matches!(cause, LostCause::NotRenewed { .. });
+        assert!(
+            is_lost(&outcome, not_renewed),
+            "at its deadline, not before: {outcome:?}"
+        );
+    }
+}
+
+/// How often the server has refused a command because it has no memory.
+async fn refused_for_memory(server: &RedisServer) -> u64 {
+    let info: String = server.read(redis::cmd("INFO").arg("errorstats")).await;
+    let count = |line: &str| line.strip_prefix("errorstat_OOM:count=")?.parse().ok();
+    info.lines().find_map(count).unwrap_or(0)
+}
+
+/// A client whose connection has broken subscribes anew, and a server without memory may refuse that.
+#[tokio::test]
+async fn a_full_server_that_refuses_subscriptions_renews_and_releases() {
+    // Long enough for a machine that stands still for a second.
+    const TTL: Duration = Duration::from_secs(4);
+    for protocol in ["resp3", "resp2"] {
+        let env = Redis::start().await;
+        let proxy = Proxy::start(env.server.port());
+        let url = format!("{}?protocol={protocol}", proxy.url());
+        let manager = soon(builder().wait(LIMIT).connect(&url)).await.unwrap();
+        let lock = manager.lock("order:42").ttl(TTL);
+        let held = soon(lock.acquire()).await.unwrap();
+        let mut connection = env.server.connection().await;
+        run(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]).await;
+        // Not every version refuses `SUBSCRIBE`. All of them refuse this one, which takes as many words.
+        proxy.rename("SUBSCRIBE", "RPOPLPUSH");
+        let refused = refused_for_memory(&env.server).await;
+        proxy.cut();
+        eventually(LIMIT, "a subscription is refused", async || {
+            refused_for_memory(&env.server).await > refused
+        })
+        .await;
+        let refused = Instant::now();
+        eventually(LIMIT, "the first TTL has passed", async || {
+            refused.elapsed() > TTL
+        })
+        .await;
+        held.ensure_held().expect("it was renewed");
+        soon(held.release()).await.unwrap();
+        assert_eq!(env.locks().await, Vec::<String>::new());
+
+        proxy.rename("SUBSCRIBE", "SUBSCRIBE");
+        run(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]).await;
+        eventually(LIMIT, "it is subscribed", async || {
+            let clients: String = env.server.read(redis::cmd("CLIENT").arg("LIST")).await;
+            clients.contains(" sub=2 ")
+        })
+        .await;
+        env.assert_clean(1, &[&manager]).await;
+    }
 }
 
 /// Acquiring needs memory, renewing and releasing do not.

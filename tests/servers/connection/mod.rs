@@ -7,6 +7,7 @@ mod layouts;
 mod limits;
 mod names;
 mod permissions;
+mod proxies;
 mod renewals;
 mod resp2;
 mod secrets;

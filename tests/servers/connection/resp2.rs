@@ -178,6 +178,26 @@ async fn a_subscriber_that_falls_silent_is_noticed_although_requests_are_answere
     assert_works(&server, &direct, &manager).await;
 }
 
+/// Its waiters poll.
+#[tokio::test]
+async fn a_server_that_does_not_answer_on_a_second_connection_is_used_all_the_same() {
+    let server = RedisServer::start().await;
+    let relay = Relay::start(server.port()).await;
+    relay.swallows_second.store(true, Ordering::Relaxed);
+    let url = format!("redis://127.0.0.1:{}?protocol=resp2", relay.port);
+    let builder = LockManager::builder().connect_timeout(LIMIT);
+    let manager = soon(builder.connect(&url)).await.unwrap();
+    let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
+    soon(guard.release()).await.unwrap();
+    // The next one is answered.
+    eventually(LIMIT, "it is subscribed", async || {
+        subscribed(&server).await == 1
+    })
+    .await;
+    let direct = connect(&server.url()).await;
+    assert_works(&server, &direct, &manager).await;
+}
+
 #[tokio::test]
 async fn a_network_that_falls_silent_is_left_without_callers() {
     let server = RedisServer::start().await;
@@ -192,6 +212,26 @@ async fn a_network_that_falls_silent_is_left_without_callers() {
     proxy.thaw();
     let lock = manager.lock("order:42").wait(LIMIT);
     assert_eq!(soon(lock.run(async |_| 7)).await, Ok(7));
+    assert_idle(&[&manager]).await;
+}
+
+/// The one for requests has no subscription, which would keep it open.
+#[tokio::test]
+async fn a_connection_is_kept_from_being_closed_as_idle() {
+    // The server closes a connection that has been idle for two seconds.
+    let server = RedisServer::start_with(&["--timeout", "1"]).await;
+    let manager = connect(&resp2(&server.url())).await;
+    // The record of the process keeps it alive for as long once in ten seconds.
+    let kept = Duration::from_secs(8);
+    eventually(2 * LIMIT, "its connections have a long life", async || {
+        let clients = clients(&server).await;
+        let ages = clients.iter().filter_map(|line| {
+            let age = line.split_once(" age=")?.1.split(' ').next()?;
+            Some(Duration::from_secs(age.parse().ok()?))
+        });
+        ages.filter(|age| *age >= kept).count() == 2
+    })
+    .await;
     assert_idle(&[&manager]).await;
 }
 

@@ -7,6 +7,7 @@ mod attribute;
 mod blocking;
 mod cluster;
 mod confirm;
+mod connections;
 mod doctor;
 mod etcd;
 mod etcd_admin;
@@ -53,6 +54,7 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         metrics::ALL,
         several::ALL,
         confirm::ALL,
+        connections::ALL,
         doctor::ALL,
         cluster::ALL,
         homes::ALL,

@@ -28,7 +28,8 @@ impl Activity {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn beats(&self) -> u64 {
+    /// Returns the number of reads so far.
+    pub(crate) fn beats(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 

@@ -6,12 +6,14 @@
 
 mod handle;
 mod health;
+mod role;
 mod send;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::future::try_join;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
+use tokio::time::timeout;
 
 pub(crate) use self::{
     handle::{Handle, Stop},
@@ -46,15 +48,19 @@ const QUEUED_REQUESTS: usize = 1024;
 pub(crate) struct Connection {
     handle: Handle,
     session: Session,
-    /// The connection that receives hints, if it is a separate one.
+    /// The connection that receives hints, if it is a separate one and could be opened.
     subscriber: Option<Subscriber>,
-    pushes: bool,
+    endpoint: Endpoint,
+    /// The time for opening a connection.
+    limit: Duration,
     namespace: String,
     /// The name of the connection in the list of clients.
     name: String,
     subscribed: HashSet<ClientId>,
     /// `true` once the permission to subscribe channels is verified.
     probed: bool,
+    /// The reason why a channel is not subscribed at the moment.
+    unheard: Option<StoreError>,
     evicts: Option<String>,
 }
 
@@ -98,17 +104,12 @@ impl Connection {
         };
         let name = config.connection_name();
         let settings = AsyncConnectionConfig::new().set_pipeline_buffer_size(QUEUED_REQUESTS);
-        let (session, subscriber) = if endpoint.pushes() {
-            let settings = settings.set_push_sender(pushed);
-            (Session::open(endpoint, settings, limit).await?, None)
-        } else if hints.are_unwanted() {
-            (Session::open(endpoint, settings, limit).await?, None)
+        let settings = if endpoint.pushes() {
+            settings.set_push_sender(pushed)
         } else {
-            let session = Session::open(endpoint, settings, limit).await?;
-            let (hints, health) = (hints.clone(), health.clone());
-            let hears = Subscriber::open(endpoint, &name, hints, health, limit).await?;
-            (session, Some(hears))
+            settings
         };
+        let session = Session::open(endpoint, settings, limit).await?;
         Ok(Self {
             handle: Handle {
                 connection: session.connection.clone(),
@@ -116,12 +117,14 @@ impl Connection {
                 limit: config.response_timeout,
             },
             session,
-            subscriber,
-            pushes: endpoint.pushes(),
+            subscriber: None,
+            endpoint: endpoint.clone(),
+            limit,
             namespace: config.namespace.clone(),
             name,
             subscribed: HashSet::new(),
             probed: false,
+            unheard: None,
             evicts: None,
         })
     }
@@ -130,7 +133,7 @@ impl Connection {
     async fn prepare(&mut self, in_cluster: bool, hints: &Hints) -> Result<(), StoreError> {
         let mut requests = redis::pipe();
         let hello = requests.cmd("HELLO");
-        if self.pushes {
+        if self.endpoint.pushes() {
             hello.arg(3);
         }
         if in_cluster {
@@ -149,6 +152,7 @@ impl Connection {
         }
         requests.cmd("INFO").arg("memory");
         let count = requests.len();
+        let role = self.handle.health.role.first_question();
         let connection = &mut self.handle.connection;
         let answers = connection.send_packed_commands(&requests, 0, count);
         let answers = answered(self.handle.limit, answers).await?;
@@ -160,6 +164,9 @@ impl Connection {
             .and_then(|info| server_check::evicts(&info));
         if let Some(hello) = answers.next() {
             server_check::check_server(&hello, in_cluster)?;
+            if !in_cluster {
+                self.handle.health.role.begin(&role, &hello);
+            }
         }
         let asking = if in_cluster { answers.next() } else { None };
         // A user that only inspects locks may lack these permissions.
@@ -197,11 +204,25 @@ impl Connection {
         self.evicts.as_deref()
     }
 
+    /// Returns the reason why the server sends no hints at the moment, if it sends none.
+    pub(crate) fn unheard(&self) -> Option<&StoreError> {
+        self.unheard.as_ref()
+    }
+
+    /// Returns the number of reads so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.session.activity.beats()
+    }
+
     /// Subscribes the clients that are not subscribed yet, and returns them.
     ///
-    /// The first call always subscribes something: without the permission for hints no lock would work, and this
-    /// should be known before the first client attaches.
-    pub(crate) async fn subscribe(&mut self, hints: &Hints) -> Result<Vec<ClientId>, StoreError> {
+    /// The first call always subscribes something: without the permission for hints no waiter would be woken, and
+    /// this should be known before the first client attaches. A server that refuses it only for a while is no error:
+    /// requests need no hints, and waiters poll. [`unheard`](Self::unheard) has the reason, and the caller tries again.
+    pub(crate) async fn subscribe(
+        &mut self,
+        hints: &Arc<Hints>,
+    ) -> Result<Vec<ClientId>, StoreError> {
         if hints.are_unwanted() {
             return Ok(Vec::new());
         }
@@ -217,27 +238,57 @@ impl Connection {
         if channels.is_empty() {
             return Ok(new);
         }
-        // Completes when the server has confirmed every channel.
-        let confirmed = async {
-            let limit = self.handle.limit;
-            if let Some(subscriber) = &mut self.subscriber {
-                subscriber.subscribe(&channels, limit).await
-            } else {
-                let confirmed = self.handle.connection.subscribe(&channels);
-                self.session.activity.answered(limit, confirmed).await
+        match self.subscribe_channels(&channels, hints).await {
+            Err(error) if self.is_for_a_while(&error) => {
+                self.unheard = Some(error);
+                Ok(Vec::new())
             }
-        };
-        confirmed.await.map_err(|error| {
-            if error.kind() == StoreErrorKind::Denied {
+            Err(error) if error.kind() == StoreErrorKind::Denied => {
                 let prefix = names::channel_prefix(&self.namespace);
                 let message = format!("{} (`SUBSCRIBE` to `{prefix}*`)", error.message());
-                return StoreError::new(StoreErrorKind::Denied, message);
+                Err(StoreError::new(StoreErrorKind::Denied, message))
             }
-            error
-        })?;
-        self.probed = true;
-        self.subscribed.extend(&new);
-        Ok(new)
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.unheard = None;
+                self.probed = true;
+                self.subscribed.extend(&new);
+                Ok(new)
+            }
+        }
+    }
+
+    /// Returns `true` for the failure of a subscription that may succeed later and says nothing about the connection for
+    /// requests. A server without memory refuses `SUBSCRIBE`, and one with too many clients a further connection.
+    fn is_for_a_while(&self, error: &StoreError) -> bool {
+        use StoreErrorKind::{Loading, OutOfMemory, Refused};
+        let is_of_second = !self.endpoint.pushes() && self.subscriber.is_none();
+        matches!(error.kind(), Loading | OutOfMemory | Refused) || is_of_second && !error.is_final()
+    }
+
+    /// Returns when the server has confirmed every channel.
+    async fn subscribe_channels(
+        &mut self,
+        channels: &[String],
+        hints: &Arc<Hints>,
+    ) -> Result<(), StoreError> {
+        let limit = self.handle.limit;
+        if self.endpoint.pushes() {
+            let confirmed = self.handle.connection.subscribe(channels);
+            return self.session.activity.answered(limit, confirmed).await;
+        }
+        if self.subscriber.is_none() {
+            let (hints, health) = (hints.clone(), self.handle.health.clone());
+            // Half of the time, so that there is an outcome within that of the whole connection.
+            let share = self.limit / 2;
+            let opened = Subscriber::open(&self.endpoint, &self.name, hints, health, share);
+            let Ok(opened) = timeout(share, opened).await else {
+                return Err(errors::silent(&self.endpoint, share));
+            };
+            self.subscriber = Some(opened?);
+        }
+        let subscriber = self.subscriber.as_mut().expect("it was opened");
+        subscriber.subscribe(channels, limit).await
     }
 
     /// Returns when the server answers. Neither the answer nor the number of requests ahead of this one matters.

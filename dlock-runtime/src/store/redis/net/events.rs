@@ -23,6 +23,8 @@ pub(crate) struct Events {
     told: bool,
     /// The eviction policy that was logged.
     evicts: Option<String>,
+    /// `true` if the log has reported that hints are missing.
+    is_unheard: bool,
     /// Another connection to the same server reports its outages.
     is_second: bool,
 }
@@ -36,6 +38,7 @@ impl Events {
             outage: Outage::default(),
             told: false,
             evicts: None,
+            is_unheard: false,
             is_second: false,
         }
     }
@@ -107,6 +110,22 @@ impl Events {
                 );
             });
         }
+    }
+
+    /// Reports that the server refuses to send hints, with the reason: once, and when it sends them again.
+    pub(crate) fn unheard(&mut self, reason: Option<&StoreError>) {
+        if self.is_unheard == reason.is_some() {
+            return;
+        }
+        self.is_unheard = reason.is_some();
+        let server = &self.server;
+        told(|| {
+            if let Some(error) = reason {
+                warn!(target: TARGET, %server, %error, "no wake-up messages: waiters poll");
+            } else {
+                info!(target: TARGET, %server, "wake-up messages again");
+            }
+        });
     }
 
     /// Reports that an established connection broke.

@@ -120,14 +120,15 @@ pub(crate) async fn open(
     // The library can subscribe with either protocol; this login uses RESP2.
     let login = login.set_protocol(ProtocolVersion::RESP2);
     let (mut stream, _, omen) = Socket::connect(endpoint, limit).await?.parts();
-    introduce(&mut stream, &login, Some(&config.connection_name()), limit)
-        .await
-        .map_err(|error| hidden(omen.explain(error), &login))?;
-    let connection = PubSub::new(&login, stream).await.map_err(|error| {
-        let error = errors::of_login(&error, limit, login.db());
-        hidden(omen.explain(error), &login)
-    })?;
-    Ok(connection.split())
+    let opened = async {
+        introduce(&mut stream, &login, Some(&config.connection_name()), limit).await?;
+        let opened = PubSub::new(&login, stream).await;
+        opened.map_err(|error| errors::of_login(&error, limit, login.db()))
+    };
+    match opened.await {
+        Ok(connection) => Ok(connection.split()),
+        Err(error) => Err(hidden(omen.explain(error, limit / 4).await, &login)),
+    }
 }
 
 /// Subscribes all channels over a new connection.

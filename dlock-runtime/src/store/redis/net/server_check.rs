@@ -10,26 +10,8 @@ use crate::store::{
 /// Refuses a server on which locks would not work, by its own description. With `in_cluster`, it must be a node of a
 /// cluster.
 pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreError> {
-    let fields: Vec<_> = match hello {
-        Value::Map(fields) => fields.iter().map(|(key, value)| (key, value)).collect(),
-        // RESP2 has no maps.
-        Value::Array(words) => words
-            .chunks_exact(2)
-            .map(|pair| (&pair[0], &pair[1]))
-            .collect(),
-        _ => return Ok(()),
-    };
-    let field = |name: &str| {
-        fields
-            .iter()
-            .find(|(key, _)| text(key) == Some(name))
-            .and_then(|(_, value)| text(value))
-    };
-    if field("role").is_some_and(|role| role != "master") {
-        let message = "the server is a replica, which cannot store locks";
-        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
-    }
-    match field("mode") {
+    is_master(hello)?;
+    match field(hello, "mode") {
         Some("sentinel") => {
             return Err(errors::unsupported(
                 "the server is a Sentinel, which cannot store locks",
@@ -39,7 +21,7 @@ pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
         Some("standalone") if in_cluster => return Err(errors::in_no_cluster()),
         _ => {}
     }
-    let version = field("version").unwrap_or_default();
+    let version = field(hello, "version").unwrap_or_default();
     let mut parts = version.split('.').map(str::parse::<u32>);
     if let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next())
         && (major, minor) < (6, 2)
@@ -48,6 +30,35 @@ pub(crate) fn check_server(hello: &Value, in_cluster: bool) -> Result<(), StoreE
         return Err(errors::too_old(&format!("it is version {version}")));
     }
     Ok(())
+}
+
+/// Refuses a server that calls itself a replica.
+pub(super) fn is_master(hello: &Value) -> Result<(), StoreError> {
+    if field(hello, "role").is_some_and(|role| role != "master") {
+        let message = "the server is a replica, which cannot store locks";
+        return Err(StoreError::new(StoreErrorKind::ReadOnly, message));
+    }
+    Ok(())
+}
+
+/// Returns `true` if the server says whether it is a master.
+pub(super) fn tells_role(hello: &Value) -> bool {
+    field(hello, "role").is_some()
+}
+
+/// Returns a field of the answer that is a text.
+fn field<'a>(hello: &'a Value, name: &str) -> Option<&'a str> {
+    let is_named = |key: &Value| text(key) == Some(name);
+    let value = match hello {
+        Value::Map(fields) => fields.iter().find(|(key, _)| is_named(key)).map(|it| &it.1),
+        // RESP2 has no maps.
+        Value::Array(words) => words
+            .chunks_exact(2)
+            .find(|pair| is_named(&pair[0]))
+            .map(|pair| &pair[1]),
+        _ => None,
+    };
+    text(value?)
 }
 
 /// Returns the policy by which the server may delete locks to free memory, from the answer to `INFO memory`.

@@ -40,23 +40,19 @@ impl Session {
         let left = limit.saturating_sub(begun.elapsed()) / 10 * 9;
         let logged_in = async {
             if !endpoint.pushes() && login.password().is_some() {
-                introduce(&mut stream, &login, None, limit)
-                    .await
-                    .map_err(|error| hidden(omen.explain(error), &login))?;
+                introduce(&mut stream, &login, None, limit).await?;
             }
             // Each caller has its own timer.
             let settings = settings.set_response_timeout(None);
             MultiplexedConnection::new_with_config(&login, stream, settings)
                 .await
-                .map_err(|error| {
-                    let error = errors::of_login(&error, limit, login.db());
-                    hidden(omen.explain(error), &login)
-                })
+                .map_err(|error| errors::of_login(&error, limit, login.db()))
         };
-        let Ok(logged_in) = timeout(left, logged_in).await else {
-            return Err(errors::silent(endpoint, limit));
+        let (connection, driver) = match timeout(left, logged_in).await {
+            Ok(Ok(logged_in)) => logged_in,
+            Ok(Err(error)) => return Err(hidden(omen.explain(error, limit / 4).await, &login)),
+            Err(_) => return Err(errors::silent(endpoint, limit)),
         };
-        let (connection, driver) = logged_in?;
         let runtime = Handle::current();
         Ok(Self {
             connection,

@@ -1,6 +1,6 @@
 //! The socket to a server, and the errors that the server sends before the first answer.
 
-use std::{io, pin::Pin, time::Duration};
+use std::{io, net::SocketAddr, pin::Pin, time::Duration};
 
 use tokio::time::Instant;
 
@@ -33,8 +33,8 @@ pub(crate) struct Socket {
 }
 
 enum Kind {
-    /// TCP without TLS.
-    Plain(EarlyError),
+    /// TCP without TLS, to this address.
+    Plain(EarlyError, Option<SocketAddr>),
     Secured(Verdict),
     /// A Unix socket.
     #[cfg(unix)]
@@ -45,9 +45,9 @@ enum Kind {
 pub(crate) struct Omen(Kind);
 
 impl Omen {
-    /// Returns a more specific error for a failed login: TLS is the cause, or the server sent a reason before it
-    /// closed the connection.
-    pub(crate) fn explain(&self, error: StoreError) -> StoreError {
+    /// Returns a more specific error for a failed login: TLS is the cause, or a proxy, or the server sent a reason
+    /// before it closed the connection. Takes up to `limit`.
+    pub(crate) async fn explain(&self, error: StoreError, limit: Duration) -> StoreError {
         const HINT: &str = "; if the server uses TLS on this port, write `rediss://`";
         let no_answer = matches!(
             error.kind(),
@@ -55,9 +55,18 @@ impl Omen {
         );
         match &self.0 {
             Kind::Secured(verdict) if no_answer => verdict.of_broken().unwrap_or(error),
-            Kind::Plain(early_error) if no_answer => early_error
-                .refusal()
-                .unwrap_or_else(|| error.reworded(|message| format!("{message}{HINT}"))),
+            Kind::Plain(early_error, peer) if no_answer => {
+                if let Some(refusal) = early_error.refusal() {
+                    return refusal;
+                }
+                if error.kind() == StoreErrorKind::Disconnected
+                    && let Some(peer) = *peer
+                    && tcp::closes_at_commands(peer, limit).await
+                {
+                    return errors::closed_by_a_proxy();
+                }
+                error.reworded(|message| format!("{message}{HINT}"))
+            }
             #[cfg(unix)]
             Kind::Local(early_error) if no_answer => early_error.refusal().unwrap_or(error),
             _ => error,
@@ -82,8 +91,9 @@ impl Socket {
                     .await
                     .map_err(failed)?;
                 let Some(connector) = connector else {
+                    let peer = stream.peer_addr().ok();
                     let (stream, early_error) = EarlyErrorStream::new(stream);
-                    return Ok(Self::of(stream, Kind::Plain(early_error)));
+                    return Ok(Self::of(stream, Kind::Plain(early_error, peer)));
                 };
                 let left = limit.saturating_sub(begin.elapsed());
                 let (stream, verdict) = connector.connect(endpoint, host, stream, left).await?;

@@ -51,16 +51,15 @@ impl Subscriber {
     ) -> Result<Self, StoreError> {
         let login = endpoint.login_now(limit / 2).await?;
         let (mut stream, activity, omen) = Socket::connect(endpoint, limit).await?.parts();
-        introduce(&mut stream, &login, Some(name), limit)
-            .await
-            .map_err(|error| hidden(omen.explain(error), &login))?;
-        let (sink, mut messages) = PubSub::new(&login, stream)
-            .await
-            .map_err(|error| {
-                let error = errors::of_login(&error, limit, login.db());
-                hidden(omen.explain(error), &login)
-            })?
-            .split();
+        let opened = async {
+            introduce(&mut stream, &login, Some(name), limit).await?;
+            let opened = PubSub::new(&login, stream).await;
+            opened.map_err(|error| errors::of_login(&error, limit, login.db()))
+        };
+        let (sink, mut messages) = match opened.await {
+            Ok(opened) => opened.split(),
+            Err(error) => return Err(hidden(omen.explain(error, limit / 4).await, &login)),
+        };
         let fail_on_drop = FailOnDrop(health);
         let listener = tokio::spawn(here(async move {
             let _fail_on_drop = fail_on_drop;

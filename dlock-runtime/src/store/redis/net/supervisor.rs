@@ -10,6 +10,8 @@
 //!   checked from time to time, because hints arrive on it as well;
 //! - when the Sentinels name another master.
 //!
+//! A server that refuses subscriptions for a while, such as one without memory, is used without hints.
+//!
 //! If hints need a separate connection, as with RESP2, these rules apply to both connections together.
 //!
 //! The task restarts after a panic, with the next request after its runtime has ended, and on dlock's own thread when
@@ -37,7 +39,7 @@ use crate::{
     random::{Random, SystemRandom, jittered},
     store::{
         StoreError, StoreErrorKind,
-        redis::{RedisConfig, config::url::Endpoint, topology::source::Source},
+        redis::{RedisConfig, config::url::Endpoint, protocol::errors, topology::source::Source},
     },
 };
 
@@ -50,8 +52,8 @@ const MOST_SCATTER: Duration = Duration::from_millis(100);
 /// A longer attempt would delay the reconnection to a network that works again.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(2);
 
-/// An idle connection is checked after this many response timeouts.
-const IDLE_FACTOR: u32 = 5;
+/// A server that sends no hints is asked for them again after this time.
+const UNHEARD_FOR: Duration = Duration::from_secs(1);
 
 /// The state of the connection, for callers.
 #[derive(Clone)]
@@ -72,6 +74,7 @@ pub(crate) struct Supervisor {
     hints: Arc<Hints>,
     state: watch::Sender<ConnectionState>,
     events: Events,
+    keep_alive: KeepAlive,
     /// The task that reads and writes on the last connection.
     driver: Option<TaskEnd>,
 }
@@ -91,6 +94,7 @@ impl Work for Supervisor {
                     let since = Instant::now();
                     self.events.connected();
                     self.events.evicts(link.evicts());
+                    self.events.unheard(link.unheard());
                     self.state
                         .send_replace(ConnectionState::Ready(link.handle()));
                     self.hints.look_again(&self.hints.clients());
@@ -154,6 +158,7 @@ impl Supervisor {
     ) -> Self {
         Self {
             source,
+            keep_alive: KeepAlive::new(config.response_timeout),
             config,
             hints,
             state,
@@ -183,44 +188,62 @@ impl Supervisor {
 
     /// Returns the reason when the connection has to be replaced.
     async fn watch_over(
-        &self,
+        &mut self,
         endpoint: &Endpoint,
         link: &mut Connection,
         attached: &mut watch::Receiver<()>,
         attempt: Duration,
     ) -> StoreError {
-        let idle = self.config.response_timeout.saturating_mul(IDLE_FACTOR);
+        let Self {
+            source,
+            hints,
+            events,
+            keep_alive,
+            ..
+        } = self;
         let health = link.health();
-        let mut moved = pin!(self.source.moved(endpoint, idle, attempt));
+        let mut moved = pin!(source.moved(endpoint, keep_alive.longest, attempt));
         loop {
-            let doubt = tokio::select! {
-                news = health.news() => match news {
-                    Ok(()) => Doubt::Answers,
-                    Err(fault) => return fault,
-                },
-                Ok(()) = attached.changed() => Doubt::Subscriptions,
-                error = link.broken() => return error,
-                () = sleep(idle) => Doubt::Answers,
-                elsewhere = &mut moved => return elsewhere,
-            };
-            let checked = async {
-                match doubt {
-                    Doubt::Answers => link.ping().await,
-                    Doubt::Subscriptions => {
-                        let new = link.subscribe(&self.hints).await?;
-                        self.hints.look_again(&new);
-                        Ok(())
+            let (begun, reads) = (Instant::now(), link.reads());
+            let is_unheard = link.unheard().is_some();
+            let looked = async {
+                let doubt = tokio::select! {
+                    news = health.news() => news.map(|()| Doubt::Answers)?,
+                    Ok(()) = attached.changed() => Doubt::Subscriptions,
+                    error = link.broken() => return Err(error),
+                    () = sleep(UNHEARD_FOR), if is_unheard => Doubt::Subscriptions,
+                    () = sleep(keep_alive.pause) => Doubt::Idle,
+                    elsewhere = &mut moved => return Err(elsewhere),
+                };
+                let checked = async {
+                    match doubt {
+                        Doubt::Answers => link.ping().await,
+                        Doubt::Idle => {
+                            link.ping().await?;
+                            keep_alive.was_kept();
+                            Ok(())
+                        }
+                        Doubt::Subscriptions => {
+                            let new = link.subscribe(hints).await?;
+                            events.unheard(link.unheard());
+                            hints.look_again(&new);
+                            Ok(())
+                        }
                     }
+                };
+                // The ping may wait behind other requests, which may fail in the meantime.
+                tokio::select! {
+                    biased;
+                    fault = health.failed() => Err(fault),
+                    elsewhere = &mut moved => Err(elsewhere),
+                    checked = checked => checked,
                 }
             };
-            // The ping may wait behind other requests, which may fail in the meantime.
-            tokio::select! {
-                biased;
-                fault = health.failed() => return fault,
-                elsewhere = &mut moved => return elsewhere,
-                checked = checked => if let Err(error) = checked {
-                    return error;
-                },
+            if let Err(error) = looked.await {
+                if error.message() == errors::BROKEN && link.reads() == reads {
+                    keep_alive.was_closed(begun.elapsed());
+                }
+                return error;
             }
         }
     }
@@ -230,8 +253,51 @@ impl Supervisor {
 enum Doubt {
     /// The server may not answer any more.
     Answers,
+    /// The same, because nothing has happened for a while.
+    Idle,
     /// Some client may not be subscribed.
     Subscriptions,
+}
+
+/// The time after which an idle connection is checked.
+///
+/// Servers and proxies may close an idle connection, by a setting such as `timeout` that a client cannot read. Without
+/// a subscription this would happen again and again, so the time is learnt.
+struct KeepAlive {
+    longest: Duration,
+    pause: Duration,
+    /// The last connection was closed while it was idle.
+    is_closed: bool,
+}
+
+impl KeepAlive {
+    /// An idle connection is checked after this many response timeouts.
+    const FACTOR: u32 = 5;
+    const LEAST: Duration = Duration::from_millis(100);
+
+    fn new(response_timeout: Duration) -> Self {
+        let longest = response_timeout.saturating_mul(Self::FACTOR);
+        Self {
+            longest,
+            pause: longest,
+            is_closed: false,
+        }
+    }
+
+    /// Records that a connection was closed after it had been idle for this time. The first one may be chance: an
+    /// operator or a restart has closed it.
+    fn was_closed(&mut self, after: Duration) {
+        if self.is_closed {
+            // Servers count whole seconds, so half of the time may be too much.
+            self.pause = (after / 3).max(Self::LEAST).min(self.pause);
+        }
+        self.is_closed = true;
+    }
+
+    /// Records that a connection was still there when it was checked.
+    fn was_kept(&mut self) {
+        self.is_closed = false;
+    }
 }
 
 /// The pauses between attempts.
@@ -287,6 +353,24 @@ mod tests {
             pause.next(true) > LONGEST_PAUSE / 2,
             "nothing to be hoped for soon"
         );
+    }
+
+    #[test]
+    fn a_time_after_which_idle_connections_are_closed_is_learnt() {
+        let second = Duration::from_secs(1);
+        let mut keep_alive = KeepAlive::new(second);
+        assert_eq!(keep_alive.pause, 5 * second);
+        keep_alive.was_closed(3 * second);
+        assert_eq!(keep_alive.pause, 5 * second, "it may be chance");
+        keep_alive.was_closed(3 * second);
+        assert_eq!(keep_alive.pause, second);
+        keep_alive.was_kept();
+        keep_alive.was_closed(second / 10);
+        assert_eq!(keep_alive.pause, second, "it may be chance");
+        keep_alive.was_closed(Duration::ZERO);
+        assert_eq!(keep_alive.pause, KeepAlive::LEAST);
+        keep_alive.was_closed(10 * second);
+        assert_eq!(keep_alive.pause, KeepAlive::LEAST);
     }
 
     /// Returns the pauses of a connection that is lost repeatedly at the same age.

@@ -1,11 +1,10 @@
 //! Opens TCP connections, and configures them so that a dead peer is detected.
 
-#[cfg(feature = "tls")]
-use std::net::SocketAddr;
-use std::{io, time::Duration};
+use std::{io, net::SocketAddr, time::Duration};
 
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
     time::{Instant, timeout},
 };
@@ -18,8 +17,6 @@ const DEAD_AFTER: Duration = Duration::from_secs(5);
 /// Returns `true` if a Redis server without TLS answers at the address. No secret is sent.
 #[cfg(feature = "tls")]
 pub(crate) async fn speaks_plainly(address: io::Result<SocketAddr>, limit: Duration) -> bool {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-
     let asked = async {
         let mut stream = TcpStream::connect(address?).await?;
         stream.write_all(b"PING\r\n").await?;
@@ -27,6 +24,27 @@ pub(crate) async fn speaks_plainly(address: io::Result<SocketAddr>, limit: Durat
     };
     // `+PONG`, or an error instead.
     matches!(timeout(limit, asked).await, Ok(Ok(b'+' | b'-')))
+}
+
+/// Returns `true` if the peer answers a `PING`, and closes the same connection at a command that every Redis server
+/// answers. twemproxy does so: it cannot forward the command. No secret is sent.
+pub(crate) async fn closes_at_commands(peer: SocketAddr, limit: Duration) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(peer).await?;
+        // Not in one line, which twemproxy does not read.
+        stream.write_all(b"*1\r\n$4\r\nPING\r\n").await?;
+        let first = stream.read_u8().await?;
+        // Up to the end of the answer, possibly of an error.
+        while stream.read_u8().await? != b'\n' {}
+        if !matches!(first, b'+' | b'-') {
+            return Ok(false);
+        }
+        let command = b"*2\r\n$6\r\nCLIENT\r\n$7\r\nGETNAME\r\n";
+        stream.write_all(command).await?;
+        // The end, or the error of a connection that was reset.
+        Ok::<_, io::Error>(!matches!(stream.read(&mut [0]).await, Ok(1..)))
+    };
+    matches!(timeout(limit, asked).await, Ok(Ok(true)))
 }
 
 /// Connects within about `limit`, to the first address of the host that answers.

@@ -35,8 +35,8 @@ const CHECK_SILENCE: &str = "check whether the server is stopped, paused by `CLI
 /// Commands that dlock sends under these names. Where dlock sends one of them, no lock works without it.
 const NEEDED: [&str; 5] = ["EVALSHA", "EVAL", "SUBSCRIBE", "ASKING", "WAIT"];
 
-const NO_HELLO: &str = "the server does not support `HELLO 3`; if it is Redis 6.2 or later behind \
-                        a proxy, append `?protocol=resp2` to the URL";
+const NO_HELLO: &str = "the server does not support `HELLO 3`; if it is Redis 6.2 or later behind a \
+                        proxy that forwards `SUBSCRIBE`, append `?protocol=resp2` to the URL";
 
 /// Creates the error for a missing tokio runtime. Requests and connections need one.
 pub(crate) fn no_runtime(message: &str) -> StoreError {
@@ -170,6 +170,15 @@ pub(crate) fn too_old(what: &str) -> StoreError {
     .with_advice()
 }
 
+/// Creates the error of a connection that is closed at commands which every server answers.
+pub(crate) fn closed_by_a_proxy() -> StoreError {
+    unsupported(
+        "the connection was closed at a command, although `PING` is answered: a proxy such as twemproxy, which does \
+         not forward what dlock needs, is probably in between; connect to the server itself",
+    )
+    .with_advice()
+}
+
 /// Returns the line at which a script failed, if the server reports it.
 pub(crate) fn script_line(error: &RedisError) -> Option<usize> {
     // Some places have no number. Of several with a number, the last one is the server's own.
@@ -241,6 +250,8 @@ fn sorted(code: &str, detail: &str) -> StoreError {
         "WRONGPASS" => Kind::Unauthenticated,
         // The store of a cluster follows these redirections, so they never get here.
         "MOVED" | "ASK" => return in_a_cluster(),
+        // Envoy says `unsupported command 'X'`, without a code.
+        "unsupported" if detail.starts_with("command ") => Kind::Unsupported,
         _ if detail.contains("cluster support disabled") => return in_no_cluster(),
         "DENIED" => {
             return StoreError::new(
@@ -295,7 +306,8 @@ fn sorted(code: &str, detail: &str) -> StoreError {
 
 /// Returns the command that the server reports as unknown, if every version has it and locks need it.
 fn unknown_command(detail: &str) -> Option<&str> {
-    let name = detail.strip_prefix("unknown command")?;
+    let name = detail.strip_prefix("unknown ").unwrap_or(detail);
+    let name = name.strip_prefix("command")?;
     let name = name.trim_matches([' ', '\'', '`', ',', '"']);
     NEEDED.into_iter().find(|it| it.eq_ignore_ascii_case(name))
 }
@@ -303,8 +315,8 @@ fn unknown_command(detail: &str) -> Option<&str> {
 /// Creates the error for a command that every supported version has and this server does not know.
 pub(crate) fn not_known(command: &str) -> StoreError {
     unsupported(format!(
-        "unknown command '{command}': the server has renamed or disabled it (`rename-command`), or a proxy \
-         does not forward it; enable it, because dlock needs it"
+        "unknown command '{command}': the server has renamed or disabled it (`rename-command`), or a proxy, such \
+         as Envoy, does not forward it; dlock needs it, so enable it, or connect to the server itself"
     ))
     .with_advice()
 }

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::{
     health::Health,
+    role::{QUESTION, RoleQuestion},
     send::{is_forgotten, send_all, send_commands},
 };
 use crate::store::{
@@ -31,25 +32,18 @@ impl Handle {
     pub(crate) async fn execute(mut self, command: &Command, asking: bool) -> Result<Value, Stop> {
         let unanswered = Unanswered(Some(&self.health));
         let mut cmd = Cow::Borrowed(command.cmd());
-        let answer = loop {
-            let answer = if asking {
-                // In one write, because `ASKING` applies to the next command of the connection.
-                let both = vec![redis::cmd("ASKING"), cmd.clone().into_owned()];
-                let answers = send_all(both, &mut self.connection).await;
-                answers.and_then(|all| all.into_iter().try_fold(Value::Nil, |_, answer| answer))
-            } else {
-                let answer = self.connection.send_packed_command(&cmd).await;
-                answer.and_then(Value::extract_error)
-            };
+        let (answer, role) = loop {
+            let (answer, role) = send(&mut self.connection, &self.health, &cmd, asking).await;
             match (answer, &cmd) {
                 (Err(error), Cow::Borrowed(_)) if is_forgotten(&error) => {
                     cmd = Cow::Owned(command.whole());
                 }
-                (answer, _) => break answer,
+                (answer, _) => break (answer, role),
             }
         };
         unanswered.has_ended(answer.as_ref().err());
-        answer.map_err(|error| self.judge(command, &error))
+        let answer = answer.map_err(|error| self.judge(command, &error))?;
+        role.map(|()| answer).map_err(Stop::Failed)
     }
 
     /// Executes several commands in one write. The answers have the order of the commands.
@@ -76,8 +70,13 @@ impl Handle {
         last: Option<&Cmd>,
     ) -> (Vec<Result<Value, Stop>>, Option<Result<Value, StoreError>>) {
         let unanswered = Unanswered(Some(&self.health));
+        let question = self.health.role.question();
+        let behind: Vec<_> = last
+            .into_iter()
+            .chain(question.as_ref().map(|_| &*QUESTION))
+            .collect();
         let answers = {
-            let mut answers = pin!(send_commands(commands, last, &mut self.connection));
+            let mut answers = pin!(send_commands(commands, &behind, &mut self.connection));
             if let Ok(answers) = timeout(self.limit, &mut answers).await {
                 answers
             } else {
@@ -94,12 +93,15 @@ impl Handle {
         };
         match answers {
             Ok(mut answers) => {
+                let role = take_role(&self.health, question.as_ref(), &mut answers);
                 let of_last = last.map(|last| {
                     let answer = answers.pop().expect("the last command has an answer");
-                    answer.map_err(|error| judge_last(last, &error))
+                    let answer = answer.map_err(|error| judge_last(last, &error))?;
+                    role.clone().map(|()| answer)
                 });
                 let judged = |(command, answer): (&&Command, Result<Value, RedisError>)| {
-                    answer.map_err(|error| self.judge(command, &error))
+                    let answer = answer.map_err(|error| self.judge(command, &error))?;
+                    role.clone().map(|()| answer).map_err(Stop::Failed)
                 };
                 (commands.iter().zip(answers).map(judged).collect(), of_last)
             }
@@ -141,6 +143,48 @@ impl Handle {
         }
         explained
     }
+}
+
+/// Sends a command. Returns its answer, and an error if the server is a replica, which makes the answer void.
+async fn send(
+    connection: &mut MultiplexedConnection,
+    health: &Health,
+    cmd: &Cmd,
+    asking: bool,
+) -> (Result<Value, RedisError>, Result<(), StoreError>) {
+    let question = health.role.question();
+    if !asking && question.is_none() {
+        let answer = connection.send_packed_command(cmd).await;
+        return (answer.and_then(Value::extract_error), Ok(()));
+    }
+    // In one write, because `ASKING` applies to the next command of the connection.
+    let before = asking.then(|| redis::cmd("ASKING"));
+    let behind = question.as_ref().map(|_| QUESTION.clone());
+    let all = before.into_iter().chain([cmd.clone()]).chain(behind);
+    let mut answers = match send_all(all.collect(), connection).await {
+        Ok(answers) => answers,
+        Err(error) => return (Err(error), Ok(())),
+    };
+    let role = take_role(health, question.as_ref(), &mut answers);
+    let answer = answers.into_iter().try_fold(Value::Nil, |_, answer| answer);
+    (answer, role)
+}
+
+/// Takes the answer to `question`, which is the last one. Returns an error if the server is a replica.
+fn take_role(
+    health: &Health,
+    question: Option<&RoleQuestion>,
+    answers: &mut Vec<Result<Value, RedisError>>,
+) -> Result<(), StoreError> {
+    let Some(question) = question else {
+        return Ok(());
+    };
+    let answer = answers.pop().expect("each command has an answer");
+    health.role.heard(question, answer).map_err(|replica| {
+        health.fail(replica.clone());
+        // The requests before the question may have been carried out, by a replica that takes writes.
+        replica.with_possible_effect()
+    })
 }
 
 /// The reason why a server has not carried out a command.

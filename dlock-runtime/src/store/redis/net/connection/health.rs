@@ -7,11 +7,13 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
+use super::role::Role;
 use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
 /// Shared by all users of a connection.
 #[derive(Default)]
 pub(crate) struct Health {
+    pub(super) role: Role,
     fault: OnceLock<StoreError>,
     suspected: AtomicBool,
     changed: Notify,

@@ -12,11 +12,12 @@ use crate::store::redis::protocol::command::Command;
 /// The answers have this order; an error of the whole call is an error of the connection.
 pub(super) async fn send_commands(
     commands: &[&Command],
-    last: Option<&Cmd>,
+    last: &[&Cmd],
     connection: &mut MultiplexedConnection,
 ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {
+    let last = || last.iter().map(|&cmd| cmd.clone());
     let cmds = commands.iter().map(|command| command.cmd().clone());
-    let cmds = cmds.chain(last.cloned()).collect();
+    let cmds = cmds.chain(last()).collect();
     let mut answers = send_all(cmds, connection).await?;
     let mut forgotten: Vec<_> = (0..commands.len())
         .filter(|&at| answers[at].as_ref().is_err_and(is_forgotten))
@@ -27,9 +28,9 @@ pub(super) async fn send_commands(
     // The first command teaches the server the script for the others.
     let rest = rest.iter().map(|&at| commands[at].cmd().clone());
     let cmds = iter::once(commands[first].whole()).chain(rest);
-    // The previous answer to `last` did not apply to these commands.
-    let cmds = cmds.chain(last.cloned()).collect();
-    forgotten.extend(last.map(|_| commands.len()));
+    // The previous answers to `last` did not apply to these commands.
+    let cmds = cmds.chain(last()).collect();
+    forgotten.extend(commands.len()..answers.len());
     let again = send_all(cmds, connection).await?;
     for (at, answer) in forgotten.into_iter().zip(again) {
         answers[at] = answer;

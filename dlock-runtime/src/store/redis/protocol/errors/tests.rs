@@ -258,6 +258,7 @@ fn a_command_that_every_version_has_is_no_question_of_the_version() {
         "ERR unknown command 'EVALSHA', with args beginning with: 'abc' '0' ",
         "ERR unknown command `evalsha`, with args beginning with: `abc`, `0`, ",
         "ERR unknown command 'EVALSHA'",
+        "unsupported command 'EVALSHA'",
     ] {
         let error = of_request(&error(line), Duration::from_secs(1));
         assert_eq!(error.kind(), StoreErrorKind::Unsupported);
@@ -279,6 +280,7 @@ fn a_server_without_hello_may_know_resp2() {
     for line in [
         "ERR unknown command 'HELLO', with args beginning with: '3'",
         "ERR unknown command `hello`, with args beginning with: `3`",
+        "unsupported command 'hello'",
     ] {
         let error = of_login(&error(line), Duration::from_secs(1), 0);
         assert_eq!(error.kind(), StoreErrorKind::Unsupported);
