@@ -163,11 +163,13 @@ fn each_case_is_told_what_is_wrong_and_what_to_do() {
         };
         let mut expander = Expander::default();
         expander.visit_file_mut(&mut file);
-        let told: Vec<_> = expander.told.iter().map(|it| lines(it)).collect();
-        let shown = shown(&output);
+        let reported: Vec<_> = expander.told.iter().map(|it| lines(it)).collect();
+        let expected = shown(&output);
         compared += 1;
-        if told != shown {
-            wrong.push(format!("{name}\n  told:  {told:?}\n  shown: {shown:?}"));
+        if reported != expected {
+            wrong.push(format!(
+                "{name}\n  reported: {reported:?}\n  expected: {expected:?}"
+            ));
         }
     }
     assert!(
