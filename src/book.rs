@@ -72,6 +72,7 @@ macro_rules! links {
          [kubernetes#start-and-readiness]: crate::book::kubernetes#start-and-readiness\n\
          [manager]: crate::book::manager\n\
          [metrics]: crate::book::metrics\n\
+         [metrics#spans-and-events]: crate::book::metrics#spans-and-events\n\
          [migration#from-shedlock]: crate::book::migration#from-shedlock\n\
          [migration#moving-a-running-system]: crate::book::migration#moving-a-running-system\n\
          [permissions]: crate::book::permissions\n\
@@ -102,6 +103,7 @@ macro_rules! links {
          [servers#proxies]: crate::book::servers#proxies\n\
          [servers#sentinel]: crate::book::servers#sentinel\n\
          [threads]: crate::book::threads\n\
+         [threads#inside-an-async-program]: crate::book::threads#inside-an-async-program\n\
          [troubleshooting#a-lock-is-stuck]: crate::book::troubleshooting#a-lock-is-stuck\n\
          [troubleshooting#everything-is-busy]: crate::book::troubleshooting#everything-is-busy\n\
          [troubleshooting#locks-are-lost]: crate::book::troubleshooting#locks-are-lost\n\
