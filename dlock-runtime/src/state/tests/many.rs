@@ -86,3 +86,11 @@ fn the_waiters_of_a_large_pool_are_counted_where_it_matters() {
         assert_eq!(desk.state.fewer_wait_than(bound), is_room, "{bound}");
     }
 }
+
+#[test]
+fn a_task_that_has_lost_its_lease_does_not_count_as_a_waiter() {
+    let mut desk = Desk::holding(Timing::default());
+    desk.pass(TTL);
+    assert_eq!(desk.check(), Effect::Lose);
+    assert!(desk.state.fewer_wait_than(1));
+}

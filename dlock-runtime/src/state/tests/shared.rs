@@ -109,6 +109,15 @@ fn who_comes_while_the_lease_is_in_doubt_asks() {
 }
 
 #[test]
+fn a_waiter_that_is_refused_shares_no_lease() {
+    let mut desk = Desk::holding(shared());
+    desk.enter(2, shared());
+    assert_eq!(desk.of(2, Event::Closed), Effect::Wake);
+    let refused = Effect::Refuse(Denial::Closed);
+    assert_eq!(desk.of(2, Event::Woken), refused);
+}
+
+#[test]
 fn a_renewal_wakes_those_whose_bodies_have_not_begun() {
     let on_trial = Timing {
         on_trial: true,

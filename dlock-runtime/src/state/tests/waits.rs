@@ -568,6 +568,26 @@ fn the_last_look_of_a_store_that_is_slow_comes_in_the_middle_of_the_rest() {
 }
 
 #[test]
+fn an_answer_is_due_after_a_quarter_of_its_time_and_after_250_ms_at_the_latest() {
+    let desk = Desk::waiting(Wait::Never);
+    let ms = Duration::from_millis;
+    for (limit, due) in [(ms(400), ms(100)), (ms(4000), ms(250))] {
+        let is_due_after = |passed: Duration| {
+            let context = Context {
+                now: desk.now.plus(passed),
+                response_limit: limit,
+                ..context!(desk)
+            };
+            context.is_answer_due(desk.now)
+        };
+        assert!(
+            is_due_after(due) && !is_due_after(due.saturating_sub(ms(1))),
+            "{limit:?}"
+        );
+    }
+}
+
+#[test]
 fn a_reader_without_an_answer_is_told_that_the_store_gave_none() {
     let mut desk = Desk::new(Timing {
         mode: LockMode::Shared,
