@@ -5,11 +5,13 @@
 //! difference: then the list says why.
 
 mod bench;
+mod drawn;
 mod leftovers;
 mod list;
 mod look;
 mod mutant;
 mod programs;
+mod seeds;
 mod switch;
 mod tree;
 mod trial;
@@ -23,6 +25,7 @@ use clap::Args;
 use self::bench::{Bench, Found};
 use self::look::Look;
 use self::mutant::Mutant;
+use self::seeds::Seeds;
 use self::tree::Tree;
 use crate::cargo;
 
@@ -40,11 +43,22 @@ pub(crate) struct Mutants {
     #[arg(long, conflicts_with_all = ["names", "jobs", "from"])]
     compile: bool,
 
+    /// Draw so many mistakes of each room from the sources, and count how many are noticed; the names are those of rooms
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["jobs", "from", "compile"])]
+    sample: Option<usize>,
+
+    /// Which of the samples
+    #[arg(long, default_value_t = 0, requires = "sample")]
+    seed: u64,
+
     /// The mistakes to make, by their names, by the beginning of those, or by a part of the path of a file
     /// with a slash in it [default: all of them]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
+
+/// Where the copy is, in the target.
+const FOLDER: &str = "mutants";
 
 /// The packages in whose folders tests keep cases that have failed.
 const PACKAGES: [&str; 5] = [
@@ -64,16 +78,17 @@ struct Verdict {
 
 impl Mutants {
     pub(crate) fn run(&self) -> Result<(), String> {
+        if let Some(count) = self.sample {
+            return drawn::run(count, self.seed, &self.names);
+        }
         let began = Instant::now();
         let all = list::all();
         if self.compile {
-            let owned: Vec<Mutant> = all.iter().map(|mutant| **mutant).collect();
-            return programs::compiles(&Tree::copy(&owned)?);
+            return programs::compiles(&Tree::copy(FOLDER, &Seeds::listed(&all)?)?);
         }
         let mutants = chosen(&all, &self.names)?;
         let looks: Vec<Look> = mutants.iter().flat_map(|it| it.looks).copied().collect();
-        let owned: Vec<Mutant> = all.iter().map(|mutant| **mutant).collect();
-        let tree = Tree::copy(&owned)?;
+        let tree = Tree::copy(FOLDER, &Seeds::listed(&all)?)?;
         let bench = Bench::build(&tree, &looks, self.from)?;
         println!("without a mistake, built in {}", seconds(began.elapsed()));
         bench.finds_nothing(&looks)?;
@@ -282,7 +297,7 @@ mod tests {
                 Err(error) => errors.push(error),
             }
             assert!(
-                mutant.second.is_none() || !mutant.is_script(),
+                mutant.second.is_none() || !switch::is_script(mutant.file),
                 "{}: a script is changed in one place",
                 mutant.name
             );
@@ -314,13 +329,15 @@ mod tests {
     #[test]
     fn all_of_a_file_can_be_put_into_it_together() {
         let mut files = BTreeMap::<_, Vec<_>>::new();
-        for mutant in list::all().into_iter().filter(|it| !it.is_script()) {
+        let all = list::all();
+        let seeds = Seeds::listed(&all).unwrap_or_else(|error| panic!("{error}"));
+        for mutant in all.into_iter().filter(|it| !switch::is_script(it.file)) {
             files.entry(mutant.file).or_default().push(mutant);
         }
         for (file, mutants) in files {
             let count = mutants.len();
-            let made = switch::switched(&read(file), mutants.into_iter());
-            let made = made.unwrap_or_else(|error| panic!("{file}: {error}"));
+            let made = seeds.source(Path::new(file)).expect("it has mistakes");
+            let made = made.unwrap_or_else(|error| panic!("{error}"));
             let switches = made.matches("crate::mistakes::is_on(").count();
             assert!(switches >= count, "{file} has {switches} of {count}");
         }

@@ -1,6 +1,7 @@
 //! Tries the programs with a mistake, and reports the test that has noticed it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -43,11 +44,25 @@ impl Bench {
         targets.sort_unstable();
         targets.dedup();
         let needs_simulation = looks.iter().any(|look| look.target().is_none());
+        Self::with(tree, &targets, needs_simulation, from)
+    }
+
+    /// Builds these tests, in the copy.
+    pub(super) fn of(tree: &Tree, targets: &[Target]) -> Result<Self, String> {
+        Self::with(tree, targets, false, 0)
+    }
+
+    fn with(
+        tree: &Tree,
+        targets: &[Target],
+        needs_simulation: bool,
+        from: u64,
+    ) -> Result<Self, String> {
         if targets.iter().any(|target| target.needs_server()) {
             tools::provide(&[&tools::REDIS])?;
             share_tools(tree)?;
         }
-        let programs = Programs::build(tree, &targets, needs_simulation)?;
+        let programs = Programs::build(tree, targets, needs_simulation)?;
         Ok(Self { programs, from })
     }
 
@@ -118,6 +133,18 @@ impl Bench {
         Ok(None)
     }
 
+    /// The names of the tests of a target.
+    pub(super) fn names(&self, target: Target) -> Result<Vec<String>, String> {
+        let mut command = self.command(target, None);
+        command.args(["--list", "--format", "terse"]);
+        let output = command
+            .output()
+            .map_err(|error| format!("{}: {error}", target.name()))?;
+        let told = String::from_utf8_lossy(&output.stdout);
+        let names = told.lines().filter_map(|it| it.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
+    }
+
     /// One test by its whole name.
     fn test(
         &self,
@@ -125,41 +152,66 @@ impl Bench {
         name: &str,
         mistake: Option<&str>,
     ) -> Result<Option<Found>, String> {
-        let began = Instant::now();
-        let mut command = self.command(target, mistake);
-        command.args(["--exact", name]);
-        let by = match trial::run_tests(command)? {
-            Ended::Well { tests: 0 } => {
-                return Err(format!("{} have no test `{name}`", target.name()));
-            }
-            Ended::Well { .. } => return Ok(None),
-            Ended::Failed(test) => format!("`{test}`"),
-            Ended::Hung(test) => format!("`{test}`, which did not end within two minutes"),
-            Ended::Broke(how) => format!("`{name}`: {how}"),
-        };
-        let took = began.elapsed();
-        Ok(Some(Found { by, took }))
+        one(target, name, self.command(target, mistake))
+    }
+
+    /// One test by its whole name, without a mistake and with these variables.
+    pub(super) fn alone(
+        &self,
+        target: Target,
+        name: &str,
+        variables: &[(&str, &OsStr)],
+    ) -> Result<Option<Found>, String> {
+        let mut command = self.command(target, None);
+        command.envs(variables.iter().copied());
+        command.arg("--include-ignored");
+        one(target, name, command)
+    }
+
+    /// These tests of a target by their whole names, within this time.
+    pub(super) fn these(
+        &self,
+        target: Target,
+        names: &[&str],
+        mistake: &str,
+        limit: Duration,
+    ) -> Result<Option<Found>, String> {
+        let arguments = [&["--exact"], names].concat();
+        self.steady(target, &arguments, Some(mistake), limit)
     }
 
     /// All tests of a target whose names contain one of these.
-    ///
-    /// A test that fails beside others and passes alone has not noticed anything: it is left out, and the
-    /// others are tried again.
     fn tests(
         &self,
         target: Target,
         filters: &[&str],
         mistake: Option<&str>,
     ) -> Result<Option<Found>, String> {
+        let all: &[&str] = &[];
+        let filters = if filters.contains(&"") { all } else { filters };
+        self.steady(target, filters, mistake, trial::LONGEST)
+    }
+
+    /// The tests of a target that these arguments choose.
+    ///
+    /// A test that fails beside others and passes alone has not noticed anything: it is left out, and the
+    /// others are tried again.
+    fn steady(
+        &self,
+        target: Target,
+        arguments: &[&str],
+        mistake: Option<&str>,
+        limit: Duration,
+    ) -> Result<Option<Found>, String> {
         let mut unsteady: Vec<String> = Vec::new();
         loop {
             let mut command = self.command(target, mistake);
-            command.args(filters.iter().filter(|_| !filters.contains(&"")));
+            command.args(arguments);
             command.args(unsteady.iter().flat_map(|name| ["--skip", name]));
-            let name = match trial::run_tests(command)? {
+            let name = match trial::run_tests(command, limit)? {
                 Ended::Well { tests: 0 } if unsteady.is_empty() => {
-                    let filters = filters.join("`, `");
-                    return Err(format!("{} have no test `{filters}`", target.name()));
+                    let chosen = arguments.join("`, `");
+                    return Err(format!("{} have no test `{chosen}`", target.name()));
                 }
                 Ended::Well { .. } => return Ok(None),
                 Ended::Failed(test) | Ended::Hung(test) => test,
@@ -193,6 +245,23 @@ impl Bench {
         }
         command
     }
+}
+
+/// Runs one test of a target by its whole name.
+fn one(target: Target, name: &str, mut command: Command) -> Result<Option<Found>, String> {
+    let began = Instant::now();
+    command.args(["--exact", name]);
+    let by = match trial::run_tests(command, trial::LONGEST)? {
+        Ended::Well { tests: 0 } => {
+            return Err(format!("{} have no test `{name}`", target.name()));
+        }
+        Ended::Well { .. } => return Ok(None),
+        Ended::Failed(test) => format!("`{test}`"),
+        Ended::Hung(test) => format!("`{test}`, which did not end within two minutes"),
+        Ended::Broke(how) => format!("`{name}`: {how}"),
+    };
+    let took = began.elapsed();
+    Ok(Some(Found { by, took }))
 }
 
 /// Lets the tests of the copy find the servers that were got for those of this checkout.

@@ -15,7 +15,6 @@ mod etcd_late;
 mod etcd_near;
 mod guard;
 mod homes;
-mod metrics;
 mod modes;
 mod operators;
 mod options;
@@ -51,7 +50,6 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         blocking::ALL,
         options::ALL,
         attribute::ALL,
-        metrics::ALL,
         several::ALL,
         confirm::ALL,
         connections::ALL,

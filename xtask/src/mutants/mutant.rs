@@ -2,7 +2,6 @@
 
 use std::iter;
 use std::ops::Range;
-use std::path::Path;
 
 use super::look::Look;
 
@@ -76,20 +75,6 @@ impl Mutant {
     pub(super) const fn makes_no_difference(mut self, why: &'static str) -> Self {
         self.equivalent = Some(why);
         self
-    }
-
-    /// The folder of its package.
-    pub(super) fn package(&self) -> &'static str {
-        self.file
-            .split('/')
-            .next()
-            .expect("a path has a first part")
-    }
-
-    /// Whether it is in a text that a server runs.
-    pub(super) fn is_script(&self) -> bool {
-        let extension = Path::new(self.file).extension();
-        extension.is_some_and(|it| it == "lua" || it == "sql")
     }
 
     /// Its places in `text`; an error if one of them is not there exactly once.
@@ -182,6 +167,5 @@ mod tests {
         assert!(error.contains("more than once"), "{error}");
         let error = mutant("x").find_in("b b").expect_err("it is not there");
         assert!(error.contains("is not in p/f.rs"), "{error}");
-        assert_eq!(mutant("b").package(), "p");
     }
 }

@@ -1,8 +1,9 @@
 //! The programs that are built once from the copy: test binaries, and the simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -123,27 +124,107 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     Ok(())
 }
 
+/// The names of the mistakes with which the copy does not compile.
+pub(super) fn broken(tree: &Tree, packages: &BTreeSet<String>) -> Result<BTreeSet<String>, String> {
+    let mut names = BTreeSet::new();
+    for package in packages {
+        let target = if package == "dlock-cli" {
+            "bins"
+        } else {
+            "lib"
+        };
+        let call = format!("check --{target} --all-features --locked --package {package}");
+        let output = output(tree, &tree.target, &call, "json")?;
+        if output.status.success() {
+            continue;
+        }
+        let before = names.len();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let message: Value = serde_json::from_str(line).unwrap_or_default();
+            if message["message"]["level"] == "error" {
+                names.extend(blamed(tree, &message["message"]["spans"]));
+            }
+        }
+        if names.len() == before {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("cargo {call} fails:\n{said}"));
+        }
+        // What depends on it does not compile either.
+        break;
+    }
+    Ok(names)
+}
+
+/// The mistake in which one of these places of an error lies, the first of them if possible; else one in such a place, or the
+/// last one before it, or the first one behind it.
+fn blamed(tree: &Tree, spans: &Value) -> Option<String> {
+    let (primary, others): (Vec<_>, Vec<_>) = spans
+        .as_array()?
+        .iter()
+        .partition(|span| span["is_primary"] == true);
+    let place = |span: &&Value| {
+        let text = fs::read_to_string(tree.sources.join(span["file_name"].as_str()?)).ok()?;
+        let at = |end: &str| usize::try_from(span[end].as_u64()?).ok();
+        Some((text, at("byte_start")?, at("byte_end")?))
+    };
+    let places = primary.into_iter().chain(others);
+    let places: Vec<_> = places.filter_map(|span| place(&span)).collect();
+    let first = |part: &str| {
+        let (_, name) = part.split_once("/*<")?;
+        Some(name.split_once("*/")?.0.to_owned())
+    };
+    let mut all = places.iter();
+    let around = all.find_map(|(text, start, _)| around(text, *start));
+    let mut all = places.iter();
+    let inside = || all.find_map(|(text, start, end)| first(text.get(*start..*end)?));
+    let mut all = places.iter();
+    let before = || all.find_map(|(text, start, _)| first(&text[text[..*start].rfind("/*<")?..]));
+    let mut all = places.iter();
+    let behind = || all.find_map(|(text, start, _)| first(&text[*start..]));
+    around.or_else(inside).or_else(before).or_else(behind)
+}
+
+/// The innermost mistake around this place of a text.
+fn around(text: &str, at: usize) -> Option<String> {
+    let mut open = Vec::new();
+    let mut rest = text.get(..at)?;
+    while let Some((_, comment)) = rest.split_once("/*") {
+        let (name, behind) = comment.split_once("*/")?;
+        if let Some(name) = name.strip_prefix('<') {
+            open.push(name);
+        } else if name.ends_with('>') {
+            open.pop();
+        }
+        rest = behind;
+    }
+    open.pop().map(str::to_owned)
+}
+
 /// Runs cargo over the copy, and returns what it has built, a message in each line.
 fn built(tree: &Tree, call: &str) -> Result<String, String> {
     told(tree, &tree.target, call)
 }
 
 fn told(tree: &Tree, target: &Path, call: &str) -> Result<String, String> {
-    println!("$ cargo {call}");
-    let mut command = cargo::command(&tree.sources);
-    command.args(call.split(' '));
-    command.arg("--message-format=json-render-diagnostics");
-    command.env("CARGO_TARGET_DIR", target);
-    // Cargo has set it for this program, and it is not where the copy lies.
-    command.env_remove("CARGO_MANIFEST_DIR");
-    let output = command
-        .output()
-        .map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let output = output(tree, target, call, "json-render-diagnostics")?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     Err(format!("cargo {call} fails:\n{said}"))
+}
+
+fn output(tree: &Tree, target: &Path, call: &str, format: &str) -> Result<Output, String> {
+    println!("$ cargo {call}");
+    let mut command = cargo::command(&tree.sources);
+    command.args(call.split(' '));
+    command.arg(format!("--message-format={format}"));
+    command.env("CARGO_TARGET_DIR", target);
+    // Cargo has set it for this program, and it is not where the copy lies.
+    command.env_remove("CARGO_MANIFEST_DIR");
+    command
+        .output()
+        .map_err(|error| format!("cargo cannot be run: {error}"))
 }
 
 /// The test binary of `target`, by what cargo says that it has built.

@@ -2,42 +2,71 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::path::Path;
 
-use super::mutant::Mutant;
+use super::mutant::{Mutant, Place};
 
 /// The variable that says which mistake is made.
 pub(super) const VARIABLE: &str = "DLOCK_MISTAKE";
 
+/// The variable that names the file to which a program writes the places that it comes to.
+pub(super) const REACHED: &str = "DLOCK_MISTAKES_REACHED";
+
 /// A mistake at its place in a text.
-struct Seed<'a> {
-    at: Range<usize>,
-    wrong: &'static str,
-    mutant: &'a Mutant,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seed {
+    pub(super) name: String,
+    /// What is replaced.
+    pub(super) at: Range<usize>,
+    pub(super) wrong: String,
+    pub(super) form: Form,
+    /// A part of the text around it that is there once; of a script alone.
+    pub(super) whole: Range<usize>,
 }
 
-/// The Rust source `text` with all of `mutants`, which are about it.
+/// What the right and the wrong text are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Statements,
+    Expression,
+    /// The wrong text has a switch of its own, and is put before the place.
+    Insertion,
+}
+
+impl Seed {
+    /// The places of a mistake of the list.
+    pub(super) fn listed(mutant: &Mutant, text: &str) -> Result<Vec<Self>, String> {
+        let places = mutant.find_in(text)?.into_iter();
+        let seed = |place: Place| {
+            let is_statement = place.wrong.is_empty() || place.wrong.ends_with(';');
+            let form = if is_statement || is_block(&text[place.marked.clone()]) {
+                Form::Statements
+            } else {
+                Form::Expression
+            };
+            Self {
+                name: mutant.name.to_owned(),
+                at: place.marked,
+                wrong: place.wrong.to_owned(),
+                form,
+                whole: place.whole,
+            }
+        };
+        Ok(places.map(seed).collect())
+    }
+}
+
+/// The Rust source `text` with all of `seeds` in it.
 ///
 /// The places of two may be the same, or one may lie in the other; an error if they overlap otherwise.
-pub(super) fn switched<'a>(
-    text: &str,
-    mutants: impl Iterator<Item = &'a Mutant>,
-) -> Result<String, String> {
-    let (mut seeds, mut items) = (Vec::new(), String::new());
-    for mutant in mutants {
-        let found = mutant.find_in(text)?.into_iter();
-        seeds.extend(found.map(|place| Seed {
-            at: place.marked,
-            wrong: place.wrong,
-            mutant,
-        }));
-        items += mutant.items;
-    }
+pub(super) fn switched(text: &str, seeds: &[Seed]) -> Result<String, String> {
+    let mut seeds: Vec<_> = seeds.iter().collect();
     seeds.sort_by_key(|seed| (seed.at.start, Reverse(seed.at.end)));
-    Ok(within(text, 0..text.len(), &seeds)? + &items)
+    within(text, 0..text.len(), &seeds)
 }
 
 /// The part of `text` with `seeds`, which lie in it, the outer before the inner ones.
-fn within(text: &str, part: Range<usize>, seeds: &[Seed<'_>]) -> Result<String, String> {
+fn within(text: &str, part: Range<usize>, seeds: &[&Seed]) -> Result<String, String> {
     let mut made = String::new();
     let mut done = part.start;
     let mut rest = seeds;
@@ -47,32 +76,38 @@ fn within(text: &str, part: Range<usize>, seeds: &[Seed<'_>]) -> Result<String, 
             .take_while(|it| it.at.start < outer.at.end || it.at == outer.at);
         let (inner, behind) = others.split_at(inside.count());
         if let Some(across) = inner.iter().find(|it| it.at.end > outer.at.end) {
-            let names = [outer, across].map(|seed| seed.mutant.name);
             return Err(format!(
                 "the places of `{}` and `{}` overlap",
-                names[0], names[1]
+                outer.name, across.name
             ));
         }
         made += &text[done..outer.at.start];
         let right = within(text, outer.at.clone(), inner)?;
-        made += &either(outer, &text[outer.at.clone()], &right);
+        made += &either(outer, &right);
         done = outer.at.end;
         rest = behind;
     }
     Ok(made + &text[done..part.end])
 }
 
-/// The mistake if it is switched on, else `right`, which is `original` with other mistakes in it.
-fn either(seed: &Seed<'_>, original: &str, right: &str) -> String {
-    let (name, wrong) = (seed.mutant.name, seed.wrong);
-    let choice = format!("if crate::mistakes::is_on({name:?}) {{ {wrong} }} else {{ {right} }}");
-    let is_statement = wrong.is_empty() || wrong.ends_with(';');
-    if is_statement || is_block(original) {
-        choice
-    } else {
+/// The mistake if it is switched on, else `right`, which is the original with other mistakes in it. Its begin and end are
+/// marked: an error of the compiler between them is an error of this mistake.
+fn either(seed: &Seed, right: &str) -> String {
+    let Seed { name, wrong, .. } = seed;
+    let choice = || format!("if crate::mistakes::is_on({name:?}) {{ {wrong} }} else {{ {right} }}");
+    let made = match seed.form {
+        Form::Statements => choice(),
         // As a part of an expression it would end there else.
-        format!("({choice})")
-    }
+        Form::Expression => format!("({})", choice()),
+        Form::Insertion => format!("{wrong}{right}"),
+    };
+    let [begin, end] = marks(name);
+    format!("{begin}{made}{end}")
+}
+
+/// The comments around a mistake.
+pub(super) fn marks(name: &str) -> [String; 2] {
+    [format!("/*<{name}*/"), format!("/*{name}>*/")]
 }
 
 fn is_block(text: &str) -> bool {
@@ -87,27 +122,26 @@ pub(super) const PARTS: [(&str, &[&str]); 3] = [
     ("unlock", &["unlock", "release", "sharing", "leave"]),
 ];
 
-/// The module `mistakes` of a package, with the mistakes in its scripts, each with the text of its file.
-pub(super) fn module<'a>(
-    scripts: impl Iterator<Item = (&'a Mutant, String)>,
-) -> Result<String, String> {
+/// The module `mistakes` of a package, with the mistakes in its scripts: a seed, its file, and the text of that.
+pub(super) fn module<'a>(scripts: impl Iterator<Item = (&'a Seed, &'a str, &'a str)>) -> String {
     let mut replaced = Vec::new();
-    for (mutant, text) in scripts {
-        for place in mutant.find_in(&text)? {
-            let (whole, marked) = (place.whole, place.marked);
-            let before = &text[whole.start..marked.start];
-            let behind = &text[marked.end..whole.end];
-            let wrong = format!("{before}{}{behind}", place.wrong);
-            let (name, stem, right) = (mutant.name, script(mutant), &text[whole]);
-            replaced.push(format!("    ({name:?}, {stem:?}, {right:?}, {wrong:?}),"));
-        }
+    for (seed, file, text) in scripts {
+        let Seed {
+            name, at, whole, ..
+        } = seed;
+        let (before, behind) = (&text[whole.start..at.start], &text[at.end..whole.end]);
+        let wrong = format!("{before}{}{behind}", seed.wrong);
+        let (stem, right) = (script(file), &text[whole.clone()]);
+        replaced.push(format!("    ({name:?}, {stem:?}, {right:?}, {wrong:?}),"));
     }
     let replaced = replaced.join("\n");
     let parts = PARTS.map(|(script, parts)| format!("    ({script:?}, &{parts:?}),"));
     let parts = parts.join("\n");
-    Ok(format!(
+    format!(
         "\
-use std::sync::OnceLock;
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::sync::{{Mutex, OnceLock}};
 
 const IN_SCRIPTS: &[(&str, &str, &str, &str)] = &[
 {replaced}
@@ -117,9 +151,34 @@ const PARTS: &[(&str, &[&str])] = &[
 {parts}
 ];
 
-pub(crate) fn is_on(name: &str) -> bool {{
-    static ON: OnceLock<String> = OnceLock::new();
-    ON.get_or_init(|| std::env::var({VARIABLE:?}).unwrap_or_default()) == name
+pub(crate) fn is_on(name: &'static str) -> bool {{
+    static ON: OnceLock<(String, Option<String>)> = OnceLock::new();
+    let (on, noted) = ON.get_or_init(|| {{
+        let on = std::env::var({VARIABLE:?}).unwrap_or_default();
+        (on, std::env::var({REACHED:?}).ok())
+    }});
+    if let Some(file) = noted {{
+        note(name, file);
+    }}
+    on == name
+}}
+
+/// Each place once, and at once: the process may be killed. In a forked child the lock may stay taken for ever.
+fn note(name: &'static str, file: &str) {{
+    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    for _ in 0..100 {{
+        let Ok(mut known) = KNOWN.try_lock() else {{
+            std::thread::yield_now();
+            continue;
+        }};
+        if known.insert(name) {{
+            let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+            if let Ok(mut file) = file {{
+                let _ = file.write_all(format!(\"{{name}}\\n\").as_bytes());
+            }}
+        }}
+        return;
+    }}
 }}
 
 #[allow(dead_code)]
@@ -136,12 +195,18 @@ pub(crate) fn in_script(script: &str, text: &'static str) -> &'static str {{
     }}
 }}
 "
-    ))
+    )
 }
 
-/// The name of the script in which a mistake is.
-fn script(mutant: &Mutant) -> &'static str {
-    let (_, name) = mutant.file.rsplit_once('/').unwrap_or(("", mutant.file));
+/// Whether it is a text that a server runs.
+pub(super) fn is_script(file: &str) -> bool {
+    let extension = Path::new(file).extension();
+    extension.is_some_and(|it| it == "lua" || it == "sql")
+}
+
+/// The name of a script by its file.
+fn script(file: &str) -> &str {
+    let (_, name) = file.rsplit_once('/').unwrap_or(("", file));
     name.trim_end_matches(".lua").trim_end_matches(".sql")
 }
 
@@ -153,8 +218,18 @@ mod tests {
         Mutant::new(name, "It is wrong", "p/src/f.rs", place, wrong, &[])
     }
 
+    /// The text with these mistakes, without the marks around them.
     fn both(text: &str, mutants: &[Mutant]) -> Result<String, String> {
-        switched(text, mutants.iter())
+        let mut seeds = Vec::new();
+        for mutant in mutants {
+            seeds.extend(Seed::listed(mutant, text)?);
+        }
+        let mut made = switched(text, &seeds)?;
+        for mark in mutants.iter().flat_map(|it| marks(it.name)) {
+            assert_eq!(made.matches(&mark).count(), 1, "{made}");
+            made = made.replace(&mark, "");
+        }
+        Ok(made)
     }
 
     #[test]
@@ -194,8 +269,9 @@ mod tests {
     fn a_script_is_chosen_with_its_mistake() {
         let file = "p/src/x/renew.lua";
         let mistake = Mutant::new("m", "It is wrong", file, "a «b»\nc", "d", &[]);
-        let script = "x a b\nc".to_owned();
-        let text = module([(&mistake, script)].into_iter()).expect("its place is there");
+        let script = "x a b\nc";
+        let seeds = Seed::listed(&mistake, script).expect("its place is there");
+        let text = module(seeds.iter().map(|seed| (seed, file, script)));
         assert!(
             text.contains(r#"("m", "renew", "a b\nc", "a d\nc"),"#),
             "{text}"

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mutant::Mutant;
-use super::switch::{module, switched};
+use super::seeds::Seeds;
 use crate::cargo;
 
 /// The places where a script's text is read: a file, the code there, and the code that chooses the text with a mistake.
@@ -30,20 +29,20 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// The files that git knows, as they are now, with all of `mutants` behind switches. What is the same
-    /// already is not written again, so that it is not compiled again.
-    pub(super) fn copy(mutants: &[Mutant]) -> Result<Self, String> {
-        let folder = cargo::target().join("mutants");
+    /// The files that git knows, as they are now, with all of `seeds` behind switches, in this folder of the target. What is
+    /// the same already is not written again, so that it is not compiled again.
+    pub(super) fn copy(folder: &str, seeds: &Seeds) -> Result<Self, String> {
+        let folder = cargo::target().join(folder);
         let (sources, target) = (folder.join("tree"), folder.join("target"));
         let mut files = tracked()?;
         fs::create_dir_all(&sources).map_err(|error| failed(&sources, &error))?;
-        let modules = modules(mutants)?;
+        let modules = modules(seeds);
         files.extend(modules.iter().map(|(file, _)| file.clone()));
         remove_others(&sources, &sources, &files)?;
         for file in files {
             let bytes = match modules.iter().find(|(name, _)| *name == file) {
                 Some((_, text)) => text.clone().into_bytes(),
-                None => with_mistakes(&file, mutants)?,
+                None => with_mistakes(&file, seeds)?,
             };
             let copy = sources.join(&file);
             if fs::read(&copy).is_ok_and(|known| known == bytes) {
@@ -93,39 +92,31 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
 }
 
 /// The module `mistakes` of each package that has some, by its file.
-fn modules(mutants: &[Mutant]) -> Result<Vec<(PathBuf, String)>, String> {
-    let mut packages: Vec<_> = mutants.iter().map(Mutant::package).collect();
-    packages.sort_unstable();
-    packages.dedup();
-    let module_of = |package| {
-        let scripts = mutants.iter().filter(|mutant| mutant.is_script());
-        let mut own = Vec::new();
-        for mutant in scripts.filter(|mutant| mutant.package() == package) {
-            let path = cargo::root().join(mutant.file);
-            let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
-            own.push((mutant, text));
-        }
-        let text = module(own.into_iter())?;
-        Ok((Path::new(package).join("src/mistakes.rs"), text))
+fn modules(seeds: &Seeds) -> Vec<(PathBuf, String)> {
+    let packages = seeds.packages().into_iter();
+    let module = |package| {
+        let file = Path::new(package).join("src/mistakes.rs");
+        (file, seeds.module(package))
     };
-    packages.into_iter().map(module_of).collect()
+    packages.map(module).collect()
 }
 
 /// The copy of this file.
-fn with_mistakes(file: &Path, mutants: &[Mutant]) -> Result<Vec<u8>, String> {
-    let original = cargo::root().join(file);
-    let bytes = fs::read(&original).map_err(|error| failed(&original, &error))?;
-    let own = mutants
-        .iter()
-        .filter(|it| Path::new(it.file) == file && !it.is_script());
-    let mut own = own.peekable();
-    let is_root = mutants.iter().any(|it| is_root_of(file, it.package()));
-    let script = SCRIPTS.iter().find(|(name, ..)| file == Path::new(name));
-    if own.peek().is_none() && !is_root && script.is_none() {
-        return Ok(bytes);
+fn with_mistakes(file: &Path, seeds: &Seeds) -> Result<Vec<u8>, String> {
+    let made = seeds.source(file).transpose()?;
+    let package = seeds.packages().into_iter();
+    let mut package = package.filter(|it| file.starts_with(it));
+    let package = package.next();
+    let is_root = package.is_some_and(|it| is_root_of(file, it));
+    let is_script = |(name, ..): &&(&str, _, _)| file == Path::new(name) && package.is_some();
+    let script = SCRIPTS.iter().find(is_script);
+    if made.is_none() && !is_root && script.is_none() {
+        let original = cargo::root().join(file);
+        return fs::read(&original).map_err(|error| failed(&original, &error));
     }
-    let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let mut text = switched(&text, own)?;
+    let original = cargo::root().join(file);
+    let text = || fs::read_to_string(&original).map_err(|error| failed(&original, &error));
+    let mut text = made.map_or_else(text, Ok)?;
     if let Some((name, code, chosen)) = script {
         let chosen = replaced(&text, code, chosen);
         text = chosen.ok_or_else(|| format!("{name} makes scripts in another way"))?;
@@ -148,7 +139,8 @@ fn replaced(text: &str, from: &str, to: &str) -> Option<String> {
     (!after.contains(from)).then(|| format!("{before}{to}{after}"))
 }
 
-fn tracked() -> Result<Vec<PathBuf>, String> {
+/// The files that git knows.
+pub(super) fn tracked() -> Result<Vec<PathBuf>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
         .current_dir(cargo::root())

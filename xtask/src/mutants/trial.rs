@@ -13,7 +13,7 @@ use std::{env, io, process, thread};
 use super::leftovers::{self, Mark};
 
 /// The limit of a run as a whole.
-const LONGEST: Duration = Duration::from_secs(1200);
+pub(super) const LONGEST: Duration = Duration::from_secs(1200);
 
 /// The limit of a test after the harness has reported that it takes more than a minute.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,12 +47,12 @@ enum Line {
     Other,
 }
 
-/// Runs the tests of `command` until the first of them fails or hangs.
-pub(super) fn run_tests(command: Command) -> Result<Ended, String> {
+/// Runs the tests of `command` until the first of them fails or hangs, for `limit` at most.
+pub(super) fn run_tests(command: Command, limit: Duration) -> Result<Ended, String> {
     let mut tests = 0;
     let mut found = None;
     let mut slow: Vec<(String, Instant)> = Vec::new();
-    let status = run(command, |line| {
+    let status = run(command, limit, |line| {
         match line.map_or(Line::Other, read) {
             Line::Failed(test) => found = Some(Ended::Failed(test)),
             Line::IsSlow(test) => slow.push((test, Instant::now())),
@@ -70,7 +70,7 @@ pub(super) fn run_tests(command: Command) -> Result<Ended, String> {
         (Some(found), _) => found,
         (None, Some(status)) if status.success() => Ended::Well { tests },
         (None, Some(status)) => Ended::Broke(format!("the tests ended by {status}")),
-        (None, None) => Ended::Broke(format!("the tests did not end in {LONGEST:?}")),
+        (None, None) => Ended::Broke(format!("the tests did not end in {limit:?}")),
     })
 }
 
@@ -78,7 +78,7 @@ pub(super) fn run_tests(command: Command) -> Result<Ended, String> {
 /// if it did not come to its end.
 pub(super) fn simulate(command: Command) -> Result<Option<(Option<u64>, String)>, String> {
     let mut found = None;
-    let status = run(command, |line| {
+    let status = run(command, LONGEST, |line| {
         found = found.take().or_else(|| finding(line?));
         found.is_some()
     })?;
@@ -92,13 +92,13 @@ pub(super) fn simulate(command: Command) -> Result<Option<(Option<u64>, String)>
     }
 }
 
-/// Runs `command` to its end, or until `is_enough` says so of a line or between two, or for [`LONGEST`];
-/// the status if it has ended by itself.
+/// Runs `command` to its end, or until `is_enough` says so of a line or between two, or for `limit`; the status if it has ended by itself.
 ///
 /// It is the leader of a group of its own, which is killed with it: tests start servers. Processes that it has left
 /// in other groups are killed by their mark.
 fn run(
     mut command: Command,
+    limit: Duration,
     mut is_enough: impl FnMut(Option<&str>) -> bool,
 ) -> Result<Option<ExitStatus>, String> {
     let program = command.get_program().display().to_string();
@@ -124,7 +124,7 @@ fn run(
             }
         }
     });
-    let end = Instant::now() + LONGEST;
+    let end = Instant::now() + limit;
     let mut status = None;
     loop {
         let has_ended = child.try_wait().map_err(failed)?;
@@ -229,7 +229,10 @@ mod tests {
     fn the_first_finding_ends_a_run_and_all_that_it_has_started() {
         let begun = Instant::now();
         let script = "sleep 600 & echo; echo 'test a ... FAILED'; sleep 600";
-        assert_eq!(run_tests(shell(script)), Ok(Ended::Failed("a".into())));
+        assert_eq!(
+            run_tests(shell(script), LONGEST),
+            Ok(Ended::Failed("a".into()))
+        );
         let script = "echo 'seed 12: late: a'; echo 'seed 12: again'; sleep 600";
         let found = (Some(12), "late: a".to_owned());
         assert_eq!(simulate(shell(script)), Ok(Some(found)));
@@ -243,7 +246,7 @@ mod tests {
     #[test]
     fn a_process_in_a_session_of_its_own_ends_with_its_run() {
         let script = "setsid sh -c 'echo test $$ ... FAILED; exec sleep 600' & sleep 600";
-        let Ok(Ended::Failed(id)) = run_tests(shell(script)) else {
+        let Ok(Ended::Failed(id)) = run_tests(shell(script), LONGEST) else {
             panic!("the script tells its own id");
         };
         // Until its parent has asked how it ended, it is there without its variables.
@@ -253,9 +256,9 @@ mod tests {
 
     #[test]
     fn a_run_without_a_finding_tells_how_it_ended() {
-        let well = run_tests(shell("echo 'test result: ok. 3 passed; 0 failed'"));
+        let well = run_tests(shell("echo 'test result: ok. 3 passed; 0 failed'"), LONGEST);
         assert_eq!(well, Ok(Ended::Well { tests: 3 }));
-        let broke = run_tests(shell("exit 3"));
+        let broke = run_tests(shell("exit 3"), LONGEST);
         assert!(matches!(broke, Ok(Ended::Broke(how)) if how.contains('3')));
         assert_eq!(simulate(shell("true")), Ok(None));
         assert!(matches!(simulate(shell("exit 1")), Ok(Some((None, _)))));

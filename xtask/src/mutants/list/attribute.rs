@@ -9,19 +9,10 @@ const CAPTURES: &str = "dlock-macros/src/captures.rs";
 const LEASE: &str = "dlock-macros/src/lease.rs";
 const ROOTS: &str = "dlock-macros/src/roots.rs";
 const TARGET: &str = "dlock-macros/src/target.rs";
-const VALUES: &str = "dlock-macros/src/values.rs";
 
 const ADVICE: &[Look] = &[Tests(MACROS, &["attribute::advice::"])];
 
 pub(super) const ALL: &[Mutant] = &[
-    Mutant::new(
-        "first-argument-drops-first",
-        "The arguments of a function drop in the order of their declaration",
-        CAPTURES,
-        "«plan.captures.reverse();»",
-        "",
-        ADVICE,
-    ),
     Mutant::new(
         "block-drops-as-declared",
         "What a block owns drops in the order of its declaration",
@@ -47,14 +38,6 @@ pub(super) const ALL: &[Mutant] = &[
         ADVICE,
     ),
     Mutant::new(
-        "option-of-the-head-refused",
-        "An option may not use what the statements before a block have bound",
-        ROOTS,
-        "|| «is_bound_before(&name, target)»;",
-        "false && is_bound_before(&name, target)",
-        ADVICE,
-    ),
-    Mutant::new(
         "own-lease-refused",
         "A body that binds `lease` by itself is refused",
         LEASE,
@@ -68,14 +51,6 @@ pub(super) const ALL: &[Mutant] = &[
         LEASE,
         "if «!all.iter().all(|mention| mention.is_used)» {",
         "false && !all.iter().all(|mention| mention.is_used)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "text-skip-refused",
-        "A function that returns text cannot return `skip`",
-        VALUES,
-        "(«has_skip && is_quoted»).then(",
-        "has_skip || is_quoted",
         ADVICE,
     ),
     Mutant::new(

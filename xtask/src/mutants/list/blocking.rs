@@ -11,7 +11,6 @@ const GUARD: &str = "dlock-runtime/src/api/blocking/guard.rs";
 const REQUEST: &str = "dlock-runtime/src/api/blocking/request.rs";
 const SUPPORT: &str = "dlock-runtime/src/api/support.rs";
 const OPTIONS: &str = "dlock-macros/src/blocking.rs";
-const TARGET: &str = "dlock-macros/src/target.rs";
 
 const THREADS: &[Look] = &[
     Tests(RUNTIME, &["engine::blocking::"]),
@@ -24,27 +23,11 @@ const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "blocking::"])];
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
-        "blocks-in-a-task",
-        "Code that blocks is let wait inside of an async task",
-        ENGINE,
-        "Ok(_) if «is_in_async_task()» =>",
-        "false",
-        THREADS,
-    ),
-    Mutant::new(
         "takes-budget",
         "A refused call takes the task what tokio lets it do at a time",
         ENGINE,
         "«while counted.pop().is_some() {}»",
         "counted.drain(..).for_each(|one| one.made_progress());",
-        THREADS,
-    ),
-    Mutant::new(
-        "thread-not-refused",
-        "A thread that may block is taken for a task",
-        ENGINE,
-        "Poll::Ready(_) => break «false»",
-        "true",
         THREADS,
     ),
     Mutant::new(
@@ -61,14 +44,6 @@ pub(super) const ALL: &[Mutant] = &[
         SUPPORT,
         "options.on_lost(«OnLost::Stop»)",
         "OnLost::Finish",
-        THREADS,
-    ),
-    Mutant::new(
-        "thread-begins-lost",
-        "A section of a thread begins although its lease is lost",
-        GUARD,
-        "«guard.lease().ensure_held()?;» renewer::ensure",
-        "",
         THREADS,
     ),
     Mutant::new(
@@ -104,14 +79,6 @@ pub(super) const ALL: &[Mutant] = &[
         THREADS,
     ),
     Mutant::new(
-        "thread-by-the-machines-clock",
-        "A thread beside a paused clock measures its lease by another clock",
-        ENGINE,
-        "Ok(current) if «lane::has_virtual_clock()» =>",
-        "false",
-        THREADS,
-    ),
-    Mutant::new(
         "lane-dropped-in-a-task",
         "A runtime whose thread cannot be started is dropped inside a task",
         LANE,
@@ -120,35 +87,11 @@ pub(super) const ALL: &[Mutant] = &[
         &[Tests(FORKS, &[])],
     ),
     Mutant::new(
-        "silent-on-lost",
-        "A plain function need not say that its body goes on when its lease is lost",
-        OPTIONS,
-        "None if «!args.mentions(Opt::OnLost)»",
-        "false",
-        ATTRIBUTE,
-    ),
-    Mutant::new(
-        "plain-stops",
-        "A plain function may ask to be stopped, which is not done",
-        OPTIONS,
-        "Some(given) if «matches!(values::loss(&given.value), Ok(Loss::Stop))»",
-        "false",
-        ATTRIBUTE,
-    ),
-    Mutant::new(
         "plain-detaches",
         "A plain function may ask to go on without its caller",
         OPTIONS,
         "if let Some(given) = «args.get(Opt::OnCancel)»",
         "args.get(Opt::OnCancel).filter(|_| false)",
-        ATTRIBUTE,
-    ),
-    Mutant::new(
-        "locks-around-a-future",
-        "A plain function that returns a future is locked while it makes the future",
-        TARGET,
-        "if «future::is_returned(&sig.output)»",
-        "false",
         ATTRIBUTE,
     ),
     // Pools.

@@ -69,14 +69,6 @@ pub(super) const ALL: &[Mutant] = &[
         REPLICAS,
     ),
     Mutant::new(
-        "one-replica-more",
-        "One replica more than asked for is needed",
-        CONFIRM,
-        "if «*count >= i64::from(self.replicas)» {",
-        "*count > i64::from(self.replicas)",
-        REPLICAS,
-    ),
-    Mutant::new(
         "unconfirmed-answers",
         "An answer counts that replicas have not confirmed",
         CONFIRM,
@@ -103,14 +95,6 @@ pub(super) const ALL: &[Mutant] = &[
         REPLICAS,
     )
     .breaks("A request without an answer may have been carried out"),
-    Mutant::new(
-        "given-up-is-confirmed",
-        "A lease is renewed whose caller has given up",
-        CONFIRM,
-        "«group.retain(|pending| !pending.answer.is_closed());»",
-        "",
-        REPLICAS,
-    ),
     Mutant::new(
         "unready-for-good",
         "A server that refuses to wait for replicas counts as ready",
@@ -178,14 +162,6 @@ pub(super) const ALL: &[Mutant] = &[
         SENTINEL,
         "known.filter(|known| «!is_all && known.epoch > best.epoch»)",
         "{ let _ = is_all; known.epoch > best.epoch }",
-        REPLICAS,
-    ),
-    Mutant::new(
-        "minority-is-all",
-        "A minority of the Sentinels leads back behind what is known",
-        SENTINEL,
-        "let is_all = «masters.len() >= self.majority()» && answers.is_empty();",
-        "true",
         REPLICAS,
     ),
     Mutant::new(

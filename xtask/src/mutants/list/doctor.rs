@@ -4,10 +4,8 @@ use super::super::look::Look::{self, Test, Tests};
 use super::super::look::{IN_PROCESS, RUNTIME, TYPED};
 use super::super::mutant::Mutant;
 
-const BASICS: &str = "dlock-runtime/src/admin/doctor/judge/basics.rs";
 const LOCKS: &str = "dlock-runtime/src/admin/doctor/judge/locks.rs";
 const START: &str = "dlock-cli/src/runtime.rs";
-const POSTGRES: &str = "dlock-postgres/src/schema.rs";
 const HEALTH: &str = "dlock-runtime/src/api/manager.rs";
 
 const JUDGES: &[Look] = &[Tests(RUNTIME, &["admin::doctor::judge"])];
@@ -17,11 +15,6 @@ const STARTS: &[Look] = &[Test(
     "arguments::a_program_that_cannot_start_its_threads_ends",
 )];
 
-const SERVICES: &[Look] = &[Test(
-    TYPED,
-    "postgres::doctor::a_healthy_server_is_healthy_for_the_role_of_services",
-)];
-
 const PROBES: &[Look] = &[Test(
     IN_PROCESS,
     "lifecycle::shutdown::of_an_idle_manager_ends_at_once_and_refuses_what_comes",
@@ -29,36 +22,12 @@ const PROBES: &[Look] = &[Test(
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
-        "doctor-services-are-ill",
-        "A server is not healthy for a user who may lock, and may not list locks",
-        LOCKS,
-        "Err(_) if «facts.servers.iter().any(ServerFacts::lists_no_locks)» => {",
-        "false",
-        JUDGES,
-    ),
-    Mutant::new(
-        "doctor-open-is-silent",
-        "Nothing is said about a server without a password",
-        BASICS,
-        "if «facts.is_open» {",
-        "false",
-        JUDGES,
-    ),
-    Mutant::new(
         "doctor-shortest-first",
         "Of the locks that are held for long, those of the shortest time are named",
         LOCKS,
         "longest.sort_by_key(|it| «std::cmp::Reverse(it.1)»);",
         "std::cmp::Reverse(Duration::MAX - it.1)",
         JUDGES,
-    ),
-    Mutant::new(
-        "operators-told-as-services",
-        "A role without the permissions of operators is advised to get those of services",
-        POSTGRES,
-        "_ if «TABLES.contains(&name) || is_named(UNLOCK)» => format!(",
-        "false",
-        SERVICES,
     ),
     Mutant::new(
         "hangs-without-threads",

@@ -16,8 +16,6 @@ const PLACES: &str = "dlock-etcd/src/places.rs";
 const BEAT: &str = "dlock-etcd/src/beat.rs";
 const WAIT: &str = "dlock-etcd/src/wait.rs";
 const HOLDER: &str = "dlock-etcd/src/holder.rs";
-const RAISE: &str = "dlock-etcd/src/raise.rs";
-const LEASES: &str = "dlock-etcd/src/leases.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
 const ERRORS: &str = "dlock-etcd/src/errors.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
@@ -168,25 +166,6 @@ pub(super) const ALL: &[Mutant] = &[
         "A keep-alive counts only if a request that needs a majority was answered in the same term",
     ),
     Mutant::new(
-        "etcd-any-member",
-        "The terms of two members are compared",
-        CALLS,
-        "«header.member_id == confirmed.member_id»",
-        "true",
-        ONE_TERM,
-    ),
-    Mutant::new(
-        "etcd-old-lease",
-        "A lease is used again although it is about to end",
-        LEASES,
-        "if «since.elapsed(now) < half» {",
-        "true",
-        &[Test(
-            UNIT,
-            "leases::tests::a_lease_is_used_again_in_the_first_half_of_its_ttl",
-        )],
-    ),
-    Mutant::new(
         "etcd-shorter-ttl",
         "A part of a second is cut off",
         REQUESTS,
@@ -209,17 +188,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A renewal counts only if the claim's key was still there after the keep-alive"),
-    Mutant::new(
-        "etcd-any-lease",
-        "A renewal counts although the key has another lease",
-        RENEW,
-        "(Some(place), Some(kv)) if «kv.lease != place.lease.id» =>",
-        "false",
-        &[Test(
-            FAULTS,
-            "connections::a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed",
-        )],
-    ),
     // Late requests
     Mutant::new(
         "etcd-late-request",
@@ -234,14 +202,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("the release ends that lease, so the request can create nothing later"),
     // Waiters
-    Mutant::new(
-        "etcd-told-too-early",
-        "A waiter is told although it does not hold the key",
-        FOLLOWED,
-        "|| «!self.queue.holds(&name)» { continue;",
-        "false",
-        TOLD,
-    ),
     Mutant::new(
         "etcd-not-told",
         "A waiter is not told that it holds the key",
@@ -262,17 +222,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A change is applied once and in order"),
-    Mutant::new(
-        "etcd-behind",
-        "A waiter is answered without a change of its own process",
-        FOLLOWED,
-        "if «self.revision < self.needed» {",
-        "false",
-        &[Test(
-            UNIT,
-            "followed::tests::a_change_of_this_process_is_waited_for",
-        )],
-    ),
     Mutant::new(
         "etcd-grant-lasts",
         "A grant that is not accepted seems to last as the lease of waiters does",
@@ -347,25 +296,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A release whose claim has a request without an answer deletes the gate"),
     Mutant::new(
-        "etcd-shared-revoked",
-        "A release ends the lease of all waiters",
-        RELEASE,
-        "if «lease.is_shared» { self.places.close(lease.id);",
-        "false",
-        LATE_PLACE,
-    ),
-    Mutant::new(
-        "etcd-shared-given",
-        "The lease of all waiters becomes that of a claim",
-        LEASES,
-        "|| «lease.is_shared» {",
-        "false",
-        &[Test(
-            UNIT,
-            "leases::tests::a_lease_is_used_again_in_the_first_half_of_its_ttl",
-        )],
-    ),
-    Mutant::new(
         "etcd-beat-reads-nothing",
         "A beat does not look at the queues",
         BEAT,
@@ -378,31 +308,12 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // Transactions that only read
     Mutant::new(
-        "etcd-read-crash",
-        "A transaction that only reads is sent to a member that crashes if it is given up",
-        CALLS,
-        "if «self.reads_alone()» || request.success.len() == 1 {",
-        "false",
-        READS,
-    ),
-    Mutant::new(
         "etcd-read-crash-version",
         "A version that crashes counts as one that does not",
         VERSION,
         "numbers < «[3, 5, 7]»)",
         "[3, 5, 5]",
         READS,
-    ),
-    Mutant::new(
-        "etcd-read-crash-release",
-        "The release of a claim without a key is a transaction that only reads",
-        RELEASE,
-        "if «create == 0 && gates.is_empty()» { // The key of a request without an answer, if it is there.",
-        "false",
-        &[Test(
-            FAULTS,
-            "connections::a_request_that_arrives_after_the_release_has_no_effect",
-        )],
     ),
     Mutant::new(
         "etcd-read-terms",
@@ -435,44 +346,6 @@ pub(super) const ALL: &[Mutant] = &[
         "Err(failure) if «failure.is_full» && end == End::Released => {",
         "false",
         FULL,
-    ),
-    Mutant::new(
-        "etcd-full-connection",
-        "Without room for the base there is no connection",
-        RAISE,
-        "Err(failure) if «failure.is_full» => {}",
-        "false",
-        FULL,
-    ),
-    Mutant::new(
-        "etcd-full-grant",
-        "A waiter begins its body although it can get no lease of its own",
-        FOLLOWED,
-        "if fence == own.own_fence() && «!is_full» => fence,",
-        "true",
-        FULL,
-    ),
-    Mutant::new(
-        "etcd-waiter-held",
-        "A waiter that leaves is taken for the holder",
-        FOLLOWED,
-        "is_some_and(|own| own.create == create) && «self.queue.holds(name)»",
-        "true",
-        &[Test(
-            UNIT,
-            "followed::tests::a_claim_is_seen_to_hold_when_it_is_the_first",
-        )],
-    ),
-    Mutant::new(
-        "etcd-unwatched",
-        "A waiter that comes after the end of a watch gets no new one",
-        FOLLOW,
-        "if «!followed.is_watched()» { // An answer that is read late",
-        "false",
-        &[Test(
-            UNIT,
-            "follow::tests::a_holder_watches_its_key_no_longer",
-        )],
     ),
     Mutant::new(
         "etcd-early-end",
@@ -517,17 +390,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             STORE,
             "compare::a_transaction_is_carried_out_only_while_the_lease_is_held",
-        )],
-    ),
-    Mutant::new(
-        "etcd-no-warning",
-        "A version with faults of leases counts as sound",
-        VERSION,
-        "[3, 5, patch] if «patch < 13» =>",
-        "false",
-        &[Test(
-            UNIT,
-            "version::tests::old_versions_are_refused_and_faulty_ones_are_known",
         )],
     ),
     Mutant::new(

@@ -16,11 +16,6 @@ const NOTIFIED: &[Look] = &[Test(
     "etcd::unlock::the_next_waiter_holds_the_lock_and_the_old_holder_is_notified",
 )];
 
-const SEEN: &[Look] = &[Test(
-    TYPED,
-    "etcd::unlock::only_the_lease_that_was_seen_is_ended",
-)];
-
 const PAGES: &[Look] = &[Test(
     TYPED,
     "etcd::reads::all_pages_are_listed_and_patterns_mean_what_they_mean_in_redis",
@@ -47,14 +42,6 @@ pub(super) const ALL: &[Mutant] = &[
         "«self.sink.hint(&Hint::new(key, owner, 0))»,",
         "{ let _ = (key, owner); true }",
         NOTIFIED,
-    ),
-    Mutant::new(
-        "etcd-unlock-any-lease",
-        "A forced release ends a later lease of the same owner",
-        UNLOCK,
-        "if «fence != Some(self.fence)» {",
-        "false",
-        SEEN,
     ),
     Mutant::new(
         "etcd-unlock-any-owner",

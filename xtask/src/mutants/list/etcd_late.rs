@@ -5,23 +5,16 @@ use super::super::mutant::Mutant;
 use super::etcd::{FAULTS, STORE, UNIT};
 
 const BEAT: &str = "dlock-etcd/src/beat.rs";
-const CLAIMS: &str = "dlock-etcd/src/claims.rs";
 const CONN: &str = "dlock-etcd/src/conn.rs";
 const ERRORS: &str = "dlock-etcd/src/errors.rs";
 const FOLLOWED: &str = "dlock-etcd/src/followed.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
 const RELEASE: &str = "dlock-etcd/src/release.rs";
-const RENEW: &str = "dlock-etcd/src/renew.rs";
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const SETTLE: &str = "dlock-etcd/src/settle.rs";
 const KEEP_ALIVE: &str = "dlock-etcd/src/keep_alive.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const STORE_RS: &str = "dlock-etcd/src/store.rs";
-
-const FORGOTTEN: &[Look] = &[Test(
-    UNIT,
-    "beat::tests::the_place_of_a_forgotten_claim_ends_with_its_waiter",
-)];
 
 const COMES_BACK: &[Look] = &[Test(
     STORE,
@@ -57,25 +50,6 @@ pub(super) const ALL: &[Mutant] = &[
         "false",
         COMES_BACK,
     ),
-    Mutant::new(
-        "etcd-end-forgotten",
-        "A claim is forgotten although the deletion of its place got no answer",
-        CLAIMS,
-        "«self.is_ending» || self.until",
-        "false",
-        &[Test(
-            UNIT,
-            "claims::tests::claims_that_have_ended_without_a_release_are_forgotten",
-        )],
-    ),
-    Mutant::new(
-        "etcd-forgotten-stays",
-        "The place of a claim that was forgotten is kept alive with the others",
-        RELEASE,
-        "if «claim.is_empty()» && let Some(id) = lease {",
-        "false",
-        FORGOTTEN,
-    ),
     // Leases
     Mutant::new(
         "etcd-idle-lease",
@@ -89,17 +63,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A key that has a lease gets another one only after that one has its whole TTL"),
-    Mutant::new(
-        "etcd-lease-of-before",
-        "A lease is used again although a snapshot may have been restored",
-        LEASES,
-        "if «lease.conn != idle.conn» {",
-        "false",
-        &[Test(
-            UNIT,
-            "leases::tests::a_lease_ends_with_the_connection_over_which_it_was_made",
-        )],
-    ),
     Mutant::new(
         "etcd-idle-of-before",
         "Idle leases are used although a snapshot may have been restored",
@@ -127,23 +90,6 @@ pub(super) const ALL: &[Mutant] = &[
             FAULTS,
             "restore::waiters_of_before_a_restore_keep_no_restored_place_alive",
         )],
-    ),
-    Mutant::new(
-        "etcd-full-without-effect",
-        "A request that a full database has carried out counts as refused",
-        ERRORS,
-        "if is_refusal(status) && «!is_full(status)» {",
-        "true",
-        &[
-            Test(
-                UNIT,
-                "errors::tests::only_a_refusal_by_etcd_itself_has_no_effect",
-            ),
-            Test(
-                FAULTS,
-                "full::a_request_that_finds_the_database_full_leaves_no_key",
-            ),
-        ],
     ),
     Mutant::new(
         "etcd-full-label",
@@ -196,25 +142,6 @@ pub(super) const ALL: &[Mutant] = &[
         "let kept = «is_kept(&before.lease, wish)».then_some(",
         "false",
         KEEPS_ITS_LEASE,
-    ),
-    Mutant::new(
-        "etcd-lease-in-use",
-        "The lease of a key becomes that of another claim as well",
-        SETTLE,
-        "if «kept.is_none() && !is_named && !names_it» {",
-        "true",
-        KEEPS_ITS_LEASE,
-    ),
-    Mutant::new(
-        "etcd-lost-too-early",
-        "A lease that is held is lost when its key changed with every attempt",
-        RENEW,
-        "if «claim.place.is_none()» { return Ok(Renewal::NotOwner);",
-        "true",
-        &[Test(
-            UNIT,
-            "renew::tests::a_lease_is_lost_only_if_its_key_is_gone",
-        )],
     ),
     Mutant::new(
         "etcd-first-epoch",
@@ -343,17 +270,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     // Logins
-    Mutant::new(
-        "etcd-each-logs-in",
-        "Each request with an old token logs in",
-        CONN,
-        "if «self.token() != refused» {",
-        "false",
-        &[Test(
-            FAULTS,
-            "login::requests_that_come_during_a_login_wait_for_it",
-        )],
-    ),
     Mutant::new(
         "etcd-no-token",
         "A request without a token is refused for good",

@@ -56,14 +56,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A lease does not depend on a runtime that may be blocked or end"),
     Mutant::new(
-        "etcd-near-on-own-thread",
-        "The thread of the store counts as a caller",
-        NEAR,
-        "Home::Unknown if «caller.id() != self.own.id()» => {",
-        "true",
-        NEXT_CALLER,
-    ),
-    Mutant::new(
         "etcd-near-doubted",
         "Requests use a connection that does not answer",
         NEAR,
@@ -103,17 +95,6 @@ pub(super) const ALL: &[Mutant] = &[
         "Lost::Ended => self.state().home = «Home::Unknown»,",
         "Home::Left",
         NEXT_CALLER,
-    ),
-    Mutant::new(
-        "etcd-near-stays",
-        "A connection that is silent time after time is made again for ever",
-        NEAR,
-        "if «state.silences > 1» {",
-        "false",
-        &[Test(
-            UNIT,
-            "near::tests::a_connection_that_is_stuck_on_its_runtime_is_left",
-        )],
     ),
     Mutant::new(
         "etcd-near-blamed",

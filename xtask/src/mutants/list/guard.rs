@@ -62,46 +62,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("\"Was not yours\" makes the call `Lost`"),
     Mutant::new(
-        "dropped-is-kept",
-        "A guard that is dropped does not give its lock back",
-        RELEASE,
-        "if «!self.left» {",
-        "false",
-        LIFE,
-    ),
-    Mutant::new(
-        "awaited-refusal-is-final",
-        "A release that was answered with nonsense, or refused for a moment, is not sent again",
-        RELEASE,
-        "refusal.filter(|it| «!is_awaited && it.is_refusal_for_good()»)",
-        "it.is_refusal_for_good()",
-        LIFE,
-    ),
-    Mutant::new(
-        "released-twice",
-        "A guard that was released is given back once more",
-        RELEASE,
-        "// The release may not have reached the store: dropping the place repeats it. return Ok(()); }; «place.left = true;»",
-        "",
-        LIFE,
-    )
-    .makes_no_difference(
-        "the drop tells the state of an attempt that it has forgotten, which does nothing, and the end of a section is \
-         counted once",
-    ),
-    Mutant::new(
-        "handed-and-left",
-        "A lease that the next one has already is left once more",
-        RELEASE,
-        "// The next task of this process already has the lease. «place.left = true;»",
-        "",
-        LIFE,
-    )
-    .makes_no_difference(
-        "the drop tells the state of an attempt that it has forgotten, which does nothing, and the end of a section is \
-         counted once",
-    ),
-    Mutant::new(
         "unanswered-release-not-repeated",
         "A release that got no answer is not repeated",
         RELEASE,
@@ -119,14 +79,6 @@ pub(super) const ALL: &[Mutant] = &[
         LIFE,
     ),
     Mutant::new(
-        "released-lease-tended",
-        "The renewer goes on with a lease that was given back",
-        RELEASE,
-        "«acquisition.core.renewer.remove(owner);»",
-        "",
-        LIFE,
-    ),
-    Mutant::new(
         "was-gone-is-well",
         "A release that says that the lock was gone counts as one that went well",
         RELEASE,
@@ -135,14 +87,6 @@ pub(super) const ALL: &[Mutant] = &[
         LIFE,
     )
     .breaks("\"Was not yours\" makes the call `Lost`"),
-    Mutant::new(
-        "late-loss-is-silent",
-        "A loss that is found at the release is neither logged nor counted",
-        RELEASE,
-        "// Reported like every loss: the caller may have detached the body and not receive the error. «acquisition.events().lost(&loss);»",
-        "",
-        DETACHED,
-    ),
     Mutant::new(
         "finish-gets-the-loss",
         "A section with `on_lost = finish` ends with the loss",
@@ -211,43 +155,11 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // The body.
     Mutant::new(
-        "started-without-lease",
-        "A body with `on_lost = finish` is started without a lease",
-        WATCH,
-        "if «acquisition.timing.on_lost == OnLost::Stop || !*this.started» {",
-        "acquisition.timing.on_lost == OnLost::Stop",
-        LIFE,
-    ),
-    Mutant::new(
-        "finish-is-cancelled",
-        "A body with `on_lost = finish` is stopped when its lease is lost",
-        WATCH,
-        "if «acquisition.timing.on_lost == OnLost::Stop || !*this.started» {",
-        "true",
-        LIFE,
-    ),
-    Mutant::new(
-        "unnoted-guard-watched",
-        "A guard that comes from a runtime that has ended is not looked after",
-        WATCH,
-        "«renewer::ensure(acquisition, now);»",
-        "",
-        LIFE,
-    ),
-    Mutant::new(
         "rung-and-not-woken",
         "A body is not woken by the second ring",
         WATCH,
         "«this.woken.set(lease.woken());»",
         "break;",
-        LIFE,
-    ),
-    Mutant::new(
-        "body-not-dropped",
-        "A body is kept when its lease is lost",
-        WATCH,
-        "«this.body.set(None);»",
-        "",
         LIFE,
     ),
     Mutant::new(
@@ -284,27 +196,11 @@ pub(super) const ALL: &[Mutant] = &[
         LIFE,
     ),
     Mutant::new(
-        "next-behind-a-body",
-        "The next one waits for the body that woke it to await",
-        ACQUISITION,
-        "// The task that leaves may continue without an await, and the next task has the lease. «let_others_take_it();»",
-        "",
-        LIFE,
-    ),
-    Mutant::new(
         "ring-is-silent",
         "A waiter that is to look again is not woken",
         ACQUISITION,
         "Effect::Wake => «self.wakes.notify_waiters()»,",
         "()",
-        LIFE,
-    ),
-    Mutant::new(
-        "loss-is-silent",
-        "A body is not woken by the loss of its lease",
-        ACQUISITION,
-        "self.events().lost(&loss); } «self.wakes.notify_waiters();»",
-        "",
         LIFE,
     ),
     Mutant::new(
@@ -381,14 +277,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         LIFE,
     ),
     Mutant::new(
-        "question-without-limit",
-        "A question to the store has no limit",
-        REQUESTS,
-        "Poll::Pending if «self.core.store_gives_up_within(limit)» => answer.await,",
-        "true",
-        LIFE,
-    ),
-    Mutant::new(
         "keys-of-claims-are-not-forgotten",
         "The entry of a key is kept that goes by an event of its claim",
         ACQUISITION,
@@ -399,23 +287,7 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
     .makes_no_difference(
         "what a claim hears of are grants, doubts, ticks and renewals, and none of these ends an attempt",
     ),
-    Mutant::new(
-        "release-prefers-the-still",
-        "A release is sent from a runtime that nobody may run",
-        ACQUISITION,
-        "runtimes.sort_by_key(|runtime| «!runs_by_itself(runtime)»);",
-        "runs_by_itself(runtime)",
-        LIFE,
-    ),
     // Acquiring.
-    Mutant::new(
-        "deadlock-not-found",
-        "Who waits for itself waits",
-        ACQUIRE,
-        "if «reentrancy::contains(core.id(), &key)» {",
-        "false",
-        LIFE,
-    ),
     Mutant::new(
         "acquired-from-the-answer",
         "A question counts from its answer",
@@ -432,25 +304,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         "«renewer::note(&acquisition, renew_at, now);»",
         "drop((renew_at, now));",
         LIFE,
-    ),
-    Mutant::new(
-        "question-in-vain",
-        "A task goes on with a question after a shutdown",
-        ACQUIRE,
-        "if «!acquisition.is_asking()» {",
-        "false",
-        LIFE,
-    ),
-    Mutant::new(
-        "question-cut-before-sent",
-        "A ring cuts a question short that was not sent yet",
-        ACQUIRE,
-        "if «is_sent» && woken.as_mut()",
-        "true",
-        LIFE,
-    )
-    .makes_no_difference(
-        "it looks once more whether the question is of use, and sends it then",
     ),
     Mutant::new(
         "holder-is-never-here",
@@ -475,22 +328,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         DETACH,
         "match «self.scope.clone()» {",
         "self.scope.clone().filter(|_| false)",
-        DETACHED,
-    ),
-    Mutant::new(
-        "detached-behind-a-body",
-        "A section that is detached waits for its worker",
-        DETACH,
-        "}; «let_others_take_it();»",
-        "",
-        DETACHED,
-    ),
-    Mutant::new(
-        "detach-forgets-its-rest",
-        "A section that is detached does not go on",
-        DETACH,
-        "if «poll.is_pending()» {",
-        "false",
         DETACHED,
     ),
     // Bodies of a request.
@@ -544,22 +381,6 @@ impl Drop for Leak {
         LIFE,
     )
     .breaks("whose drop starts the work again on the next runtime"),
-    Mutant::new(
-        "release-not-sent-at-last",
-        "A release is not sent in place where there is no runtime for it",
-        RELEASE,
-        "if «!self.acquisition.release_at_once(self.owner)» {",
-        "true",
-        LIFE,
-    ),
-    Mutant::new(
-        "abandoned-is-kept",
-        "A key is kept whose release nobody could send",
-        RELEASE,
-        "«self.acquisition.event(Event::Abandoned);»",
-        "",
-        LIFE,
-    ),
     Mutant::new(
         "release-not-woken",
         "A release that is repeated does not hear that the store can be reached again",

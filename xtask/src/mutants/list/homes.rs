@@ -5,7 +5,6 @@ use super::super::look::{RUNTIME, Target};
 use super::super::mutant::Mutant;
 
 const ASSEMBLE: &str = "dlock-runtime/src/store/redis/assemble.rs";
-const CREDENTIALS: &str = "dlock-runtime/src/store/redis/config/credentials.rs";
 const HOME: &str = "dlock-runtime/src/store/redis/net/home.rs";
 const RESOLVER: &str = "dlock-runtime/src/store/redis/net/resolver.rs";
 const SERVICE: &str = "dlock-runtime/src/store/redis/net/service.rs";
@@ -66,22 +65,6 @@ pub(super) const ALL: &[Mutant] = &[
         UNIT,
     )
     .breaks("An answer replaces them"),
-    Mutant::new(
-        "finished-lookup-joined",
-        "A lookup that has its answer counts as under way",
-        RESOLVER,
-        "«name.under_way = None;» if let",
-        "",
-        UNIT,
-    ),
-    Mutant::new(
-        "callback-in-the-pool",
-        "The credentials callback uses the pool of the connection's runtime",
-        CREDENTIALS,
-        "let thread = if «lane::has_virtual_clock()» {",
-        "true",
-        RUNTIMES,
-    ),
     Mutant::new(
         "runtime-not-doubted",
         "A request without an answer does not doubt the runtime of its connection",

@@ -15,10 +15,8 @@ const PAGES: &str = "dlock-cli/src/pages.rs";
 const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
 const ROWS: &str = "dlock-cli/src/commands/ls/table.rs";
 const SCREEN: &str = "dlock-cli/src/commands/top/screen.rs";
-const SOURCE: &str = "dlock-cli/src/source.rs";
 const TABLE: &str = "dlock-cli/src/commands/top/view/table.rs";
 const TEXT: &str = "dlock-cli/src/text.rs";
-const TOP: &str = "dlock-cli/src/commands/top/source.rs";
 const UNLOCK: &str = "dlock-cli/src/commands/unlock.rs";
 
 pub(super) const ALL: &[Mutant] = &[
@@ -34,14 +32,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "operators-namespace-of-option",
-        "A list without locks names the namespace of the option, and the URL names another",
-        SOURCE,
-        "let named = named.filter(|it| «!it.is_empty()»);",
-        "it.is_empty()",
-        &[Test(COMMAND, "source::tests::a_url_can_name_the_namespace")],
-    ),
-    Mutant::new(
         "operators-listed-twice",
         "A lock that a store lists twice is shown twice",
         PAGES,
@@ -50,28 +40,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             COMMAND,
             "pages::tests::a_full_page_is_passed_on_before_the_listing_ends_and_each_lock_once",
-        )],
-    ),
-    Mutant::new(
-        "operators-page-waits",
-        "A page is not shown before it is full",
-        PAGES,
-        "self.page.len() >= FULL || «self.passed.elapsed() >= SOON»",
-        "false",
-        &[Test(
-            COMMAND,
-            "pages::tests::a_page_that_is_not_full_is_passed_on_after_a_while",
-        )],
-    ),
-    Mutant::new(
-        "operators-page-lost",
-        "What was read before an outage is not shown",
-        PAGES,
-        "shown too. «pages.pass()?;»",
-        "",
-        &[Test(
-            COMMAND,
-            "pages::tests::the_locks_before_an_outage_are_passed_on",
         )],
     ),
     Mutant::new(
@@ -94,17 +62,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             TYPED,
             "reads::what_a_process_waits_for_and_holds_is_listed",
-        )],
-    ),
-    Mutant::new(
-        "operators-first-scan-hidden",
-        "`dlock top` shows no lock before the first scan has ended",
-        TOP,
-        "«self.show(board).await;»",
-        "",
-        &[Test(
-            TYPED,
-            "top::many_locks_are_shown_before_the_first_scan_has_ended",
         )],
     ),
     Mutant::new(

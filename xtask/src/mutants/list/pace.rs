@@ -6,9 +6,7 @@ use super::super::mutant::Mutant;
 
 const BUDGET: &str = "dlock-runtime/src/budget.rs";
 const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
-const PACE: &str = "dlock-runtime/src/store/redis/admin/inspect/pace.rs";
 const PAST: &str = "dlock-runtime/src/admin/web/past.rs";
-const WORK: &str = "dlock-runtime/src/admin/web/work.rs";
 
 const MINUTE: &[Look] = &[Test(
     RUNTIME,
@@ -66,45 +64,6 @@ pub(super) const ALL: &[Mutant] = &[
             RUNTIME,
             "admin::web::tests::following::a_store_may_come_after_the_page",
         )],
-    ),
-    Mutant::new(
-        "pace-slow-begin",
-        "The first picture of a page is read with pauses",
-        DESK,
-        "{ «connected.begin();» }",
-        "",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::following::a_store_may_come_after_the_page",
-        )],
-    ),
-    Mutant::new(
-        "pace-long-steps",
-        "A step about locks with thousands of waiters keeps a server from its other clients",
-        PACE,
-        "if «cost.is_exact && cost.time > LONGEST_STEP» {",
-        "false",
-        &[Test(
-            RUNTIME,
-            "store::redis::admin::inspect::pace::tests::a_step_is_as_long_as_a_server_can_spare",
-        )],
-    ),
-    Mutant::new(
-        "serve-hogs-runtime",
-        "Work on many locks is done by a thread of the runtime, which may be that of a service",
-        WORK,
-        "if «locks < MANY» {",
-        "true",
-        &[
-            Test(
-                RUNTIME,
-                "admin::web::tests::off_runtime::a_picture_of_many_locks_is_made_by_another_thread",
-            ),
-            Test(
-                RUNTIME,
-                "admin::web::tests::off_runtime::documents_about_many_locks_are_made_by_another_thread",
-            ),
-        ],
     ),
     Mutant::new(
         "serve-waits-for-history",

@@ -1,7 +1,7 @@
 //! Mistakes in the locks of PostgreSQL: in the functions of the schema, and in the store that calls them.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::{RUNTIME, TYPED, Target};
+use super::super::look::{TYPED, Target};
 use super::super::mutant::Mutant;
 
 const SCHEMA: &str = "dlock-postgres/src/schema/functions.sql";
@@ -18,10 +18,8 @@ const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
 const REQUESTS: &str = "dlock-postgres/src/requests.rs";
 const TRUST: &str = "dlock-postgres/src/trust.rs";
-const PAGE: &str = "dlock-postgres/src/admin/page.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
 const CHECK: &str = "dlock-postgres/src/check.rs";
-const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 
 const STORE: Target = Target {
     package: "dlock-postgres",
@@ -106,11 +104,6 @@ const POOLER: &[Look] = &[Test(
 const VERSION: &[Look] = &[Test(
     STORE,
     "schema::a_schema_that_is_missing_or_of_another_version_is_refused_by_name",
-)];
-
-const PARTS: &[Look] = &[Test(
-    STORE,
-    "parts::parts_are_short_and_add_up_to_all_locks_while_others_come_and_go",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -243,18 +236,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-bound-lease-handed-over",
-        "A lease that a transaction depends on passes to the next task of the process",
-        HANDOVER,
-        "&& «!hold.is_bound»",
-        "true",
-        // Over a server, the lease is soon too old to be handed over in any case.
-        &[Test(
-            RUNTIME,
-            "state::tests::turns::a_lease_that_was_passed_to_a_transaction_goes_back_to_the_store",
-        )],
-    ),
-    Mutant::new(
         "pg-adopts-any-fence",
         "A transaction adopts a later lease of the same owner",
         SCHEMA,
@@ -329,14 +310,6 @@ pub(super) const ALL: &[Mutant] = &[
         DEAD,
     ),
     Mutant::new(
-        "pg-dead-waiter-of-any-mode-granted",
-        "A release grants the key to a waiter that has died",
-        SCHEMA,
-        "IF «_first.alive <= _now» THEN SELECT * INTO _first",
-        "false",
-        DEAD,
-    ),
-    Mutant::new(
         "pg-granted-waiter-stays",
         "A waiter with the lease stays in the queue",
         SCHEMA,
@@ -393,36 +366,12 @@ pub(super) const ALL: &[Mutant] = &[
         CONTRACT,
     ),
     Mutant::new(
-        "pg-one-permit-more",
-        "One permit more than there are is granted",
-        SCHEMA,
-        "AND _holders «<» _most END",
-        "<=",
-        CONTRACT,
-    ),
-    Mutant::new(
-        "pg-sweeps-what-is-held",
-        "The row of a key is swept while its lock is held",
-        SCHEMA,
-        "AND «NOT EXISTS (SELECT FROM {schema}.holder h WHERE h.key = t.key AND h.number >= 0)» AND NOT",
-        "true",
-        &[Test(STORE, "contract::rows_that_nobody_uses_are_swept_after_an_hour")],
-    ),
-    Mutant::new(
         "pg-sweeps-no-crashed-process",
         "A sweep leaves the rest of ended leases and dead waiters, if few keys are old",
         SCHEMA,
         "_most := «greatest(_most, _count)»; SELECT array_agg(old.key)",
         "_count",
         &[Test(UNIT, "sweep::tests::a_sweep_removes_all_that_is_old")],
-    ),
-    Mutant::new(
-        "pg-late-request-stays",
-        "A request without an answer is not noted, and its owner is not released again",
-        RELEASES,
-        "«self.releases.note(self.owner, self.line);»",
-        "",
-        LATE,
     ),
     Mutant::new(
         "pg-late-request-is-taken-for-an-early-one",
@@ -484,14 +433,6 @@ pub(super) const ALL: &[Mutant] = &[
             STORE,
             "locked_rows::a_locked_row_delays_no_other_key",
         )],
-    ),
-    Mutant::new(
-        "pg-forgets-slow-keys",
-        "Each request for a key whose row is locked begins on the usual connection",
-        REQUESTS,
-        "«self.requests.note_slow(self.key);»",
-        "",
-        SLOW_KEYS,
     ),
     Mutant::new(
         "pg-remembers-slow-keys",
@@ -574,31 +515,12 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(STORE, "rights::a_superuser_calls_nothing_of_a_plain_role")],
     ),
     Mutant::new(
-        "pg-migrates-unasked",
-        "A migration calls what is in the schema before it has asked whose it is",
-        "dlock-postgres/src/admin/migrate.rs",
-        "if «!owner.is_self && !owner.is_superuser» {",
-        "false",
-        &[Test(STORE, "rights::a_role_that_may_not_migrate_is_told_the_owner")],
-    ),
-    Mutant::new(
         "pg-script-in-any-schema",
         "The statements of a migration accept a schema of another role",
         "dlock-postgres/src/schema.rs",
         "format!(\"{}\\n{parts}\\n{}\", «self.beginning()», self.private())",
         r#"self.beginning().replace("RAISE EXCEPTION USING ERRCODE = 'insufficient_privilege', MESSAGE =", "PERFORM")"#,
         &[Test(STORE, "rights::a_schema_that_was_there_before_is_not_dlocks")],
-    ),
-    Mutant::new(
-        "pg-listens-although-off",
-        "A manager listens although its URL says `listen=off`",
-        HINTS,
-        "Listen::Never => «false»,",
-        "true",
-        &[Test(
-            STORE,
-            "rows::a_url_with_listen_off_has_no_connection_that_listens",
-        )],
     ),
     Mutant::new(
         "pg-renewal-waits-for-a-transaction",
@@ -616,14 +538,6 @@ pub(super) const ALL: &[Mutant] = &[
         "«AND t.last_fence < {schema}.next_fence(0, _now)» FOR UPDATE",
         "",
         &[Test(STORE, "rows::a_sweep_keeps_a_fence_that_is_ahead_of_the_clock")],
-    ),
-    Mutant::new(
-        "pg-any-isolation-level",
-        "A pooler may choose the isolation level",
-        ERRORS,
-        "if «level == \"read committed\"» {",
-        "true",
-        &[Test(FAULTS, "settings::behind_a_pooler_another_isolation_level_is_refused_with_the_statement_that_sets_it")],
     ),
     Mutant::new(
         "pg-names-behind-a-pooler",
@@ -673,17 +587,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             FAULTS,
             "poolers::a_manager_that_leaves_a_pooler_mixes_up_no_answers_of_others",
-        )],
-    ),
-    Mutant::new(
-        "pg-waits-for-an-idle-runtime",
-        "A request from another runtime waits for that of the connection",
-        PUMP,
-        "&& «other.id() != callers.id()»",
-        "false",
-        &[Test(
-            STORE,
-            "runtimes::requests_go_on_while_the_runtime_of_the_store_is_not_polled",
         )],
     ),
     Mutant::new(
@@ -827,17 +730,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-places-of-before-a-crash",
-        "Waiters whose places have begun anew are not found",
-        SCHEMA,
-        "IF «_place < _turn.head» THEN _turn.head := 0;",
-        "false",
-        &[Test(
-            STORE,
-            "rows::a_waiter_is_granted_the_key_although_places_have_begun_anew",
-        )],
-    ),
-    Mutant::new(
         "pg-everybody-sweeps",
         "Each process sweeps, also when another one has just done so",
         SCHEMA,
@@ -898,14 +790,6 @@ pub(super) const ALL: &[Mutant] = &[
         VERSION,
     ),
     Mutant::new(
-        "pg-standby-is-a-primary",
-        "A standby is taken for the primary server",
-        ERRORS,
-        "if «row.try_get(1).map_err(|error| unreadable(&error))?» {",
-        "false",
-        &[Test(STORE, "faults::a_standby_is_refused_until_it_is_promoted")],
-    ),
-    Mutant::new(
         "pg-pooler-gets-settings",
         "A pooler that refuses the settings of a connection is asked with them again",
         SESSION,
@@ -915,13 +799,5 @@ pub(super) const ALL: &[Mutant] = &[
             STORE,
             "faults::behind_a_pooler_waiters_poll_and_its_restart_loses_nothing",
         )],
-    ),
-    Mutant::new(
-        "pg-one-page",
-        "A listing ends with its first page",
-        PAGE,
-        "filter(|_| «keys >= natural(Some(ROWS))»)",
-        "keys > natural(Some(ROWS))",
-        PARTS,
     ),
 ];

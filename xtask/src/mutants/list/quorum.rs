@@ -24,14 +24,6 @@ const VOTES: &[Look] = &[
 pub(super) const ALL: &[Mutant] = &[
     // A round.
     Mutant::new(
-        "late-grant-kept",
-        "A grant that comes after the lock was given back is kept",
-        ACQUIRE,
-        "if «matches!(reply.answer, Ok(AcquireOutcome::Granted { .. }))» {",
-        "false",
-        VOTES,
-    ),
-    Mutant::new(
         "late-node-unknown",
         "A node that grants late, and may not have the lock, does not give it back",
         OWED,
@@ -89,35 +81,11 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     ),
     Mutant::new(
-        "split-without-end",
-        "A split vote is repeated as long as there is time",
-        ACQUIRE,
-        "let is_last = «number == MOST_ROUNDS || Instant::now() + pause >= end»;",
-        "Instant::now() + pause >= end",
-        VOTES,
-    ),
-    Mutant::new(
-        "split-past-the-end",
-        "A split vote is repeated past the time of the request",
-        ACQUIRE,
-        "let is_last = «number == MOST_ROUNDS || Instant::now() + pause >= end»;",
-        "number == MOST_ROUNDS",
-        VOTES,
-    ),
-    Mutant::new(
         "older-question-goes-on",
         "A question goes on that was asked anew",
         ACQUIRE,
         "if is_last || «!is_latest» {",
         "{ let _ = is_latest; false }",
-        VOTES,
-    ),
-    Mutant::new(
-        "split-again-at-once",
-        "Those who have split a vote try again at the same time",
-        ACQUIRE,
-        "«sleep(pause).await;»",
-        "",
         VOTES,
     ),
     Mutant::new(
@@ -139,43 +107,11 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("is not held up by a node that hangs"),
     Mutant::new(
-        "always-hurried",
-        "The last round of a split vote leaves far nodes no more time than the first",
-        ACQUIRE,
-        "if «self.number == MOST_ROUNDS» { return self.until;",
-        "false",
-        VOTES,
-    ),
-    Mutant::new(
-        "raise-within-the-hurry",
-        "A raise has no more time than the votes before it",
-        ACQUIRE,
-        "Step::Raise(behind, fence) => { «timer.reset(self.until);»",
-        "",
-        VOTES,
-    ),
-    Mutant::new(
         "raised-from-anything",
         "A raise does not say from which fence",
         ACQUIRE,
         "let fences = [«tally.counted(node)», fence];",
         "fence",
-        VOTES,
-    ),
-    Mutant::new(
-        "refused-at-once",
-        "A refusal does not wait for its reason",
-        ACQUIRE,
-        "if !has_reason && «tally.has_reason()» {",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
-        "refusal-waits-for-all",
-        "A refusal waits for a node that hangs",
-        ACQUIRE,
-        "«timer.reset(self.until.min(Instant::now() + self.grace()));»",
-        "",
         VOTES,
     ),
     Mutant::new(
@@ -256,14 +192,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("only the latest question says what becomes of the claim"),
     Mutant::new(
-        "released-question-granted",
-        "A question is granted whose claim was released since",
-        CLAIMS,
-        "let is_latest = claim.ask == before.ask && «!claim.released»;",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
         "older-question-gives-back",
         "A question gives back what a later one counts on",
         CLAIMS,
@@ -281,26 +209,10 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     ),
     Mutant::new(
-        "empty-claim-kept",
-        "A claim of which nothing is left is kept",
-        CLAIMS,
-        "if touched.is_empty() { «known.claims.remove(&at);»",
-        "",
-        VOTES,
-    ),
-    Mutant::new(
         "released-claim-renewed",
         "A claim is renewed that is being given back",
         CLAIMS,
         "(«!claim.released»).then(|| { claim.until",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
-        "renewed-of-another-fence",
-        "A renewal prolongs what is known of a later lease",
-        CLAIMS,
-        "if «claim.fence == before.fence» { claim.held_until",
         "true",
         VOTES,
     ),
@@ -310,22 +222,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLAIMS,
         "«claim.held_until = claim.held_until.max(held_until);»",
         "let _ = held_until;",
-        VOTES,
-    ),
-    Mutant::new(
-        "lost-fence-kept",
-        "The fence of a lease that a majority has lost is asked for again",
-        CLAIMS,
-        "if claim.fence == before.fence { «claim.fence = None;»",
-        "",
-        VOTES,
-    ),
-    Mutant::new(
-        "refilled-after-renewal",
-        "A node is given a lease for the time of an earlier renewal",
-        CLAIMS,
-        "«claim.renewals == renewed.renewals» && claim.touch",
-        "true",
         VOTES,
     ),
     Mutant::new(
@@ -353,14 +249,6 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = id; true }",
         VOTES,
     ),
-    Mutant::new(
-        "claims-never-swept",
-        "Claims that ended without a word are kept",
-        CLAIMS,
-        "if «known.claims.len() >= known.sweep_at» {",
-        "false",
-        VOTES,
-    ),
     // The tally.
     Mutant::new(
         "raised-from-further",
@@ -385,22 +273,6 @@ pub(super) const ALL: &[Mutant] = &[
         TALLY,
         "let fence = «fences.max()».unwrap_or_default();",
         "fences.filter(|it| *it > 0).min()",
-        VOTES,
-    ),
-    Mutant::new(
-        "further-not-chosen",
-        "A fence is not chosen anew when others have counted further",
-        TALLY,
-        "// A node that has counted further confirms only its own fence. «chosen = self.choose();»",
-        "",
-        VOTES,
-    ),
-    Mutant::new(
-        "refused-with-votes-out",
-        "A round is refused while a majority is still possible",
-        TALLY,
-        "None if «granted + pending >= majority» =>",
-        "granted + pending > majority",
         VOTES,
     ),
     Mutant::new(
@@ -469,38 +341,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     ),
     Mutant::new(
-        "held-told-as-split",
-        "A lock that somebody has is asked for again as after a split vote",
-        OUTCOME,
-        "let is_held = «got == 0 || holders.iter().any(|holder| same(holder) >= majority)»;",
-        "got == 0",
-        VOTES,
-    ),
-    Mutant::new(
-        "few-holders-tell",
-        "Too few answers tell that somebody has the lock",
-        OUTCOME,
-        "if «holders.is_empty() || holders.len() + got < majority» {",
-        "holders.is_empty()",
-        VOTES,
-    ),
-    Mutant::new(
-        "left-something-is-unsent",
-        "A round that may have left something counts as never sent",
-        OUTCOME,
-        "&& «holders.is_empty()» && failures",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
-        "got-is-unsent",
-        "A round that has got a node counts as never sent",
-        OUTCOME,
-        "let left_nothing = «got == 0»",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
         "end-of-the-first",
         "A waiter looks again when the first of several holders ends",
         OUTCOME,
@@ -527,14 +367,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("repeated in the background until each node has answered or its TTL is over"),
     Mutant::new(
-        "owed-for-ever",
-        "What a node owes is asked for when it has forgotten by itself",
-        OWED,
-        "&& «Instant::now() + pause < self.until» {",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
         "owed-without-bound",
         "Any number of releases may be repeated at once",
         OWED,
@@ -552,27 +384,11 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("If the runtime ends meanwhile, the release goes on where the latest manager was made"),
     Mutant::new(
-        "owed-is-settled-by-failure",
-        "A release that failed counts as answered",
-        OWED,
-        "if «reply.answer.is_ok()» {",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
         "released-by-one",
         "A release has been answered when one node has",
         RELEASE,
         "if «held >= majority(count)» {",
         "held > 0",
-        VOTES,
-    ),
-    Mutant::new(
-        "gone-by-one-less",
-        "A release says that the lock was gone before that is certain",
-        RELEASE,
-        "if «gone > count - majority(count)» {",
-        "gone >= count - majority(count)",
         VOTES,
     ),
     Mutant::new(
@@ -591,14 +407,6 @@ pub(super) const ALL: &[Mutant] = &[
         "let _ = std::mem::ManuallyDrop::new(rest);",
         VOTES,
     ),
-    Mutant::new(
-        "released-claim-kept",
-        "A claim that was released is not forgotten",
-        RELEASE,
-        "«shared.claims.forget(owner, key, &standing);»",
-        "",
-        VOTES,
-    ),
     // Renewing.
     Mutant::new(
         "renewed-by-one-less",
@@ -606,14 +414,6 @@ pub(super) const ALL: &[Mutant] = &[
         RENEW,
         "if «self.renewed >= majority» {",
         "self.renewed + 1 >= majority",
-        VOTES,
-    ),
-    Mutant::new(
-        "gone-too-early",
-        "A lease is lost while a majority may still have it",
-        RENEW,
-        "if «self.gone.len() > count - majority» {",
-        "self.gone.len() >= count - majority",
         VOTES,
     ),
     Mutant::new(
@@ -631,14 +431,6 @@ pub(super) const ALL: &[Mutant] = &[
         RENEW,
         "if «renewed[at] && answer == Ok(Renewal::NotOwner)» {",
         "{ let _ = (&renewed, &answer); false }",
-        VOTES,
-    ),
-    Mutant::new(
-        "unrenewed-is-refilled",
-        "A node is given a lease that was not renewed",
-        RENEW,
-        "if «renewed[at]» && answer",
-        "true",
         VOTES,
     ),
     Mutant::new(
@@ -675,14 +467,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     ),
     // Notices and proposals.
-    Mutant::new(
-        "notice-of-one-at-once",
-        "The notice of one node is passed on at once",
-        NOTICES,
-        "let is_certain = «entry.by.len() >= self.majority» && !entry.passed_on;",
-        "true",
-        VOTES,
-    ),
     Mutant::new(
         "notice-of-few-dropped",
         "Notices of less than a majority are never passed on",
@@ -732,14 +516,6 @@ pub(super) const ALL: &[Mutant] = &[
         QUORUM,
         "drift = «drift.max(node.drift)»;",
         "node.drift",
-        VOTES,
-    ),
-    Mutant::new(
-        "quorum-hands-on",
-        "A quorum says that it makes waiters the holders",
-        QUORUM,
-        "StoreProperties::new() .grants(«false»)",
-        "true",
         VOTES,
     ),
 ];

@@ -2,14 +2,12 @@
 //! of their own, and the detection of bodies that are not polled.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::{IN_PROCESS, RUNTIME, facade};
+use super::super::look::{IN_PROCESS, facade};
 use super::super::mutant::Mutant;
 
 const RENEWER: &str = "dlock-runtime/src/engine/renewer.rs";
 const RENEWALS: &str = "dlock-runtime/src/engine/renewer/renewals.rs";
 const QUEUE: &str = "dlock-runtime/src/engine/renewer/queue.rs";
-const STALL: &str = "dlock-runtime/src/engine/stall.rs";
-const LANE: &str = "dlock-runtime/src/lane.rs";
 const REDIS_LANE: &str = "dlock-runtime/src/store/redis/topology/lane.rs";
 
 const MANY: &[Look] = &[
@@ -20,11 +18,6 @@ const MANY: &[Look] = &[
 const HOGS: &[Look] = &[Tests(facade("processes"), &["hogs::"])];
 
 const CLOCKS: &[Look] = &[Tests(IN_PROCESS, &["lifecycle::suspended"])];
-
-const UNIT: &[Look] = &[
-    Tests(RUNTIME, &["stall", "lane"]),
-    Tests(facade("processes"), &["hogs::"]),
-];
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -88,30 +81,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Tests(IN_PROCESS, &["lifecycle::"])],
     ),
     Mutant::new(
-        "paused-clock-unnoticed",
-        "A clock that was paused counts as the machine's",
-        LANE,
-        "«told < before» || told > after",
-        "false",
-        UNIT,
-    ),
-    Mutant::new(
-        "paused-clock-compared-once",
-        "A thread that stops between two clocks takes one that is ahead for the machine's",
-        LANE,
-        "«differs() || differs()»",
-        "differs()",
-        UNIT,
-    ),
-    Mutant::new(
-        "renewals-share-the-connection",
-        "Renewals have no connection of their own",
-        "dlock-runtime/src/engine/renewer/renewals.rs",
-        "«batch.runtime = lane;»",
-        "",
-        HOGS,
-    ),
-    Mutant::new(
         "unsent-renewals-not-repeated",
         "A renewal that its own connection could not send goes nowhere",
         REDIS_LANE,
@@ -129,22 +98,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLOCKS,
     )
     .breaks("When the time of day has jumped ahead of the other clocks, every lease is renewed at once"),
-    Mutant::new(
-        "stall-not-told",
-        "A body that is not polled is not reported",
-        STALL,
-        "} else if «since > ttl && !self.is_told.swap(true, Ordering::Relaxed)» {",
-        "false",
-        UNIT,
-    ),
-    Mutant::new(
-        "stall-told-again",
-        "A body that is not polled is reported with each renewal",
-        STALL,
-        "} else if «since > ttl && !self.is_told.swap(true, Ordering::Relaxed)» {",
-        "since > ttl",
-        UNIT,
-    ),
     Mutant::new(
         "quiet-body-not-woken",
         "A body that only waits is reported as one that is not polled",

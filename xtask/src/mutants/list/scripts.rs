@@ -64,14 +64,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("**acquire** and **renew** by the owner start its TTL anew"),
     Mutant::new(
-        "own-label-goes-on",
-        "Whoever asks again for its own lock keeps the label that is there",
-        ACQUIRE,
-        "if «holder_label == label» then",
-        "true",
-        SERVER,
-    ),
-    Mutant::new(
         "own-fence-anew",
         "Whoever asks again for its own lock is told another fence",
         ACQUIRE,
@@ -88,45 +80,10 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "holders-fence-forgotten",
-        "The fence of the holder is given again when the counter was deleted",
-        ACQUIRE,
-        "if «held > last» then",
-        "false",
-        SERVER,
-    ),
-    Mutant::new(
-        "huge-fence-believed",
-        "A fence in somebody's lock that is too great is counted on from",
-        ACQUIRE,
-        "if «held >= 2 ^ 52» then",
-        "false",
-        SERVER,
-    ),
-    Mutant::new(
-        "try-enters-queue",
-        "The answer to a caller that does not wait is made where those of waiters are",
-        ACQUIRE,
-        "if «ARGV[3] == '0'» then",
-        "false",
-        SERVER,
-    )
-    .makes_no_difference(
-        "the queue takes nobody with a time of 0, and the answer is the same",
-    ),
-    Mutant::new(
         "proposal-ignored",
         "The fence that a quorum proposes is ignored",
         ACQUIRE,
         "local next_fence = «tonumber(ARGV[5]) or» (time[1]",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
-        "fence-not-counted",
-        "The fence of a lock that nobody waits for is not counted",
-        ACQUIRE,
-        "if is_usual and not ARGV[6] then «redis.call('SET', fence, granted)»",
         "",
         SERVER,
     ),
@@ -140,55 +97,12 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A waiter that died is passed over when its alive time is up"),
     Mutant::new(
-        "dead-waiters-stay",
-        "A waiter that has died stays among the living",
-        ACQUIRE,
-        "redis.call('ZREM', queue, first) «redis.call('ZREM', living, first)» first",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
-        "place-lost-at-each-look",
-        "Whoever looks again goes to the end of the queue",
-        ACQUIRE,
-        "if «not queued» then",
-        "true",
-        SERVER,
-    ),
-    Mutant::new(
-        "arrival-before-the-last",
-        "Whoever comes when the clock was set back goes before the others",
-        ACQUIRE,
-        "if «tail and tonumber(tail) >= now» then",
-        "false",
-        SERVER,
-    ),
-    Mutant::new(
         "alive-for-ever",
         "A waiter that looks again does not stay alive",
         ACQUIRE,
         "«redis.call('ZADD', living, now + alive_for, place_of_owner)»",
         "if not queued then redis.call('ZADD', living, now + alive_for, place_of_owner) end",
         SERVER,
-    ),
-    Mutant::new(
-        "queue-without-ttl",
-        "A queue stays when its last waiter has died",
-        ACQUIRE,
-        "if «redis.call('PTTL', key) < keep» then",
-        "false",
-        SERVER,
-    ),
-    Mutant::new(
-        "queue-ttl-shortened",
-        "A queue lives as long as who came last, and not as the others",
-        ACQUIRE,
-        "if «redis.call('PTTL', key) < keep» then",
-        "true",
-        SERVER,
-    )
-    .makes_no_difference(
-        "all waiters count as alive for the same time, so the last to come is never the first to be over",
     ),
     Mutant::new(
         "place-counts-the-dead",
@@ -224,14 +138,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "grant-not-counted",
-        "The fence of a lease that is handed on by who asks is not counted",
-        ACQUIRE,
-        "local grant_ttl = 3000 «redis.call('SET', fence, granted)»",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
         "grant-for-long",
         "A waiter is made the holder for ten times as long",
         ACQUIRE,
@@ -241,14 +147,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("**acquire** makes the first living waiter the holder for 3 s and sends a hint"),
     Mutant::new(
-        "granted-stays-queued",
-        "A waiter that is made the holder stays in the queue",
-        ACQUIRE,
-        "'PX', grant_ttl) «redis.call('ZREM', queue, first)»",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
         "grant-is-silent",
         "A waiter that is made the holder is not told",
         ACQUIRE,
@@ -257,28 +155,12 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "grant-untold-is-kept",
-        "A waiter whose message the script cannot publish is not told by who has found the lock free",
-        ACQUIRE,
-        "if «type(told) == 'table' and told.err» then",
-        "false",
-        UNPUBLISHED,
-    ),
-    Mutant::new(
         "untold-is-kept",
         "What a script cannot publish is not published at all",
         REQUESTS,
         "for unsent in «answers::unsent_wake_ups(&answer)» {",
         "Vec::<answers::UnsentWakeUp<'_>>::new()",
         UNPUBLISHED,
-    ),
-    Mutant::new(
-        "own-place-stays",
-        "A waiter that takes the lock stays in the queue",
-        ACQUIRE,
-        "if first then «redis.call('ZREM', queue, owner, owner .. '!')»",
-        "",
-        SERVER,
     ),
     // renew
     Mutant::new(
@@ -296,14 +178,6 @@ pub(super) const ALL: &[Mutant] = &[
         RENEW,
         "label«, 'PX', ttl»)",
         ", 'KEEPTTL'",
-        SERVER,
-    ),
-    Mutant::new(
-        "renewal-does-nothing",
-        "A renewal does not start the TTL anew",
-        RENEW,
-        "else «redis.call('PEXPIRE', lock, ttl)» end return 1",
-        "",
         SERVER,
     ),
     Mutant::new(
@@ -337,14 +211,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("Any other caller leaves the queue"),
     Mutant::new(
-        "living-place-not-left",
-        "A release of who only waits stays among the living",
-        RELEASE,
-        "«redis.call('ZREM', KEYS[3], owner, owner .. '!')»",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
         "waiters-not-looked-for",
         "A release looks for no waiters",
         RELEASE,
@@ -371,27 +237,11 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "release-forgets-fence",
-        "The fence of the lock that is released is given again when the counter was deleted",
-        RELEASE,
-        "if «held > last and held < 2 ^ 52» then last = held end local floor",
-        "false",
-        SERVER,
-    ),
-    Mutant::new(
         "release-fence-by-clock",
         "A grant at a release may have a smaller fence than the last one",
         RELEASE,
         "«math.max(last + 1, floor)») return try",
         "floor",
-        SERVER,
-    ),
-    Mutant::new(
-        "release-fence-not-counted",
-        "The fence of a grant at a release is not counted",
-        RELEASE,
-        "return «try('SET', fence, granted)» and granted",
-        "true",
         SERVER,
     ),
     Mutant::new(
@@ -459,14 +309,6 @@ pub(super) const ALL: &[Mutant] = &[
         "",
         SERVER,
     ),
-    Mutant::new(
-        "ungranted-is-kept",
-        "A lock stays held when it cannot be handed on",
-        RELEASE,
-        "tell(first, granted, 2) end «redis.call('DEL', lock)»",
-        "",
-        SERVER,
-    ),
     // raise
     Mutant::new(
         "raise-of-anybody",
@@ -495,14 +337,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     )
     .breaks("Each script is idempotent for its owner"),
-    Mutant::new(
-        "raise-lowers-counter",
-        "A raise sets the counter back",
-        RAISE,
-        "if «last < tonumber(fence)» then",
-        "true",
-        SERVER,
-    ),
     Mutant::new(
         "raise-not-counted",
         "A raise does not raise the counter",
@@ -576,22 +410,6 @@ pub(super) const ALL: &[Mutant] = &[
         OPERATOR,
     )
     .breaks("or a third-party value by its SHA-1"),
-    Mutant::new(
-        "unlock-does-not-raise",
-        "The fence of the slot is not raised when an operator takes a lock away",
-        UNLOCK,
-        "«redis.call('SET', KEYS[4], raised)»",
-        "",
-        OPERATOR,
-    ),
-    Mutant::new(
-        "unlock-forgets-fence",
-        "An operator may take a lock away below the fence of its lease",
-        UNLOCK,
-        "if «held > last and held < 2 ^ 52» then",
-        "false",
-        OPERATOR,
-    ),
     Mutant::new(
         "unlock-raises-to-the-clock",
         "An operator may set the fence of the slot back",

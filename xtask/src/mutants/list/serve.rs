@@ -6,13 +6,9 @@ use super::super::mutant::Mutant;
 
 const ATTENTION: &str = "dlock-runtime/src/admin/web/attention.rs";
 const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
-const DIFFERENCE: &str = "dlock-runtime/src/admin/web/history/difference.rs";
-const DRAFT: &str = "dlock-runtime/src/admin/web/picture/draft.rs";
 const EVENTS: &str = "dlock-runtime/src/admin/web/events.rs";
-const HISTORY: &str = "dlock-runtime/src/admin/web/history.rs";
 const LOOKS: &str = "dlock-runtime/src/admin/web/looks.rs";
 const PLACES: &str = "dlock-cli/src/commands/serve/server/places.rs";
-const PROGRESS: &str = "dlock-cli/src/commands/serve/server/progress.rs";
 const PROTECT: &str = "dlock-runtime/src/admin/web/protect.rs";
 const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
 const ROOM: &str = "dlock-runtime/src/admin/web/room.rs";
@@ -64,14 +60,6 @@ pub(super) const ALL: &[Mutant] = &[
         "let starts = «!std::mem::replace(&mut state.is_served, true)»;",
         "{ state.is_served = true; true }",
         ONE_READING,
-    ),
-    Mutant::new(
-        "serve-reads-for-nobody",
-        "The locks are read on after the last browser has left",
-        ATTENTION,
-        "if «until.is_some_and(|until| until <= Instant::now())» {",
-        "false",
-        NOBODY,
     ),
     Mutant::new(
         "serve-old-picture",
@@ -167,30 +155,6 @@ pub(super) const ALL: &[Mutant] = &[
         OTHERWISE,
     ),
     Mutant::new(
-        "serve-any-origin",
-        "A page of another site releases a lock",
-        UNLOCK,
-        "if «!is_same_origin(&head.headers, &head.uri)» {",
-        "false",
-        OTHERWISE,
-    ),
-    Mutant::new(
-        "serve-any-type",
-        "A form of another site is taken for a request of the page",
-        UNLOCK,
-        "if «kind.split(';').next().map(str::trim) != Some(\"application/json\")» {",
-        "false",
-        OTHERWISE,
-    ),
-    Mutant::new(
-        "serve-untyped",
-        "The key need not be typed",
-        UNLOCK,
-        "if «wanted.key != wanted.typed» {",
-        "false",
-        OTHERWISE,
-    ),
-    Mutant::new(
         "serve-later-lease",
         "A later lease of the same owner is ended",
         UNLOCK,
@@ -237,72 +201,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "serve-earlier-reading",
-        "Of a lock that was read twice, the earlier reading is shown",
-        DRAFT,
-        "if is_same { «*kept = *later;» }",
-        "",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::lists::totals_count_what_the_picture_has",
-        )],
-    ),
-    Mutant::new(
-        "serve-history-without-end",
-        "The history of all locks grows without a limit",
-        HISTORY,
-        "if «self.events.len() == EVENTS» && let",
-        "false",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::past::what_is_forgotten_is_a_gap",
-        )],
-    ),
-    Mutant::new(
-        "serve-one-lock-fills-it",
-        "The grants of one busy lock push all others out of the history",
-        HISTORY,
-        "if «count <= GRANTS» {",
-        "true",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::past::one_busy_lock_is_remembered_in_part",
-        )],
-    ),
-    Mutant::new(
-        "serve-concludes-from-nothing",
-        "A lease that ended while no browser looked counts as released",
-        DIFFERENCE,
-        "if «between.is_gap» { return (between.from_ms, End::Unknown); }",
-        "false",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::past::nothing_is_concluded_from_a_time_without_readings",
-        )],
-    ),
-    Mutant::new(
-        "serve-expired-unseen",
-        "A lease that may have been renewed counts as expired",
-        DIFFERENCE,
-        "return if has_expired && «passed.saturating_mul(3) < holder.longest_ms()» {",
-        "true",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::past::a_lease_that_was_not_renewed_has_expired",
-        )],
-    ),
-    Mutant::new(
-        "serve-forced-unnoted",
-        "The history does not say that the page has ended a lease",
-        UNLOCK,
-        "«room.desk.forced(key, owner, fence, by);»",
-        "",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::a_forced_release_is_in_the_history",
-        )],
-    ),
-    Mutant::new(
         "serve-any-number-of-streams",
         "Any number of streams is open at the same time",
         EVENTS,
@@ -334,14 +232,6 @@ pub(super) const ALL: &[Mutant] = &[
             RUNTIME,
             "admin::web::tests::following::a_stream_whose_client_reads_slowly_goes_on",
         )],
-    ),
-    Mutant::new(
-        "serve-any-number-of-guesses",
-        "Each wrong token of an address is logged",
-        TOKEN,
-        "if «guesses.wrong.len() < WRONG» {",
-        "true",
-        GUESSES,
     ),
     Mutant::new(
         "serve-guesses-lock-out",
@@ -412,17 +302,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "serve-third-party",
-        "A lease of a third-party client is ended, whichever it is",
-        UNLOCK,
-        "if «handle.is_none() && fence == 0» {",
-        "false",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::a_lease_of_a_third_party_client_is_left_to_the_command",
-        )],
-    ),
-    Mutant::new(
         "serve-refusal-is-outage",
         "A release that the store refuses counts as an outage",
         UNLOCK,
@@ -453,17 +332,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             COMMAND,
             "commands::serve::server::tests::a_client_that_reads_nothing_loses_its_stream",
-        )],
-    ),
-    Mutant::new(
-        "serve-slow-reader",
-        "The time for a write goes on after a part of it",
-        PROGRESS,
-        "if written.is_ready() { «self.end = None;»",
-        "",
-        &[Test(
-            COMMAND,
-            "commands::serve::server::progress::tests::a_client_that_reads_slowly_is_not",
         )],
     ),
     Mutant::new(

@@ -8,7 +8,6 @@ const HOLD: &str = "dlock-runtime/src/state/attempt/hold.rs";
 const HOLDING: &str = "dlock-runtime/src/state/attempt/holding.rs";
 const ATTEMPT: &str = "dlock-runtime/src/state/attempt.rs";
 const CLAIM: &str = "dlock-runtime/src/state/claim.rs";
-const KEY_STATE: &str = "dlock-runtime/src/state/key_state.rs";
 const WAITER: &str = "dlock-runtime/src/state/waiter.rs";
 const CLOCK: &str = "dlock-runtime/src/clock.rs";
 
@@ -41,51 +40,11 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // Asking and waiting.
     Mutant::new(
-        "refused-and-asked",
-        "A waiter that was refused by a shutdown asks all the same",
-        ATTEMPT,
-        "if «self.waiter.refused» { return Effect::Refuse(Denial::Closed);",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "over-and-asked",
-        "A waiter whose time is over asks once more",
-        ATTEMPT,
-        "if «is_over && asked && !self.waiter.owes_last_look()» {",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "over-before-asked",
-        "A caller that does not wait is refused before it has asked",
-        ATTEMPT,
-        "if is_over && «asked» && !self.waiter.owes_last_look() {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "no-last-look",
-        "A waiter does not ask once more before its wait ends",
-        WAITER,
-        "if «rest.is_zero()» {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
         "last-look-missed",
         "A task that is woken after its wait has ended gives up without its last question",
         WAITER,
         "«matches!(self.last_look, LastLook::Planned { .. })»",
         "false",
-        STATE,
-    ),
-    Mutant::new(
-        "last-look-again",
-        "The last question of a wait is followed by others before the end",
-        WAITER,
-        "if at.is_reached(now) => { «self.last_look = LastLook::Asked;» least",
-        "",
         STATE,
     ),
     Mutant::new(
@@ -137,14 +96,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "no-time-for-one-question",
-        "The only question of a caller that does not wait has no time",
-        ATTEMPT,
-        "Some(give_up) if «timing.wait != Wait::Never» => {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
         "queues-without-waiting",
         "A caller that does not wait enters the queue of the store",
         ATTEMPT,
@@ -158,23 +109,6 @@ pub(super) const ALL: &[Mutant] = &[
         ATTEMPT,
         "let queue = «!self.wants_no_place(self.claim.traces_until)»;",
         "false",
-        STATE,
-    ),
-    Mutant::new(
-        "try-is-released",
-        "A caller that does not wait and is refused sends a release",
-        ATTEMPT,
-        "// The store keeps nothing of an owner that did not request a place. \
-         «self.claim.traces_until = traces_before;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "nothing-left-is-released",
-        "A question that was never sent is released",
-        ATTEMPT,
-        "if error.left_nothing() { «self.claim.traces_until = traces_before;»",
-        "",
         STATE,
     ),
     Mutant::new(
@@ -309,14 +243,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "look-again-later",
-        "A waiter that is to look again waits for its time",
-        ATTEMPT,
-        "«*look_at = look_at.earlier(now);» Effect::Wake } // A release that failed may be sent again. Phase::Leaving",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "closed-holder-handed",
         "A lease that nobody has looked at yet is entered after a shutdown",
         ATTEMPT,
@@ -339,30 +265,6 @@ pub(super) const ALL: &[Mutant] = &[
         ATTEMPT,
         "Some(«until.later(now.plus(LOOK_AGAIN))»)",
         "until",
-        STATE,
-    ),
-    Mutant::new(
-        "release-repeated-at-once",
-        "The pauses of a release that is repeated go on from those of the questions",
-        ATTEMPT,
-        "self.phase = Phase::Leaving; «self.claim.succeeded();»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "second-leave-does-nothing",
-        "A release is not sent when the task has gone that was to send it",
-        ATTEMPT,
-        "if «matches!(self.phase, Phase::Leaving)» { // The driver",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "answered-release-repeated",
-        "A release is repeated although it has been answered",
-        ATTEMPT,
-        "if «answer.is_some()» || traces_until",
-        "false",
         STATE,
     ),
     Mutant::new(
@@ -427,22 +329,6 @@ pub(super) const ALL: &[Mutant] = &[
         "the section sets it anew when it enters, and nothing reads it before",
     ),
     Mutant::new(
-        "renewing-looks-early",
-        "A renewal is sent beside one that is under way",
-        HOLD,
-        "if «!timing.renews() || self.renewing» {",
-        "!timing.renews()",
-        STATE,
-    ),
-    Mutant::new(
-        "renews-all",
-        "A lease is renewed that is not to be renewed",
-        HOLD,
-        "if «!timing.renews() || self.renewing» {",
-        "self.renewing",
-        STATE,
-    ),
-    Mutant::new(
         "doubt-ignored",
         "A lease that is doubted is renewed when its time has come",
         HOLD,
@@ -466,22 +352,6 @@ pub(super) const ALL: &[Mutant] = &[
         HOLDING,
         "if «std::mem::take(&mut hold.doubts.is_raised)» {",
         "hold.doubts.is_raised",
-        STATE,
-    ),
-    Mutant::new(
-        "doubts-not-spaced",
-        "Doubts are spaced from the grant alone",
-        HOLDING,
-        "is_checked = true; «hold.doubts.next = now.plus(BETWEEN_DOUBTS);»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "doubt-before-entry-lost",
-        "A doubt that comes before a section has looked is not told to the renewer",
-        HOLDING,
-        "«hold.unnoted = true;» Effect::Nothing }  /// Handles the first time",
-        "",
         STATE,
     ),
     Mutant::new(
@@ -526,22 +396,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "cause-is-never-max-hold",
-        "A body that was ended by its `max_hold` is told of another cause",
-        HOLD,
-        "if «self.end.is_some_and(|end| end.is_reached(now))» {",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "stale-failure-is-the-cause",
-        "A loss is told with the reason of a renewal before one that went well",
-        HOLDING,
-        "«hold.failure = None;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "hint-of-short-lease-believed",
         "A lease that was handed over is entered with any time left",
         HOLDING,
@@ -551,22 +405,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .makes_no_difference(
         "the task looks at the lease before it enters, applies the same limit, and asks",
-    ),
-    Mutant::new(
-        "hint-believed-without-renewal",
-        "A lease that is not to be renewed begins with the short TTL of a grant",
-        HOLDING,
-        "«self.waiter.timing.renew» && sent.plus(validity)",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "grant-not-released",
-        "A lease that was handed over is not given back by a waiter that leaves",
-        HOLDING,
-        "«self.claim.leaves_traces(now);» Effect::Wake",
-        "",
-        STATE,
     ),
     Mutant::new(
         "granted-renewed-late",
@@ -594,25 +432,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     )
     .breaks("a lease that was only tried is released at once"),
-    Mutant::new(
-        "single-is-not-kept",
-        "The lease of a call with one key is not kept for its `min_hold`",
-        HOLDING,
-        "if «!timing.on_trial» {",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "unentered-lost",
-        "A tick takes a lease from a task that has yet to look",
-        HOLDING,
-        "Phase::Holding(hold) if «hold.entered && hold.deadline().is_reached(now)» =>",
-        "hold.deadline().is_reached(now)",
-        STATE,
-    )
-    .makes_no_difference(
-        "its task, which is woken, finds the same when it looks, and asks again as it would without",
-    ),
     Mutant::new(
         "absent-is-renewed",
         "A lease that was handed to a task which does not look is renewed",
@@ -667,27 +486,11 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "untaken-is-not-absent",
-        "A task that did not take its lease is the next one again",
-        "dlock-runtime/src/state/untaken.rs",
-        "«absent.absent = true;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "none-after-an-untaken-lease",
         "No task is woken after one that did not take its lease",
         "dlock-runtime/src/state/untaken.rs",
         "let next = if was_in_front { «self.promote(Some(&attempt), context)» }",
         "None",
-        STATE,
-    ),
-    Mutant::new(
-        "absent-is-not-kept-again",
-        "A task that looks late at its lease does not tell the renewer",
-        HOLDING,
-        "// A task that does not respond must not keep the lease from others forever. «hold.unnoted = true;»",
-        "",
         STATE,
     ),
     Mutant::new(
@@ -707,30 +510,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "renewal-leaves-no-traces",
-        "A release is not repeated for as long as a renewal has prolonged the lease",
-        HOLDING,
-        "«self.claim.leaves_traces(now);» Effect::Renew",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "renewing-for-ever",
-        "A lease is not renewed again after an answer",
-        HOLDING,
-        "«hold.renewing = false;» match answer",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "stale-not-owner",
-        "An answer that is older than the lease ends it",
-        HOLDING,
-        "Ok(Renewal::NotOwner) if «hold.granted_at.is_reached(sent)» =>",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
         "not-owner-ignored",
         "A lease that the store does not know any more goes on to its deadline",
         HOLDING,
@@ -744,22 +523,6 @@ pub(super) const ALL: &[Mutant] = &[
         HOLDING,
         "let longest = «LOOK_AGAIN.min(self.claim.ttl / 10)»;",
         "LOOK_AGAIN",
-        STATE,
-    ),
-    Mutant::new(
-        "backs-off-from-the-last",
-        "The pauses after failures go on growing although one request went well",
-        HOLDING,
-        "is_checked = false; «self.claim.succeeded();»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "lost-hint-believed-again",
-        "A lease that was lost before it was looked at is believed by the same hint again",
-        HOLDING,
-        "the attempt sends another request. «self.claim.forgotten();»",
-        "",
         STATE,
     ),
     // Doubts.
@@ -782,22 +545,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("No body begins with a lease that may be gone"),
     Mutant::new(
-        "doubt-taken-back",
-        "A message about a grant takes back that it may be gone",
-        HOLDING,
-        "if «!news.is_some_and(EarlyHint::is_doubt)» {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "doubt-overtakes-grant",
-        "A message that overtakes that about the grant is forgotten",
-        HOLDING,
-        "A message about an earlier grant may come after this one. «self.claim.forgotten();»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "doubt-in-flight-believed-again",
         "A late message is believed after a doubt that came while a request was in flight",
         HOLDING,
@@ -815,14 +562,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     )
     .breaks("No body begins with a lease that may be gone"),
-    Mutant::new(
-        "confirmation-not-told",
-        "A call for several keys is not woken when its doubted lease was confirmed",
-        KEY_STATE,
-        "if «is_confirmed» && let Some(attempt)",
-        "false",
-        STATE,
-    ),
     // What is known of a lease.
     Mutant::new(
         "place-of-another-believed",
@@ -877,14 +616,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "pauses-do-not-grow",
-        "The pause after a failure is the same each time",
-        CLAIM,
-        "«self.failures += 1;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "pauses-grow-without-end",
         "The pause after a failure grows beyond its limit",
         CLAIM,
@@ -899,41 +630,6 @@ pub(super) const ALL: &[Mutant] = &[
         "Wait::For(limit) => «Some(now.plus(limit))»,",
         "{ let _ = limit; None }",
         STATE,
-    ),
-    Mutant::new(
-        "absent-gets-the-lease",
-        "A lease is handed to a task that has not looked for long",
-        WAITER,
-        "!self.refused && «!self.absent» && !self.is_over(now)",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "refused-gets-the-lease",
-        "A lease is handed to a task that a shutdown has refused",
-        WAITER,
-        "«!self.refused» && !self.absent && !self.is_over(now)",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "late-gets-the-lease",
-        "A lease is handed to a task whose wait is over",
-        WAITER,
-        "!self.refused && !self.absent && «!self.is_over(now)»",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "refused-try-asks",
-        "A caller that does not wait asks after a shutdown",
-        WAITER,
-        "self.timing.wait == Wait::Never && «!self.refused»",
-        "true",
-        STATE,
-    )
-    .makes_no_difference(
-        "when it comes to the front it is refused before it could ask, with the same denial",
     ),
     // Clocks.
     Mutant::new(
@@ -950,14 +646,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLOCK,
         "«monotonic.max(now.boot.saturating_sub(self.boot))»",
         "monotonic",
-        STATE,
-    ),
-    Mutant::new(
-        "earlier-by-one-clock",
-        "The earlier of two moments is taken by one clock alone",
-        CLOCK,
-        "boot: «self.boot.min(other.boot)»,",
-        "self.boot.max(other.boot)",
         STATE,
     ),
 ];

@@ -7,58 +7,9 @@ const KEY_STATE: &str = "dlock-runtime/src/state/key_state.rs";
 const TURNS: &str = "dlock-runtime/src/state/turns.rs";
 const HANDOVER: &str = "dlock-runtime/src/state/attempt/handover.rs";
 const PAUSE: &str = "dlock-runtime/src/state/attempt/pause.rs";
-const LOCAL: &str = "dlock-runtime/src/engine/table.rs";
 
 pub(super) const ALL: &[Mutant] = &[
     // The attempt in front.
-    Mutant::new(
-        "overtakes",
-        "Whoever comes goes to the front although somebody is there",
-        KEY_STATE,
-        "if shares || «self.front_is_active()» {",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "aside-is-forgotten",
-        "A key counts as unused while a lease of it is being given back",
-        KEY_STATE,
-        "self.front.is_none() && «self.aside.is_empty()» && self.pool.is_empty();",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "waiters-are-forgotten",
-        "A key counts as unused while tasks wait for it",
-        KEY_STATE,
-        "no_attempt && «self.behind.is_empty()»",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "asking-is-anybody",
-        "An answer is of use to a task that is in front no more",
-        KEY_STATE,
-        "«self.find(id).is_some_and(Attempt::is_asking)»",
-        "{ let _ = id; self.attempts().any(Attempt::is_asking) }",
-        STATE,
-    ),
-    Mutant::new(
-        "held-by-anybody",
-        "A renewal is sent for a claim that was given back",
-        KEY_STATE,
-        "«self.attempt_of(owner).is_some_and(Attempt::is_holding)»",
-        "{ let _ = owner; self.attempts().any(Attempt::is_holding) }",
-        STATE,
-    ),
-    Mutant::new(
-        "held-while-waiting",
-        "A claim that waits counts as held",
-        KEY_STATE,
-        "«self.attempt_of(owner).is_some_and(Attempt::is_holding)»",
-        "self.attempt_of(owner).is_some_and(Attempt::is_active)",
-        STATE,
-    ),
     Mutant::new(
         "front-leaves-alone",
         "A task that leaves does not hand its lease to the next one",
@@ -81,22 +32,6 @@ pub(super) const ALL: &[Mutant] = &[
         KEY_STATE,
         "let effect = front.check(context.now); return «self.after_front(effect, context)»;",
         "Outcome::of(effect)",
-        STATE,
-    ),
-    Mutant::new(
-        "absent-for-ever",
-        "A task that looks again after a while is passed over all the same",
-        TURNS,
-        "«waiter.absent = false;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "try-waits-behind-nobody",
-        "A caller that does not wait is refused although nobody is in front",
-        TURNS,
-        "let may_ask = «waiter.is_waiting(now) || waiter.asks_once()»;",
-        "waiter.is_waiting(now)",
         STATE,
     ),
     Mutant::new(
@@ -125,14 +60,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "closed-behind-waits",
-        "A task behind others waits on after a shutdown",
-        TURNS,
-        "«waiter.refused = true;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "closed-behind-unheard",
         "A task behind others is not woken by a shutdown",
         TURNS,
@@ -150,22 +77,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A request without an answer may have been carried out"),
     Mutant::new(
-        "kept-claim-released-once",
-        "The release of what a task had before it was passed over is not repeated",
-        TURNS,
-        "if !matches!(effect, Effect::Forget(_)) { «self.aside.push(attempt);»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "passed-over-not-told",
-        "A task that was passed over goes on waiting for its answer",
-        TURNS,
-        "«next = Some(absent.task.clone());»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "passed-over-comes-last",
         "A task that was passed over loses its place",
         TURNS,
@@ -174,14 +85,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     )
     .breaks("A task that has made way waits in its old place"),
-    Mutant::new(
-        "last-in-front-is-dropped",
-        "A lease that is being given back is forgotten when the next one steps forward",
-        TURNS,
-        "let mut next = Attempt::after_others(waiter, context); next.follow(&last, context); «self.aside.push(last);» next",
-        "",
-        STATE,
-    ),
     Mutant::new(
         "position-of-another",
         "A task behind others is told the place of the one in front",
@@ -227,14 +130,6 @@ pub(super) const ALL: &[Mutant] = &[
          the front, and whoever looks or comes later steps there by itself",
     ),
     Mutant::new(
-        "gone-turn-forgotten",
-        "Whoever comes after a turn that has left nothing begins a turn of its own",
-        TURNS,
-        "«attempt.follow(gone, context);»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "lost-turn-forgotten",
         "Whoever comes after a lease that is being given back begins a turn of its own",
         TURNS,
@@ -243,39 +138,7 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     )
     .breaks("There a claim that comes after a turn of 10 ms"),
-    Mutant::new(
-        "stepped-turn-forgotten",
-        "Whoever steps forward after a turn begins a turn of its own",
-        TURNS,
-        "let mut next = Attempt::after_others(waiter, context); «next.follow(&last, context);» self.aside.push(last); next",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "step-aside-is-dropped",
-        "A lease that is being given back is forgotten when the next one comes",
-        TURNS,
-        "next.follow(&last, context); «self.aside.push(last);» } self.front",
-        "",
-        STATE,
-    ),
     // The lease that is handed over.
-    Mutant::new(
-        "handed-while-kept",
-        "A lease is handed on before its `min_hold` has passed",
-        HANDOVER,
-        "&& «self.kept_for(context.now).is_none()»",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "handed-without-leave",
-        "A lease is handed on although the manager may not hand over",
-        HANDOVER,
-        "«context.handover» && self.kept_for",
-        "true",
-        STATE,
-    ),
     Mutant::new(
         "handed-to-min-hold",
         "A section with a `min_hold` begins with the lease of another",
@@ -290,14 +153,6 @@ pub(super) const ALL: &[Mutant] = &[
         "A section with a `min_hold` takes over a claim that has held the lease",
         HANDOVER,
         "&& («next.timing.min_hold.is_none() || !self.claim.is_spent()»)",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "two-claims-for-one",
-        "A task that has a claim of its own takes over another",
-        HANDOVER,
-        "&& «next.kept.is_none()»",
         "true",
         STATE,
     ),
@@ -337,22 +192,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("with a third of its TTL left, or a second if that is less"),
     Mutant::new(
-        "tokens-run-out",
-        "A lease is handed on although there is no greater token",
-        HANDOVER,
-        "&& «self.claim.next_token(hold.token.fence()).is_some()»",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "entered-is-absent",
-        "A body that runs for long is passed over",
-        HANDOVER,
-        "Phase::Holding(hold) if «!hold.is_entered()» => hold.since,",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
         "absent-at-once",
         "A task is passed over that is a moment late",
         HANDOVER,
@@ -370,14 +209,6 @@ pub(super) const ALL: &[Mutant] = &[
         STATE,
     ),
     Mutant::new(
-        "claim-of-the-absent-lost",
-        "What a task had that is passed over, and nobody else can use, is forgotten",
-        HANDOVER,
-        "«absent.kept = Some(Box::new(self.claim));»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
         "dlock-runtime/src/state/attempt/holding.rs",
@@ -387,22 +218,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A lease that is not to be renewed begins with its whole TTL"),
     Mutant::new(
-        "handed-max-hold-not-kept",
-        "The renewer does not hear of the `max_hold` of the next section",
-        HANDOVER,
-        "«next.max_hold.is_none()» && next.renews() == last.renews()",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "handed-renewal-not-kept",
-        "The renewer does not hear that the next section is renewed in another way",
-        HANDOVER,
-        "next.max_hold.is_none() && «next.renews() == last.renews()»",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
         "passed-place-asked-at-once",
         "Whoever takes over a place in the queue asks at once",
         HANDOVER,
@@ -410,64 +225,13 @@ pub(super) const ALL: &[Mutant] = &[
         "{ let _ = look_at; now }",
         STATE,
     ),
-    Mutant::new(
-        "handed-unnoted-forgotten",
-        "A lease that the renewer does not know is handed on as if it did",
-        "dlock-runtime/src/state/attempt/hold.rs",
-        "unnoted: «self.unnoted || unnoted»,",
-        "unnoted",
-        STATE,
-    ),
     // Pauses for others.
-    Mutant::new(
-        "pauses-where-store-hands-on",
-        "A claim pauses for others where the store lets them go first",
-        PAUSE,
-        "let may_wait = «!context.grants && !self.waiter.is_over(now)»;",
-        "!self.waiter.is_over(now)",
-        STATE,
-    ),
-    Mutant::new(
-        "try-pauses",
-        "A caller that does not wait pauses for others",
-        PAUSE,
-        "let may_wait = «!context.grants && !self.waiter.is_over(now)»;",
-        "!context.grants",
-        STATE,
-    )
-    .makes_no_difference(
-        "a pause is at most half of what is left of the wait, which is nothing: it asks at once",
-    ),
-    Mutant::new(
-        "pauses-after-a-loss",
-        "A claim pauses for others after a lease that was lost, and is not released yet",
-        PAUSE,
-        "if !may_wait || «!matches!(last.phase, Phase::Leaving)» {",
-        "false",
-        STATE,
-    ),
     Mutant::new(
         "pauses-after-each",
         "A claim pauses for others before its turn is over",
         PAUSE,
         "Some(begun) if «begun.elapsed(now) > LONGEST_TURN» =>",
         "{ let _ = begun; true }",
-        STATE,
-    ),
-    Mutant::new(
-        "turn-not-inherited",
-        "A turn begins anew with each claim",
-        PAUSE,
-        "«self.claim.turn = turn;»",
-        "",
-        STATE,
-    ),
-    Mutant::new(
-        "pause-not-inherited",
-        "Whoever comes while a pause is under way does not keep to it",
-        PAUSE,
-        "if let Some(pause) = last.claim.pause { «self.pause(pause, now);»",
-        "",
         STATE,
     ),
     Mutant::new(
@@ -493,39 +257,6 @@ pub(super) const ALL: &[Mutant] = &[
         PAUSE,
         "Some(end) => «pause.until.earlier(now.plus(end.remaining(now) / 2))»,",
         "{ let _ = end; pause.until }",
-        STATE,
-    ),
-    // The table.
-    Mutant::new(
-        "late-comer-slips-in",
-        "A task gets in after the manager was closed",
-        LOCAL,
-        "if «entries.closed» {",
-        "false",
-        STATE,
-    ),
-    Mutant::new(
-        "slot-of-another-forgotten",
-        "Whoever forgets a key late removes what the next one has there",
-        LOCAL,
-        "if «is_current» && entry.state().is_idle() {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "slot-in-use-forgotten",
-        "A key is forgotten that somebody has entered since",
-        LOCAL,
-        "if is_current && «entry.state().is_idle()» {",
-        "true",
-        STATE,
-    ),
-    Mutant::new(
-        "shutdown-not-woken",
-        "A shutdown is not told that the last key has gone",
-        LOCAL,
-        "if empty { «self.idle.notify_waiters();»",
-        "",
         STATE,
     ),
 ];

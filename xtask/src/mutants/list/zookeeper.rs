@@ -99,14 +99,6 @@ pub(super) const ALL: &[Mutant] = &[
         CONTRACT,
     )
     .breaks("A claim holds by its place in the queue"),
-    Mutant::new(
-        "zookeeper-waiter-renews",
-        "A waiter renews",
-        REQUESTS,
-        "if «!queue.holds(&child.name)» { return Ok(Renewal::NotOwner);",
-        "false",
-        &[Test(STORE, "claims::a_waiter_renews_nothing")],
-    ),
     // Fences
     Mutant::new(
         "zookeeper-no-epoch",
@@ -239,14 +231,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A child is held only in the session that created it"),
     Mutant::new(
-        "zookeeper-no-search",
-        "A child that a release has found has no timer and no search",
-        REQUESTS,
-        "if «was_unknown && answer.is_err()» {",
-        "false",
-        &[Test(STORE, "claims::a_release_that_fails_leaves_no_child")],
-    ),
-    Mutant::new(
         "zookeeper-overtaken",
         "A release overtakes an acquire that waits for a session",
         REQUESTS,
@@ -255,17 +239,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             STORE,
             "sessions::requests_that_wait_for_a_session_keep_their_order",
-        )],
-    ),
-    Mutant::new(
-        "zookeeper-no-root",
-        "The directory of all locks is not made again",
-        BASE,
-        "if «old.is_none() && source == Error::NoNode» {",
-        "false",
-        &[Test(
-            FAULTS,
-            "restore::the_directory_of_the_locks_is_made_again",
         )],
     ),
     Mutant::new(

@@ -2,7 +2,7 @@
 
 use super::super::look::Look::{self, Test};
 use super::super::mutant::Mutant;
-use super::zookeeper::{CONTRACT, STORE, UNIT};
+use super::zookeeper::{STORE, UNIT};
 
 const GRANTS: &str = "dlock-zookeeper/src/admin/grants.rs";
 const LINK: &str = "dlock-zookeeper/src/admin/link.rs";
@@ -10,7 +10,6 @@ const LOCK: &str = "dlock-zookeeper/src/admin/lock.rs";
 const NOTICES: &str = "dlock-zookeeper/src/notices.rs";
 const PAGE: &str = "dlock-zookeeper/src/admin/page.rs";
 const PERMISSIONS: &str = "dlock-zookeeper/src/admin/permissions.rs";
-const CREATION: &str = "dlock-zookeeper/src/creation.rs";
 const READERS: &str = "dlock-zookeeper/src/readers.rs";
 const UNLOCK: &str = "dlock-zookeeper/src/admin/unlock.rs";
 
@@ -24,11 +23,6 @@ const READ: &[Look] = &[Test(
     "admin::rights::readers_of_the_url_see_all_and_change_nothing",
 )];
 
-const SEEN: &[Look] = &[Test(
-    STORE,
-    "admin::unlock::only_the_lease_that_was_seen_is_ended",
-)];
-
 const SHARED: &[Look] = &[Test(
     STORE,
     "admin::unlock::of_a_shared_lock_one_holder_or_all_are_ended",
@@ -40,14 +34,6 @@ const MANY: &[Look] = &[Test(
 )];
 
 pub(super) const ALL: &[Mutant] = &[
-    Mutant::new(
-        "zookeeper-many-at-once-only",
-        "Servers that cannot read many queues at once show no locks",
-        PAGE,
-        "Err(error) if «error.kind() == StoreErrorKind::Unsupported» => {}",
-        "false",
-        MANY,
-    ),
     Mutant::new(
         "zookeeper-gone-among-many",
         "A directory that has gone since keeps all others from being listed",
@@ -84,27 +70,11 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "zookeeper-unlock-any-lease",
-        "A forced release ends a later lease of the same owner",
-        UNLOCK,
-        "if «epoch(claims) != self.fence» {",
-        "false",
-        SEEN,
-    ),
-    Mutant::new(
         "zookeeper-unlock-any-owner",
         "A forced release of one holder ends all that share the lock",
         UNLOCK,
         "(self.is_all || «owner == self.owner»)",
         "true",
-        SHARED,
-    ),
-    Mutant::new(
-        "zookeeper-not-handed-on",
-        "A lock whose next waiter holds it counts as shared by those before",
-        UNLOCK,
-        "if «after.holders().iter().any(|it| !before.holds(&it.name))» {",
-        "false",
         SHARED,
     ),
     Mutant::new(
@@ -169,21 +139,5 @@ pub(super) const ALL: &[Mutant] = &[
         "is_valid.then(|| Acl::new(«Permission::READ», AuthId",
         "Permission::ALL",
         READ,
-    ),
-    Mutant::new(
-        "zookeeper-readers-late",
-        "A directory that is older than the option stays closed to readers",
-        READERS,
-        "if «missing.is_empty()» { return Ok(());",
-        "true",
-        READ,
-    ),
-    Mutant::new(
-        "zookeeper-waits-as-holder",
-        "A waiter has the text of a holder",
-        CREATION,
-        "if «!std::mem::take(&mut child.is_hopeful)» {",
-        "true",
-        CONTRACT,
     ),
 ];

@@ -1,38 +1,16 @@
 //! Mistakes with servers of ZooKeeper that have lost step, with answers that are lost, and with leases that are shortened.
 
-use super::super::look::Look::{self, Test};
+use super::super::look::Look::Test;
 use super::super::mutant::Mutant;
-use super::zookeeper::{STORE, UNIT};
+use super::zookeeper::STORE;
 
 const BASE: &str = "dlock-zookeeper/src/base.rs";
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
 const FENCE: &str = "dlock-zookeeper/src/fence.rs";
-const REPEATS: &str = "dlock-zookeeper/src/repeats.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const WAITING: &str = "dlock-zookeeper/src/waiting.rs";
 
-const PAUSES: &[Look] = &[Test(UNIT, "repeats::tests::repeats_have_pauses_and_end")];
-
 pub(super) const ALL: &[Mutant] = &[
-    Mutant::new(
-        "zookeeper-repeats-without-end",
-        "A server that has lost step is asked without an end",
-        REPEATS,
-        "if «self.0 > MOST» {",
-        "false",
-        &[Test(
-            STORE,
-            "astray::a_server_without_the_base_of_the_leader_is_not_asked_without_end",
-        )],
-    ),
-    Mutant::new(
-        "zookeeper-repeats-without-pause",
-        "A server that has lost step is asked without a pause",
-        REPEATS,
-        "if «self.0 > AT_ONCE» {",
-        "false",
-        PAUSES,
-    ),
     Mutant::new(
         "zookeeper-lost-base",
         "A base that the leader has lost is not exceeded",

@@ -37,17 +37,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A claim goes on with the child with which it was granted its key"),
     Mutant::new(
-        "zookeeper-old-queue",
-        "A waiter is granted its key by a queue that was read before another request",
-        SLOTS,
-        "None => (lock.await, «false»)",
-        "true",
-        &[Test(
-            UNIT,
-            "slots::tests::a_slot_that_had_to_be_waited_for_says_so",
-        )],
-    ),
-    Mutant::new(
         "zookeeper-found-unwritten",
         "A child whose creation got no answer is held without a write",
         CONFIRM,

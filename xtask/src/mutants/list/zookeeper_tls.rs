@@ -1,24 +1,17 @@
 //! Mistakes in TLS to ZooKeeper, and in its URLs.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::TYPED;
 use super::super::mutant::Mutant;
 use super::zookeeper::{STORE, UNIT};
 
 const CONFIG: &str = "dlock-zookeeper/src/config.rs";
 const DIAL: &str = "dlock-zookeeper/src/dial.rs";
 const FILES: &str = "dlock-zookeeper/src/tls/files.rs";
-const OPTIONS: &str = "dlock-zookeeper/src/tls.rs";
 const TRUST: &str = "dlock-zookeeper/src/tls/trust.rs";
 
 const VERIFIED: &[Look] = &[Test(
     STORE,
     "tls::both_sides_are_verified_and_a_refusal_says_what_to_do",
-)];
-
-const NEWEST: &[Look] = &[Test(
-    STORE,
-    "tls::a_session_reconnects_with_the_newest_files_that_can_be_used",
 )];
 
 const URLS: &[Look] = &[Test(
@@ -52,36 +45,12 @@ pub(super) const ALL: &[Mutant] = &[
         VERIFIED,
     ),
     Mutant::new(
-        "zookeeper-tls-old-session-files",
-        "A new session does not read the certificates again",
-        DIAL,
-        "if let Some(trust) = &config.tls { «trust.refresh().await;»",
-        "",
-        VERIFIED,
-    ),
-    Mutant::new(
         "zookeeper-tls-closed-is-final",
         "A connection that is closed in the handshake is refused for good",
         DIAL,
         "StoreError::new(«StoreErrorKind::Disconnected», text).with_advice()",
         "StoreErrorKind::Tls",
         VERIFIED,
-    ),
-    Mutant::new(
-        "zookeeper-tls-old-files",
-        "A session that reconnects does not read the certificates again",
-        DIAL,
-        "«trust.refresh().await;» state = changed.unwrap_or(state);",
-        "",
-        NEWEST,
-    ),
-    Mutant::new(
-        "zookeeper-tls-old-certificates",
-        "Certificates that were read again are not used",
-        TRUST,
-        "«self.certs.update(certificates.certs.clone());»",
-        "",
-        NEWEST,
     ),
     Mutant::new(
         "zookeeper-tls-own-provider",
@@ -114,38 +83,11 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(UNIT, "tls::files::tests::no_error_shows_a_key")],
     ),
     Mutant::new(
-        "zookeeper-tls-files-in-vain",
-        "A URL with certificates gets a plain connection",
-        OPTIONS,
-        "if «has_files && !is_required» {",
-        "false",
-        URLS,
-    ),
-    Mutant::new(
         "zookeeper-url-without-bounds",
         "A session or a tick may be so long that sums with it overflow",
         CONFIG,
         "if !time.is_zero() && «time <= longest» => Ok(time),",
         "longest > time || time >= longest",
         URLS,
-    ),
-    Mutant::new(
-        "zookeeper-url-shows-password",
-        "An error shows a password whose characters have a meaning",
-        CONFIG,
-        "let shown = if «query.contains('@') || are_places(hosts).is_err()» {",
-        "false",
-        URLS,
-    ),
-    Mutant::new(
-        "command-no-tls-provider",
-        "The command `dlock` installs no TLS provider, so it refuses URLs with TLS",
-        "dlock-cli/src/main.rs",
-        "«ring::default_provider().install_default().ok();»",
-        "",
-        &[Test(
-            TYPED,
-            "zookeeper::tls::the_command_has_a_tls_provider",
-        )],
     ),
 ];

@@ -1,0 +1,96 @@
+//! Which tests come to which places: each test is run once, in a process of its own that writes that down.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::cargo;
+use crate::mutants::bench::Bench;
+use crate::mutants::look::Target;
+use crate::mutants::switch::REACHED;
+
+/// The tests that run at the same time. Most of them wait.
+const AT_ONCE: usize = 4;
+
+/// A test, and what it comes to.
+#[derive(Debug)]
+pub(super) struct Test {
+    /// Its place in the order of targets.
+    pub(super) order: usize,
+    pub(super) target: Target,
+    pub(super) name: String,
+    pub(super) took: Duration,
+    reached: BTreeSet<String>,
+}
+
+/// All tests of some targets.
+#[derive(Debug)]
+pub(super) struct Reach {
+    tests: Vec<Test>,
+}
+
+impl Reach {
+    /// Runs every test of these targets. One that fails without a mistake, also when it is run again, is an error.
+    pub(super) fn of(bench: &Bench, targets: &[Target]) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for (order, target) in targets.iter().enumerate() {
+            let names = bench.names(*target)?;
+            all.extend(names.into_iter().map(|name| (order, *target, name)));
+        }
+        let folder = cargo::target().join("drawn/reached");
+        let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+        drop(fs::remove_dir_all(&folder));
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let queue = Mutex::new(all.into_iter().enumerate());
+        let next = || queue.lock().expect("nothing panics with it").next();
+        let work = || {
+            let mut tests = Vec::new();
+            while let Some((number, (order, target, name))) = next() {
+                let file = folder.join(number.to_string());
+                let mut left = 2;
+                let took = loop {
+                    left -= 1;
+                    let began = Instant::now();
+                    match bench.alone(target, &name, &[(REACHED, file.as_os_str())])? {
+                        None => break began.elapsed(),
+                        Some(found) if left == 0 => {
+                            return Err(format!("without a mistake there is this: {}", found.by));
+                        }
+                        Some(_) => {}
+                    }
+                };
+                let reached = fs::read_to_string(&file).unwrap_or_default();
+                tests.push(Test {
+                    order,
+                    target,
+                    name,
+                    took,
+                    reached: reached.lines().map(str::to_owned).collect(),
+                });
+            }
+            Ok(tests)
+        };
+        let tests = thread::scope(|scope| {
+            let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+            let done = workers
+                .into_iter()
+                .map(|it| it.join().expect("a worker does not panic"));
+            done.collect::<Result<Vec<_>, String>>()
+        })?;
+        let mut tests: Vec<_> = tests.into_iter().flatten().collect();
+        tests.sort_by_key(|test| (test.order, test.took));
+        Ok(Self { tests })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tests.len()
+    }
+
+    /// The tests that come to this mistake: those of one target after those of another, and the shorter ones first.
+    pub(super) fn to(&self, mistake: &str) -> Vec<&Test> {
+        let tests = self.tests.iter();
+        tests.filter(|it| it.reached.contains(mistake)).collect()
+    }
+}
