@@ -272,15 +272,12 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::path::Path;
 
+    use super::drawn::in_one_line;
     use super::*;
 
     fn read(file: &str) -> String {
         let text = fs::read_to_string(cargo::root().join(file));
         text.unwrap_or_else(|error| panic!("{file} cannot be read: {error}"))
-    }
-
-    fn in_one_line(text: &str) -> String {
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

@@ -9,11 +9,22 @@ use super::{keys, text};
 
 const RESULT: &str = "document.querySelector('dialog.unlock .result').textContent";
 
+/// The lock has been released, and the dialog says so.
+const DONE: &str = "document.querySelector('dialog.unlock .result').dataset.kind === 'done'";
+
 /// Opens the dialog, and waits until a key can be typed.
 async fn open_dialog(page: &Page) {
     page.click(".action button").await;
     page.until("document.activeElement.id === 'unlock-key'")
         .await;
+}
+
+/// Types the key and the token into the dialog, and sends them.
+async fn confirm(page: &Page, key: &str, token: &str) {
+    page.enter(key).await;
+    page.press("Tab").await;
+    page.enter(token).await;
+    page.press("Enter").await;
 }
 
 #[tokio::test]
@@ -37,10 +48,7 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
     page.until(&format!("{RESULT}.includes('differs')")).await;
     page.eval("document.querySelector('#unlock-key').select()")
         .await;
-    page.enter("order:1").await;
-    page.press("Tab").await;
-    page.enter("wrong").await;
-    page.press("Enter").await;
+    confirm(&page, "order:1", "wrong").await;
     page.until(&format!("{RESULT}.includes('The token is wrong')"))
         .await;
     let refused = page.complaints();
@@ -56,12 +64,8 @@ async fn a_lock_is_released_with_its_key_and_the_token() {
     page.until("document.querySelector('#unlock-token').value === ''")
         .await;
     open_dialog(&page).await;
-    page.enter("order:1").await;
-    page.press("Tab").await;
-    page.enter(&token).await;
-    page.press("Enter").await;
-    page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
-        .await;
+    confirm(&page, "order:1", &token).await;
+    page.until(DONE).await;
     assert!(matches!(guard.lost().await, LockError::Lost { .. }));
     let next = waiter.await.expect("it ends").expect("it was its turn");
     page.press("Enter").await;
@@ -99,12 +103,8 @@ async fn the_focus_returns_to_the_button_or_to_the_content() {
             page.press("p").await;
         }
         open_dialog(&page).await;
-        page.enter("order:1").await;
-        page.press("Tab").await;
-        page.enter(&token).await;
-        page.press("Enter").await;
-        page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
-            .await;
+        confirm(&page, "order:1", &token).await;
+        page.until(DONE).await;
         let is_gone = "document.querySelectorAll('.holders tbody tr').length === 0";
         if !is_paused {
             page.until(is_gone).await;
@@ -201,10 +201,7 @@ async fn an_answer_that_comes_late_is_not_shown_for_another_holder() {
         let come = format!("{answer}; new Promise((done) => setTimeout(done))");
         for is_closed in [false, true] {
             open_dialog(&page).await;
-            page.enter("order:1").await;
-            page.press("Tab").await;
-            page.enter("a token of this test").await;
-            page.press("Enter").await;
+            confirm(&page, "order:1", "a token of this test").await;
             page.until("window.answer").await;
             // A proxy before the page may have a use for `authorization`.
             let sent = "window.sent['x-dlock-token'] === 'a token of this test' && !('authorization' in window.sent)";
@@ -246,12 +243,8 @@ async fn a_dialog_that_is_opened_again_at_once_is_empty_and_knows_its_holder() {
          dialog.close(); document.querySelector('.action button').click(); })";
     assert_eq!(page.text(again).await, "");
     let token = site.token.as_ref().expect("a token was drawn");
-    page.enter("order:1").await;
-    page.press("Tab").await;
-    page.enter(token).await;
-    page.press("Enter").await;
-    page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
-        .await;
+    confirm(&page, "order:1", token).await;
+    page.until(DONE).await;
     site.assert_clean(&page);
 }
 
@@ -265,12 +258,8 @@ async fn a_key_that_cannot_be_typed_is_typed_as_it_is_shown() {
     keys(&page, &["a\\u{202e}b"]).await;
     page.click("td.key a").await;
     open_dialog(&page).await;
-    page.enter("a\\u{202e}b").await;
-    page.press("Tab").await;
-    page.enter(&token).await;
-    page.press("Enter").await;
-    page.until("document.querySelector('dialog.unlock .result').dataset.kind === 'done'")
-        .await;
+    confirm(&page, "a\\u{202e}b", &token).await;
+    page.until(DONE).await;
     assert!(site.server.keys("dlock:{a*").await.is_empty());
     site.assert_clean(&page);
 }

@@ -1,7 +1,7 @@
 //! Draws mistakes from the sources, and counts how many of them the tests notice.
 //!
-//! The operators know nothing of what the tests look at, so the rate says something about mistakes that nobody has thought
-//! of. All that are drawn are built into one copy, each behind a switch. Each test is run once without a mistake, and writes
+//! The operators know nothing of what the tests look at, so the rate says something about mistakes for which no test was
+//! written. All that are drawn are built into one copy, each behind a switch. Each test is run once without a mistake, and writes
 //! down to which of them it comes; a mistake is tried with those tests alone, the nearest first.
 
 mod judged;
@@ -102,7 +102,7 @@ fn context(text: &str, at: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-fn in_one_line(text: &str) -> String {
+pub(super) fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -297,9 +297,7 @@ fn compiled(all: Vec<Drawn>, most: usize) -> Result<(Tree, Vec<Drawn>), String> 
         if taken.iter().any(crosses) {
             continue;
         }
-        let text = fs::read_to_string(cargo::root().join(file));
-        let text = text.map_err(|error| format!("{file}: {error}"))?;
-        seeds.put(file, drawn.draft.seed(&drawn.name, file, &text))?;
+        seeds.put(file, |text| drawn.draft.seed(&drawn.name, file, text))?;
         taken.push(drawn);
         if taken.len() == most {
             break;

@@ -173,14 +173,24 @@ fn blamed(tree: &Tree, spans: &Value) -> Option<String> {
         let (_, name) = part.split_once("/*<")?;
         Some(name.split_once("*/")?.0.to_owned())
     };
-    let mut all = places.iter();
-    let around = all.find_map(|(text, start, _)| around(text, *start));
-    let mut all = places.iter();
-    let inside = || all.find_map(|(text, start, end)| first(text.get(*start..*end)?));
-    let mut all = places.iter();
-    let before = || all.find_map(|(text, start, _)| first(&text[text[..*start].rfind("/*<")?..]));
-    let mut all = places.iter();
-    let behind = || all.find_map(|(text, start, _)| first(&text[*start..]));
+    let around = places
+        .iter()
+        .find_map(|(text, start, _)| around(text, *start));
+    let inside = || {
+        let mut parts = places
+            .iter()
+            .filter_map(|(text, start, end)| text.get(*start..*end));
+        parts.find_map(first)
+    };
+    let before = || {
+        let mut parts = places.iter().map(|(text, start, _)| &text[..*start]);
+        parts.find_map(|it| first(&it[it.rfind("/*<")?..]))
+    };
+    let behind = || {
+        places
+            .iter()
+            .find_map(|(text, start, _)| first(&text[*start..]))
+    };
     around.or_else(inside).or_else(before).or_else(behind)
 }
 

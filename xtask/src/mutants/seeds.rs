@@ -34,9 +34,14 @@ impl Seeds {
         Ok(all)
     }
 
-    /// Puts a mistake into a file.
-    pub(super) fn put(&mut self, file: &str, seed: Seed) -> Result<(), String> {
-        self.file(file)?.seeds.push(seed);
+    /// Puts a mistake into a file, made of its text.
+    pub(super) fn put(
+        &mut self,
+        file: &str,
+        seed: impl FnOnce(&str) -> Seed,
+    ) -> Result<(), String> {
+        let file = self.file(file)?;
+        file.seeds.push(seed(&file.text));
         Ok(())
     }
 

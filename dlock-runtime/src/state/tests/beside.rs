@@ -20,6 +20,19 @@ fn bounded() -> Timing {
     }
 }
 
+/// Leases that are shared, of two TTLs: a task with one does not use a lease of the other.
+fn unbounded() -> [Timing; 2] {
+    let shared = Timing {
+        max_hold: None,
+        ..bounded()
+    };
+    let brief = Timing {
+        ttl: TTL / 2,
+        ..shared
+    };
+    [shared, brief]
+}
+
 /// Asks without a place in the store's queue.
 fn asks_beside(effect: &Effect) -> bool {
     matches!(effect, Effect::Ask { queue: false, .. })
@@ -170,14 +183,7 @@ fn a_request_that_was_never_carried_out_puts_it_off() {
 
 #[test]
 fn a_waiter_that_may_share_the_next_lease_waits_for_it() {
-    let shared = Timing {
-        max_hold: None,
-        ..bounded()
-    };
-    let brief = Timing {
-        ttl: TTL / 2,
-        ..shared
-    };
+    let [shared, brief] = unbounded();
     let mut desk = Desk::new(shared);
     assert!(asks_in_front(&desk.on(Event::Woken)));
     assert!(matches!(desk.comes(2, shared), Effect::Queue(_)));
@@ -197,14 +203,7 @@ fn a_waiter_that_may_share_the_next_lease_waits_for_it() {
 
 #[test]
 fn a_lease_that_is_too_old_to_be_shared_keeps_no_waiter_from_asking() {
-    let shared = Timing {
-        max_hold: None,
-        ..bounded()
-    };
-    let brief = Timing {
-        ttl: TTL / 2,
-        ..shared
-    };
+    let [shared, brief] = unbounded();
     let mut desk = Desk::holding(shared);
     desk.pass(SECOND);
     assert!(asks_in_front(&desk.comes(2, brief)));

@@ -6,7 +6,7 @@ use super::Draft;
 
 const FILE: &str = include_str!("judged.json");
 
-/// A mistake that somebody has judged.
+/// A mistake that makes no difference.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Judged {
