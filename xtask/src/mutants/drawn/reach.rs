@@ -58,7 +58,7 @@ impl Reach {
                         Some(found) if left == 0 => {
                             return Err(format!("without a mistake there is this: {}", found.by));
                         }
-                        Some(_) => {}
+                        Some(found) => println!("failed once without a mistake: {}", found.by),
                     }
                 };
                 let reached = fs::read_to_string(&file).unwrap_or_default();
