@@ -31,6 +31,7 @@ impl<T> Attempt<T> {
                     context.handover
                         && self.kept_for(context.now).is_none()
                         && self.is_fresh(hold, context.now)
+                        && next.may_rely_on(hold.known_since)
                         && next.timing.min_hold.is_none()
                 }
                 _ => true,

@@ -113,13 +113,12 @@ impl<T> Attempt<T> {
     /// Handles the first time that the task sees a lease that was handed to it.
     pub(super) fn on_lease(&mut self, now: Moment) -> Effect {
         match &self.phase {
-            // It may be gone, has not been used for a while, or was asked for too long ago for a call that came later: a request
-            // shows whether it is still held. A lease without renewal must begin with its whole TTL, and a request begins it anew.
+            // It may be gone, or has not been used for a while: a request shows whether it is still held. A lease without renewal
+            // must begin with its whole TTL, and a request begins it anew.
             Phase::Holding(hold)
                 if !hold.is_trusted()
                     || hold.remaining(now) < self.claim.least()
-                    || !self.waiter.timing.renew
-                    || !self.waiter.may_rely_on(hold.known_since) =>
+                    || !self.waiter.timing.renew =>
             {
                 self.phase = Phase::Waiting { look_at: now };
                 Effect::Nothing

@@ -176,9 +176,9 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "handed-to-late-call",
         "A call begins with the lease of another, however long before it that was requested",
-        "dlock-runtime/src/state/attempt/holding.rs",
-        "|| «!self.waiter.may_rely_on(hold.known_since)» =>",
-        "false",
+        HANDOVER,
+        "&& «next.may_rely_on(hold.known_since)»",
+        "true",
         STATE,
     )
     .breaks("A call begins without a request of its own only if it came at most 10 ms after"),
