@@ -92,7 +92,10 @@ impl Worker {
             }
         });
         let ended = ended.await;
-        ended.unwrap_or_else(|| panic!("not ended within {deadline:?}{}", self.output()))
+        ended.unwrap_or_else(|| {
+            let (left, output) = (self.left(), self.output());
+            panic!("not ended within {deadline:?}{output}\n--- processes\n{left}")
+        })
     }
 
     /// Waits for a line on the standard output that contains `text`, and returns it.
@@ -137,6 +140,18 @@ impl Worker {
             self.stdout(),
             self.stderr()
         )
+    }
+
+    /// Returns the process and its children as `ps` shows them: one of them may be what the others wait for.
+    fn left(&self) -> String {
+        const COLUMNS: &str = "pid,ppid,pgid,sid,stat,wchan:20,args";
+        let Ok(shown) = Command::new("ps").args(["-eo", COLUMNS]).output() else {
+            return "unknown".to_owned();
+        };
+        let id = self.id().to_string();
+        let is_near = |line: &&str| line.split_whitespace().take(4).any(|it| it == id);
+        let shown = String::from_utf8_lossy(&shown.stdout);
+        shown.lines().filter(is_near).collect::<Vec<_>>().join("\n")
     }
 
     fn process(&self) -> MutexGuard<'_, OwnedChild> {
