@@ -36,7 +36,6 @@ mod dial;
 mod errors;
 mod fence;
 mod holder;
-mod inline;
 mod leftovers;
 mod names;
 mod notices;

@@ -20,7 +20,7 @@
 //!   fence from there. (`readers_that_come_and_go_have_one_token`, `a_token_that_was_written_without_an_answer_is_kept`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
-//! - A request runs until it has an answer, also if its caller is gone, see `inline.rs`. The next request of the same
+//! - A request runs until it has an answer, also if its caller is gone: it is a task of the store. The next request of the same
 //!   claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
 //! - A creation without an answer was not carried out if the child is missing after a transaction of a majority, see
 //!   [`catch_up`]. (`a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced`)

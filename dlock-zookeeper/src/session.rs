@@ -13,7 +13,7 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, MultiWriteError, SessionState};
 
 use crate::{
-    config::Config, dial, errors, fence::Known, inline::Tasks, leftovers::Leftovers, names,
+    config::Config, dial, errors, fence::Known, leftovers::Leftovers, names,
     notices, proof::Proof, readers, sinks::Sinks, worker::Worker,
 };
 
@@ -71,10 +71,10 @@ pub(crate) fn start(
     sinks: Arc<Sinks>,
 ) -> watch::Receiver<Link> {
     let (set_link, link) = watch::channel(Link::Connecting);
-    let (tasks, mut stopped) = (worker.tasks().clone(), worker.stopped());
+    let mut stopped = worker.stopped();
     worker.handle().spawn(async move {
         tokio::select! {
-            () = keep(&config, &tasks, set_link, &sinks) => {}
+            () = keep(&config, set_link, &sinks) => {}
             _ = stopped.changed() => {}
         }
     });
@@ -98,10 +98,10 @@ pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, Sto
     }
 }
 
-async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, sinks: &Sinks) {
+async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match connect(config, tasks).await {
+        match connect(config).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
                 link.send_replace(Link::Up(session.clone()));
@@ -125,12 +125,11 @@ async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, si
     }
 }
 
-async fn connect(config: &Arc<Config>, tasks: &Tasks) -> Result<Session, StoreError> {
+async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
     let connecting = SystemClock.now();
     // A lease with a `min_hold` outlives its process, for as long as the session does.
     let connector = connector(config).with_detached();
-    let connected = tasks.with_session(dial::connect(config, connector, &config.hosts));
-    let client = match connected.await {
+    let client = match dial::connect(config, connector, &config.hosts).await {
         Ok(client) => client,
         Err(failure) => {
             let failure = dial::explained(config, &config.hosts, failure).await;

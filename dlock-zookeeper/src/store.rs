@@ -18,7 +18,6 @@ use crate::{
     answers::Answers,
     claims::{Claim, Core},
     config::Config,
-    inline::together,
     session,
     sinks::Sinks,
     slots::Slots,
@@ -89,7 +88,7 @@ impl ZooKeeperStore {
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answered = self.worker.tasks().run(request);
+        let answered = self.worker.handle().spawn(request);
         answered.await.map_err(|_| closed())?
     }
 }
@@ -151,7 +150,7 @@ impl LockStore for ZooKeeperStore {
             (renewal, answered)
         });
         let (renewals, answers): (Vec<_>, Vec<_>) = renewals.unzip();
-        self.worker.handle().spawn(together(join_all(renewals)));
+        self.worker.handle().spawn(join_all(renewals));
         let answers = answers.into_iter().map(async |answered| {
             let renewal = async { answered.await.map_err(|_| closed())? };
             match batch.limit {
@@ -198,11 +197,8 @@ impl StoreHooks for ZooKeeperStore {
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
         // Without an answer, the child is deleted when the lease ends. One that was never seen is searched for.
-        drop(
-            self.worker
-                .tasks()
-                .run(async move { core.release(&key, owner).await }),
-        );
+        let release = async move { core.release(&key, owner).await };
+        self.worker.handle().spawn(release);
         true
     }
 }
