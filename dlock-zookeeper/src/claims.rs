@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
+use dlock_runtime::{LockKey, LockMode, clock::Moment, store::OwnerId};
 use tokio::sync::watch;
 use zookeeper_client::{Error, MultiWriteError};
 

@@ -5,8 +5,8 @@
 
 use dlock_runtime::{
     LockMode,
+    clock::{Clock, Moment, SystemClock},
     store::{GRANT_TTL, StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
 use zookeeper_client::{Error, MultiWriteError};

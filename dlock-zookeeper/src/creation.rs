@@ -2,8 +2,8 @@
 
 use dlock_runtime::{
     FencingToken,
+    clock::{Clock, SystemClock},
     store::{ALIVE, GRANT_TTL, StoreError, StoreErrorKind},
-    testing::{Clock, SystemClock},
 };
 use tokio::{join, time::Instant};
 use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};

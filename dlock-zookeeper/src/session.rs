@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 use tokio::{
     sync::watch,

@@ -4,12 +4,12 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use dlock_runtime::{
     ConnectError, LockKey,
+    clock::{Clock, SystemClock},
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
         OwnerId, Queue, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
         StoreHooks, StoreOptions, StoreProperties,
     },
-    testing::{Clock, SystemClock},
 };
 use futures_util::{FutureExt, future::join_all};
 use tokio::{sync::oneshot, time::timeout};
