@@ -13,8 +13,8 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, MultiWriteError, SessionState};
 
 use crate::{
-    config::Config, dial, errors, fence::Known, leftovers::Leftovers, names,
-    notices, proof::Proof, readers, sinks::Sinks, worker::Worker,
+    config::Config, dial, errors, fence::Known, leftovers::Leftovers, names, notices, proof::Proof,
+    readers, sinks::Sinks, worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].

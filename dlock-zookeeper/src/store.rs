@@ -16,9 +16,9 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     answers::Answers,
-    claims::{Claim, Core},
     config::Config,
     session,
+    shared::{Core, Request},
     sinks::Sinks,
     slots::Slots,
     timers::Timers,
@@ -112,7 +112,7 @@ impl LockStore for ZooKeeperStore {
             return Err(StoreError::new(StoreErrorKind::Unsupported, text).unsent());
         }
         let (core, handle) = (self.core.clone(), self.worker.handle().clone());
-        let claim = Claim {
+        let request = Request {
             key: request.key.clone(),
             owner: request.owner,
             mode: request.mode,
@@ -122,14 +122,14 @@ impl LockStore for ZooKeeperStore {
             function: request.function.to_owned(),
             begun: SystemClock.now(),
         };
-        self.run(async move { core.acquire(&handle, claim).await })
+        self.run(async move { core.acquire(&handle, request).await })
             .await
     }
 
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let begun = SystemClock.now();
         let renewals = batch.requests.iter().map(|request| {
-            let claim = Claim {
+            let request = Request {
                 key: request.key.clone(),
                 owner: request.owner,
                 mode: request.mode,
@@ -143,7 +143,7 @@ impl LockStore for ZooKeeperStore {
             let (answer, answered) = oneshot::channel();
             let renewal = async move {
                 // A panic is that of one lease, and the hook of the process has told of it.
-                let renewed = AssertUnwindSafe(core.renew(claim)).catch_unwind().await;
+                let renewed = AssertUnwindSafe(core.renew(request)).catch_unwind().await;
                 // The caller may have given up at its time limit.
                 renewed.map(|it| answer.send(it).ok()).ok();
             };

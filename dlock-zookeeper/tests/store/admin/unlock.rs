@@ -7,7 +7,7 @@ use dlock_runtime::{
 };
 use tokio::time::timeout;
 
-use super::{Place, SOON, claim, seen, staying};
+use super::{Place, SOON, request, seen, staying};
 use crate::world::LIMIT;
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
         timeout(SOON, guard.lost()).await.expect("it is told");
     }
     let left = place.children("/lock:catalog").await;
-    assert_eq!(left, [claim(90, "exclusive")]);
+    assert_eq!(left, [request(90, "exclusive")]);
 }
 
 #[tokio::test]

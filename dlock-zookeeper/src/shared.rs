@@ -1,4 +1,4 @@
-//! Claims on keys, and all that their requests need.
+//! What the requests of a store have in common.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ pub(crate) struct Core {
 
 /// The part of a request that outlives its caller.
 #[derive(Clone)]
-pub(crate) struct Claim {
+pub(crate) struct Request {
     pub(crate) key: LockKey,
     pub(crate) owner: OwnerId,
     pub(crate) mode: LockMode,
