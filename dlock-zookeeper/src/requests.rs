@@ -85,7 +85,7 @@ impl Core {
 
     /// Waits for the session with the slot of a claim, so that no later request of the claim overtakes this one.
     async fn session_of(&self, slot: &mut Locked) -> Result<Session, StoreError> {
-        let session = session::current(&self.link).await?;
+        let session = session::current(&self.status).await?;
         slot.look_at(&session);
         Ok(session)
     }

@@ -58,7 +58,7 @@ impl Session {
 
 /// The session as requests see it.
 #[derive(Clone)]
-pub(crate) enum Link {
+pub(crate) enum Status {
     Connecting,
     Up(Session),
     Down(StoreError),
@@ -69,42 +69,42 @@ pub(crate) fn start(
     worker: &Worker,
     config: Arc<Config>,
     sinks: Arc<Sinks>,
-) -> watch::Receiver<Link> {
-    let (set_link, link) = watch::channel(Link::Connecting);
+) -> watch::Receiver<Status> {
+    let (set_status, status) = watch::channel(Status::Connecting);
     let mut stopped = worker.stopped();
     worker.handle().spawn(async move {
         tokio::select! {
-            () = keep(&config, set_link, &sinks) => {}
+            () = keep(&config, set_status, &sinks) => {}
             _ = stopped.changed() => {}
         }
     });
-    link
+    status
 }
 
 /// Returns the session, or the reason why there is none.
-pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, StoreError> {
-    let mut link = link.clone();
+pub(crate) async fn current(status: &watch::Receiver<Status>) -> Result<Session, StoreError> {
+    let mut status = status.clone();
     loop {
-        match &*link.borrow_and_update() {
+        match &*status.borrow_and_update() {
             // One that has ended is about to be replaced.
-            Link::Up(session) if !session.has_ended() => return Ok(session.clone()),
-            Link::Down(error) => return Err(error.clone()),
-            Link::Up(_) | Link::Connecting => {}
+            Status::Up(session) if !session.has_ended() => return Ok(session.clone()),
+            Status::Down(error) => return Err(error.clone()),
+            Status::Up(_) | Status::Connecting => {}
         }
-        if link.changed().await.is_err() {
+        if status.changed().await.is_err() {
             let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
             return Err(error.unsent());
         }
     }
 }
 
-async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
+async fn keep(config: &Arc<Config>, status: watch::Sender<Status>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
         match connect(config).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
-                link.send_replace(Link::Up(session.clone()));
+                status.send_replace(Status::Up(session.clone()));
                 sinks.look_again();
                 tokio::select! {
                     () = beat(config, &session) => {}
@@ -113,11 +113,11 @@ async fn keep(config: &Arc<Config>, link: watch::Sender<Link>, sinks: &Sinks) {
                     _ = notices::listen(&session.client, &config.root, sinks) => {}
                 }
                 tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");
-                link.send_replace(Link::Connecting);
+                status.send_replace(Status::Connecting);
             }
             Err(error) => {
                 tracing::warn!(target: "dlock::store", url = %config.shown, %error, "cannot connect to ZooKeeper");
-                link.send_replace(Link::Down(error));
+                status.send_replace(Status::Down(error));
                 sleep(pause).await;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }

@@ -10,7 +10,7 @@ use crate::{
     answers::Answers,
     config::Config,
     queue::Queue,
-    session::{Link, Session},
+    session::{Status, Session},
     sinks::Sinks,
     slots::Slots,
     timers::Timers,
@@ -19,7 +19,7 @@ use crate::{
 /// All that requests need.
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
-    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) status: watch::Receiver<Status>,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) answers: Arc<Answers>,

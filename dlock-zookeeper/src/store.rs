@@ -47,10 +47,10 @@ impl ZooKeeperStore {
         })?;
         let answers = Arc::new(Answers::default());
         let sinks = Arc::new(Sinks::default());
-        let link = session::start(&worker, config.clone(), sinks.clone());
+        let status = session::start(&worker, config.clone(), sinks.clone());
         let core = Arc::new(Core {
             config,
-            link,
+            status,
             slots: Slots::new(answers.clone()),
             timers: Timers::default(),
             answers,
@@ -72,7 +72,7 @@ impl ZooKeeperStore {
             url: self.core.config.shown.clone(),
             reason,
         };
-        session::current(&self.core.link)
+        session::current(&self.core.status)
             .await
             .map(drop)
             .map_err(unavailable)

@@ -235,7 +235,7 @@ pub(super) const ALL: &[Mutant] = &[
         "A release overtakes an acquire that waits for a session",
         REQUESTS,
         "let mut slot = «self.slots.lock(&request.key, request.owner).await»; let answer = match self.session_of(&mut slot).await { Ok(session) => match self.known(",
-        "{ session::current(&self.link).await?; self.slots.lock(&request.key, request.owner).await }",
+        "{ session::current(&self.status).await?; self.slots.lock(&request.key, request.owner).await }",
         &[Test(
             STORE,
             "sessions::requests_that_wait_for_a_session_keep_their_order",
