@@ -142,8 +142,8 @@ pub use dlock_runtime::{
     AlreadyInstalled, ConnectError, FencingToken, Holder, InvalidKeyReason, KeyPart, Lease,
     LockError, LockGuard, LockKey, LockKeyBuilder, LockManager, LockManagerBuilder, LockMode,
     LockRequest, LockSite, LostCause, MAX_TTL, MIN_TTL, OnLost, PartWriter, Release, RunWhileHeld,
-    ShutdownReport, StoreError, StoreErrorKind, Wait, blocking, install, install_with, installed,
-    shutdown, store, testing, with_manager,
+    ShutdownReport, StoreError, StoreErrorKind, Wait, blocking, clock, install, install_with,
+    installed, random, shutdown, store, with_manager,
 };
 
 #[cfg(feature = "admin")]

@@ -10,12 +10,12 @@ use std::{
 
 use dlock_runtime::{
     Holder, LockKey, LockMode, StoreError,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
         Proposal, Queue, QuorumNode, RaiseRequest, Raised, ReleaseRequest, Released, RenewRequest,
         Renewal,
     },
-    testing::SystemRandom,
 };
 use tokio::time::{Instant, sleep};
 

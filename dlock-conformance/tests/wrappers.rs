@@ -16,11 +16,11 @@ use std::{
 use dlock_conformance::{Level, Suite};
 use dlock_runtime::{
     LockError, LockManager, StoreError, Wait,
+    clock::{Clock, Moment},
     store::{
         AcquireOutcome, AcquireRequest, Drift, LockStore, ReleaseRequest, Released, RenewBatch,
         Renewal, StoreProperties, memory::MemoryStore,
     },
-    testing::{Clock, Moment},
 };
 use tokio::time::{Instant, sleep};
 

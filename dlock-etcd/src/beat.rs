@@ -4,8 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use dlock_runtime::{
     LockKey,
+    clock::{Clock, Moment, SystemClock},
     store::{OwnerId, StoreError},
-    testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -254,12 +254,12 @@ pub(crate) mod tests {
     use std::sync::Arc;
 
     use dlock_runtime::{
+        random::SystemRandom,
         store::{
             ALIVE, AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink,
             LockStore, Queue as Queueing, ReleaseRequest, RenewBatch, RenewRequest, Renewal,
             StoreOptions,
         },
-        testing::SystemRandom,
     };
     use dlock_testkit::{EtcdServer, eventually, within};
     use tokio::sync::mpsc;

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
+use dlock_runtime::{LockKey, LockMode, clock::Moment, store::OwnerId};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use crate::{
@@ -279,8 +279,9 @@ mod tests {
     use std::time::Duration;
 
     use dlock_runtime::{
+        clock::{Clock, SystemClock},
+        random::SystemRandom,
         store::ClientId,
-        testing::{Clock, SystemClock, SystemRandom},
     };
 
     use super::*;

@@ -22,8 +22,8 @@ use std::{
 
 use dlock_runtime::{
     LockKey,
+    clock::{Clock, Moment, SystemClock},
     store::{ClientId, Hint, HintSink, OwnerId, StoreError},
-    testing::{Clock, Moment, SystemClock},
 };
 use tokio::{
     runtime::Handle,

@@ -11,8 +11,8 @@ use std::{collections::HashMap, time::Duration};
 
 use dlock_runtime::{
     LockMode,
+    clock::Moment,
     store::{Holder, OwnerId},
-    testing::Moment,
 };
 use tokio::{sync::watch, task::AbortHandle};
 

@@ -247,7 +247,7 @@ fn is_word(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
 
     use super::*;
 

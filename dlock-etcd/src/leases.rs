@@ -36,8 +36,8 @@ use std::{
 };
 
 use dlock_runtime::{
+    clock::Moment,
     store::{Drift, StoreError},
-    testing::Moment,
 };
 
 use crate::conn::Conn;
@@ -176,7 +176,7 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::testing::{Clock, SystemClock};
+    use dlock_runtime::clock::{Clock, SystemClock};
 
     use super::*;
 

@@ -33,8 +33,8 @@ use std::{
 };
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{Drift, GRANT_TTL, StoreError},
-    testing::{Clock, Moment, SystemClock},
 };
 use tokio::sync::{Notify, watch};
 

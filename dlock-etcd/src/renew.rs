@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::{join, join_all};
 use tokio::time::timeout;

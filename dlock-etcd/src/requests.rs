@@ -15,10 +15,10 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{
         AcquireOutcome, AcquireRequest, OwnerId, Queue as Queueing, StoreError, StoreErrorKind,
     },
-    testing::{Clock, Moment, SystemClock},
 };
 
 use crate::{

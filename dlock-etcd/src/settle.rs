@@ -8,8 +8,8 @@
 
 use dlock_runtime::{
     LockKey,
+    clock::{Clock, Moment, SystemClock},
     store::{OwnerId, StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 
 use tokio::time::Instant;

@@ -2,8 +2,8 @@
 //! rules.
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{AcquireOutcome, AcquireRequest, StoreError},
-    testing::{Clock, Moment, SystemClock},
 };
 
 use crate::{

@@ -6,12 +6,12 @@
 //! Its user needs the permissions of [`Schema::operator_grants`](crate::Schema::operator_grants), and `pg_read_all_stats`
 //! to see since when other users' transactions run.
 
-mod grants;
 mod inspector;
 mod link;
 mod migrate;
 mod page;
 mod pattern;
+mod permissions;
 mod relied;
 mod report;
 mod unlock;

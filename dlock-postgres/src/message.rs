@@ -49,7 +49,7 @@ fn hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::testing::SystemRandom;
+    use dlock_runtime::random::SystemRandom;
 
     use super::*;
 

@@ -34,7 +34,7 @@ mod deployment;
 #[cfg(feature = "admin-web")]
 #[doc(hidden)]
 pub mod doctor;
-mod hand_offs;
+mod grants;
 mod inspect;
 #[cfg(feature = "redis")]
 mod inspector;
@@ -57,7 +57,7 @@ pub use self::{
     inspector::Inspector,
 };
 pub use self::{
-    hand_offs::HandOffs,
+    grants::Grants,
     inspect::{Inspect, Inspecting},
     pace::{Pace, Walk},
     pattern::KeyPattern,
@@ -263,7 +263,7 @@ pub struct Overview {
 /// fn say(unlocked: Unlocked) -> &'static str {
 ///     match unlocked {
 ///         Unlocked::Freed => "it is free",
-///         Unlocked::HandedOn => "the first waiter holds it",
+///         Unlocked::Granted => "the first waiter holds it",
 ///         Unlocked::StillShared => "others share it",
 ///         Unlocked::Changed => "the lease has changed: inspect the lock again",
 ///         _ => "done",
@@ -277,7 +277,7 @@ pub enum Unlocked {
     /// The lease was ended, and the lock is free.
     Freed,
     /// The lease was ended, and the lock was granted to the first waiter, or to all that may share it.
-    HandedOn,
+    Granted,
     /// The lease was ended, and others share the lock. They carry the same fencing token, so a resource that compares
     /// tokens does not refuse the writes of the old holder.
     StillShared,
@@ -289,19 +289,19 @@ pub enum Unlocked {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::admin::HandOff;
+/// use dlock::admin::Grant;
 ///
-/// fn line(hand_off: &HandOff) -> String {
-///     match hand_off.fence {
-///         0 => format!("{} may request {}", hand_off.owner, hand_off.key),
-///         fence => format!("{} holds {} with fence {fence}", hand_off.owner, hand_off.key),
+/// fn line(grant: &Grant) -> String {
+///     match grant.fence {
+///         0 => format!("{} may request {}", grant.owner, grant.key),
+///         fence => format!("{} holds {} with fence {fence}", grant.owner, grant.key),
 ///     }
 /// }
 /// # let _ = line;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct HandOff {
+pub struct Grant {
     /// The key of the lock.
     pub key: String,
     /// The new holder, or the waiter that was notified.

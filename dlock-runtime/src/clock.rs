@@ -1,4 +1,32 @@
-//! Time as a lease measures it: two clocks, because one of them stops while the machine is suspended.
+//! The clock of a manager: time as a lease measures it, by two clocks, because one of them stops while the machine is suspended.
+//!
+//! A store reads it to date its requests. A test can replace it; most tests of code under locks need only tokio's paused clock and
+//! [`LockManager::memory`](crate::LockManager::memory).
+//!
+//! ```
+//! # extern crate dlock_runtime as dlock;
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::SystemTime;
+//! use dlock::{LockManager, clock::{Clock, Moment, SystemClock}};
+//!
+//! /// A machine on which no suspension is ever detected.
+//! #[derive(Debug)]
+//! struct WithoutTimeOfDay;
+//!
+//! impl Clock for WithoutTimeOfDay {
+//!     fn now(&self) -> Moment {
+//!         SystemClock.now()
+//!     }
+//!
+//!     fn time_of_day(&self) -> Option<SystemTime> {
+//!         None
+//!     }
+//! }
+//!
+//! let manager = LockManager::builder().clock(WithoutTimeOfDay).connect("memory://").await?;
+//! manager.lock("order:42").run(async |_lease| ()).await?;
+//! # Ok(()) }
+//! ```
 
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +40,7 @@ use tokio::time::Instant;
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::time::Duration;
-/// use dlock::testing::{Clock, SystemClock};
+/// use dlock::clock::{Clock, SystemClock};
 ///
 /// let begin = SystemClock.now();
 /// let deadline = begin.plus(Duration::from_secs(30));
@@ -41,7 +69,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(2));
@@ -64,7 +92,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, Moment, SystemClock};
+    /// use dlock::clock::{Clock, Moment, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let deadline = now.plus(Duration::from_secs(30));
@@ -83,7 +111,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let deadline = now.plus(Duration::from_secs(30));
@@ -108,7 +136,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -127,7 +155,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -146,7 +174,7 @@ impl Moment {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let now = SystemClock.now();
     /// let later = now.plus(Duration::from_secs(1));
@@ -168,7 +196,7 @@ impl Moment {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::{sync::{Arc, Mutex}, time::Duration};
-/// use dlock::{LockManager, testing::{Clock, Moment, SystemClock}};
+/// use dlock::{LockManager, clock::{Clock, Moment, SystemClock}};
 ///
 /// /// The machine's clocks, on which a test lets time asleep pass.
 /// #[derive(Clone, Default)]
@@ -192,7 +220,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// let begin = SystemClock.now();
     /// println!("it took {:?}", begin.elapsed(SystemClock.now()));
@@ -207,7 +235,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::testing::{Clock, SystemClock};
+    /// use dlock::clock::{Clock, SystemClock};
     ///
     /// assert!(SystemClock.time_of_day().is_some());
     /// ```
@@ -223,7 +251,7 @@ pub trait Clock: Send + Sync + 'static {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::testing::{Clock, SystemClock};
+/// use dlock::clock::{Clock, SystemClock};
 ///
 /// let (one, next) = (SystemClock.now(), SystemClock.now());
 /// assert!(one.boot <= next.boot && one.monotonic <= next.monotonic);

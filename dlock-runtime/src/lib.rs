@@ -23,7 +23,7 @@ mod api;
 mod attempt;
 #[cfg(feature = "admin")]
 mod budget;
-mod clock;
+pub mod clock;
 mod engine;
 mod error;
 mod exclusive;
@@ -39,13 +39,12 @@ mod observe;
 mod options;
 mod owner;
 mod process;
-mod random;
+pub mod random;
 mod site;
 mod state;
 pub mod store;
 mod sync;
 mod telemetry;
-pub mod testing;
 #[cfg(test)]
 mod threads;
 #[cfg(any(feature = "axum", feature = "actix-web"))]

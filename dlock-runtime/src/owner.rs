@@ -15,7 +15,7 @@ use crate::random::Random;
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{store::ClientId, testing::SystemRandom};
+/// use dlock::{store::ClientId, random::SystemRandom};
 ///
 /// let (one, other) = (ClientId::new(&SystemRandom), ClientId::new(&SystemRandom));
 /// assert_ne!(one, other);
@@ -29,7 +29,7 @@ impl ClientId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::ClientId, testing::SystemRandom};
+    /// use dlock::{store::ClientId, random::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert!(client.to_string().bytes().all(|byte| byte.is_ascii_hexdigit()));
@@ -44,7 +44,7 @@ impl ClientId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::ClientId, testing::SystemRandom};
+    /// use dlock::{store::ClientId, random::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert_eq!(client.handle(), client.handle());
@@ -75,7 +75,7 @@ impl fmt::Display for ClientId {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
+/// use dlock::{store::{ClientId, OwnerId}, random::SystemRandom};
 ///
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
 /// let text = owner.to_string();
@@ -98,7 +98,7 @@ impl OwnerId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
+    /// use dlock::{store::{ClientId, OwnerId}, random::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert_ne!(OwnerId::new(client, 1), OwnerId::new(client, 2));
@@ -128,7 +128,7 @@ impl OwnerId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
+    /// use dlock::{store::{ClientId, OwnerId}, random::SystemRandom};
     ///
     /// let client = ClientId::new(&SystemRandom);
     /// assert_eq!(OwnerId::new(client, 7).client(), client);
@@ -142,7 +142,7 @@ impl OwnerId {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::{ClientId, ClaimHandle, OwnerId}, testing::SystemRandom};
+    /// use dlock::{store::{ClientId, ClaimHandle, OwnerId}, random::SystemRandom};
     ///
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     /// let shown = owner.handle().to_string();
@@ -183,7 +183,7 @@ impl fmt::Display for OwnerId {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::{store::{ClientId, OwnerId}, testing::SystemRandom};
+/// use dlock::{store::{ClientId, OwnerId}, random::SystemRandom};
 ///
 /// let client = ClientId::new(&SystemRandom);
 /// assert_ne!(OwnerId::new(client, 1).handle(), OwnerId::new(client, 2).handle());

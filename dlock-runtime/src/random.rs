@@ -1,4 +1,4 @@
-//! Randomness as a parameter, so that a simulation can replay it.
+//! The random numbers of a manager: its identity and its jitter. A parameter, so that a simulation can replay them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use dlock::{LockManager, testing::Random};
+/// use dlock::{LockManager, random::Random};
 ///
 /// /// The same numbers in each run of a test. Never in a service: its clients would meet.
 /// struct Counting(AtomicU64);
@@ -40,7 +40,7 @@ pub trait Random: Send + Sync + 'static {
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::testing::{Random, SystemRandom};
+/// use dlock::random::{Random, SystemRandom};
 ///
 /// assert_ne!(SystemRandom.next_u64(), SystemRandom.next_u64());
 /// ```

@@ -93,7 +93,7 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
     use tokio::time::advance;
 
     use super::*;

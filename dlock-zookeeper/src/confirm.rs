@@ -5,19 +5,19 @@
 
 use dlock_runtime::{
     LockMode,
+    clock::{Clock, Moment, SystemClock},
     store::{GRANT_TTL, StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
 use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
-    claims::{Claim, catch_up},
     data::{Held, Value},
     errors::Failure,
     holder::{Seen, now_in_milliseconds},
     queue::Queue,
     session::Session,
+    shared::{Request, catch_up},
     slots::Child,
 };
 
@@ -50,7 +50,7 @@ pub(crate) async fn confirm(
     session: &Session,
     child: &mut Child,
     queue: &Queue,
-    claim: &Claim,
+    request: &Request,
 ) -> Result<Confirmed, Failure> {
     let (fence, source) = match child.held {
         Some(held) => (held.fence.unwrap_or(child.fence), None),
@@ -66,10 +66,10 @@ pub(crate) async fn confirm(
             .held
             .map_or_else(now_in_milliseconds, |held| held.since),
     };
-    note_names(child, claim);
+    note_names(child, request);
     let value = Value {
         base: child.base,
-        ttl: claim.ttl,
+        ttl: request.ttl,
         held: Some(held),
         label: child.label.clone(),
         function: child.function.clone(),
@@ -88,21 +88,21 @@ pub(crate) async fn confirm(
     }
     child.held = Some(held);
     child.needs_write = false;
-    child.ends = claim.begun.plus(claim.ttl).monotonic;
+    child.ends = request.begun.plus(request.ttl).monotonic;
     session.proof.wrote(written);
-    certain(session, claim)?;
+    certain(session, request)?;
     Ok(Confirmed::As(fence))
 }
 
 /// Accepts the lease of a claim whose child has just been created, in front of the queue that was read after it. Returns
 /// `false` if the lease has to be written.
-pub(crate) fn accept(session: &Session, child: &mut Child, claim: &Claim) -> bool {
-    if !may_hold_unwritten(session, claim.mode, claim.begun.plus(claim.ttl)) {
+pub(crate) fn accept(session: &Session, child: &mut Child, request: &Request) -> bool {
+    if !may_hold_unwritten(session, request.mode, request.begun.plus(request.ttl)) {
         return false;
     }
-    note_names(child, claim);
+    note_names(child, request);
     hold(child);
-    child.ends = claim.begun.plus(claim.ttl).monotonic;
+    child.ends = request.begun.plus(request.ttl).monotonic;
     true
 }
 
@@ -130,10 +130,10 @@ fn hold(child: &mut Child) {
     child.held = Some(held);
 }
 
-fn note_names(child: &mut Child, claim: &Claim) {
-    if !claim.label.is_empty() {
-        child.label = Some(claim.label.clone());
-        child.function = Some(claim.function.clone());
+fn note_names(child: &mut Child, request: &Request) {
+    if !request.label.is_empty() {
+        child.label = Some(request.label.clone());
+        child.function = Some(request.function.clone());
     }
 }
 
@@ -233,8 +233,8 @@ async fn write(
 }
 
 /// Refuses to confirm a lease that the session may not last for.
-fn certain(session: &Session, claim: &Claim) -> Result<(), StoreError> {
-    let lease_end = claim.begun.plus(claim.ttl);
+fn certain(session: &Session, request: &Request) -> Result<(), StoreError> {
+    let lease_end = request.begun.plus(request.ttl);
     if session.proof.lasts_until(lease_end) {
         return Ok(());
     }

@@ -2,15 +2,14 @@
 
 use dlock_runtime::{
     FencingToken,
+    clock::{Clock, SystemClock},
     store::{ALIVE, GRANT_TTL, StoreError, StoreErrorKind},
-    testing::{Clock, SystemClock},
 };
 use tokio::{join, time::Instant};
 use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult, Stat};
 
 use crate::{
     base,
-    claims::{Claim, list},
     data::{Held, Value},
     errors::Failure,
     fence::Base,
@@ -18,6 +17,7 @@ use crate::{
     queue::Queue,
     repeats::Repeats,
     session::Session,
+    shared::{Request, list},
     slots::{Child, Locked},
 };
 
@@ -33,18 +33,18 @@ pub(crate) async fn create(
     slot: &mut Locked,
     root: &str,
     directory: &str,
-    claim: &Claim,
+    request: &Request,
 ) -> Result<Result<Queue, Error>, Failure> {
-    let path = format!("{directory}/{}", names::prefix(claim.owner, claim.mode));
+    let path = format!("{directory}/{}", names::prefix(request.owner, request.mode));
     let options = CreateMode::EphemeralSequential.with_acls(session.acls());
     let mut repeats = Repeats::default();
     loop {
         let base = base::current(session, root).await?;
-        let value = text(base, claim);
+        let value = text(base, request);
         let mut writer = session.client.new_multi_writer();
         writer.add_check_version(&names::base(root, base.value), -1)?;
         writer.add_create(&path, &value.to_bytes(), &options)?;
-        let counts = claim.mode.is_exclusive();
+        let counts = request.mode.is_exclusive();
         if counts {
             writer.add_set_data(directory, b"", None)?;
         }
@@ -110,39 +110,39 @@ pub(crate) async fn create(
 }
 
 /// The text of a new child: an exclusive claim expects to hold the key, as most do. Others write their fence when they hold.
-fn text(base: Base, claim: &Claim) -> Value {
-    if !claim.mode.is_exclusive() {
-        return waiter(base, claim);
+fn text(base: Base, request: &Request) -> Value {
+    if !request.mode.is_exclusive() {
+        return waiter(base, request);
     }
     Value {
-        ttl: claim.ttl,
+        ttl: request.ttl,
         held: Some(Held {
             fence: None,
             since: holder::now_in_milliseconds(),
         }),
-        label: Some(claim.label.clone()),
-        function: Some(claim.function.clone()),
-        ..waiter(base, claim)
+        label: Some(request.label.clone()),
+        function: Some(request.function.clone()),
+        ..waiter(base, request)
     }
 }
 
-fn waiter(base: Base, claim: &Claim) -> Value {
+fn waiter(base: Base, request: &Request) -> Value {
     Value {
         base,
         ttl: GRANT_TTL,
         held: None,
         label: None,
         function: None,
-        waiter: Some(claim.label.clone()),
+        waiter: Some(request.label.clone()),
     }
 }
 
 /// Writes the text of a waiter, if the child has that of a holder. Only people read it, so the answer is not waited for.
-pub(crate) fn tell_that_it_waits(session: &Session, child: &mut Child, claim: &Claim) {
+pub(crate) fn tell_that_it_waits(session: &Session, child: &mut Child, request: &Request) {
     if !std::mem::take(&mut child.is_hopeful) {
         return;
     }
-    let text = waiter(child.base, claim).to_bytes();
+    let text = waiter(child.base, request).to_bytes();
     // The call sends the request.
     drop(session.client.set_data(&child.path(), &text, None));
 }

@@ -35,7 +35,7 @@ use std::{
     time::Duration,
 };
 
-use dlock_runtime::testing::Moment;
+use dlock_runtime::clock::Moment;
 
 /// Requests beyond this number are forgotten, the oldest first.
 const MOST: usize = 512;
@@ -125,7 +125,7 @@ fn is_by_both(moment: Moment, other: Moment) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::testing::{Clock, SystemClock};
+    use dlock_runtime::clock::{Clock, SystemClock};
 
     use super::*;
 

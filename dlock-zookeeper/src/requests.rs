@@ -20,7 +20,7 @@
 //!   fence from there. (`readers_that_come_and_go_have_one_token`, `a_token_that_was_written_without_an_answer_is_kept`)
 //! - **Safety.** A child is held only in the session that created it: the proof says nothing about earlier ones, which may
 //!   still last at the servers. (`a_child_of_an_earlier_session_is_never_held`)
-//! - A request runs until it has an answer, also if its caller is gone, see `inline.rs`. The next request of the same
+//! - A request runs until it has an answer, also if its caller is gone: it is a task of the store. The next request of the same
 //!   claim waits for it, also while there is no session. (`requests_that_wait_for_a_session_keep_their_order`)
 //! - A creation without an answer was not carried out if the child is missing after a transaction of a majority, see
 //!   [`catch_up`]. (`a_creation_is_not_given_up_by_the_answers_of_a_leader_that_was_replaced`)
@@ -42,7 +42,6 @@ use tokio::{
 use zookeeper_client::Error;
 
 use crate::{
-    claims::{Claim, Core, catch_up, list},
     confirm::{Confirmed, accept, confirm},
     creation::{create, delete, place, tell_that_it_waits},
     data::Value,
@@ -51,6 +50,7 @@ use crate::{
     queue::Queue,
     repeats::Repeats,
     session::{self, Session},
+    shared::{Core, Request, catch_up, list},
     slots::Locked,
 };
 
@@ -58,13 +58,13 @@ impl Core {
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         handle: &Handle,
-        claim: Claim,
+        request: Request,
     ) -> Result<AcquireOutcome, StoreError> {
-        let mut slot = self.slots.lock(&claim.key, claim.owner).await;
+        let mut slot = self.slots.lock(&request.key, request.owner).await;
         let answer = match self.session_of(&mut slot).await {
-            Ok(session) => match self.known(&mut slot, &claim) {
+            Ok(session) => match self.known(&mut slot, &request) {
                 Some(holder) => Ok(AcquireOutcome::busy(holder)),
-                None => self.attempt(handle, &session, &mut slot, &claim).await,
+                None => self.attempt(handle, &session, &mut slot, &request).await,
             },
             Err(error) => Err(error.into()),
         };
@@ -72,35 +72,35 @@ impl Core {
             slot.note_grant();
         }
         if let Some(child) = &mut slot.child {
-            self.end_in_time(&claim, child);
+            self.end_in_time(&request, child);
         }
         let is_unknown = slot.unknown.is_some();
-        self.slots.unlock(&claim.key, claim.owner, slot);
+        self.slots.unlock(&request.key, request.owner, slot);
         if is_unknown {
             let core = self.clone();
-            handle.spawn(async move { core.end_unknown(&claim.key, claim.owner).await });
+            handle.spawn(async move { core.end_unknown(&request.key, request.owner).await });
         }
         answer.map_err(Failure::into_error)
     }
 
     /// Waits for the session with the slot of a claim, so that no later request of the claim overtakes this one.
     async fn session_of(&self, slot: &mut Locked) -> Result<Session, StoreError> {
-        let session = session::current(&self.link).await?;
+        let session = session::current(&self.status).await?;
         slot.look_at(&session);
         Ok(session)
     }
 
     /// The answer to a waiter for which a watch is set, without a request. Its place is kept by this process.
-    fn known(&self, slot: &mut Locked, claim: &Claim) -> Option<Holder> {
+    fn known(&self, slot: &mut Locked, request: &Request) -> Option<Holder> {
         let child = slot.child.as_mut()?;
-        if !claim.waits || child.watching.is_none() || !child.session.is_connected() {
+        if !request.waits || child.watching.is_none() || !child.session.is_connected() {
             return None;
         }
         if child.ends <= Instant::now() {
             return None;
         }
-        let holder = self.answers.get(&claim.key, claim.owner)?;
-        child.ends = claim.begun.monotonic + ALIVE;
+        let holder = self.answers.get(&request.key, request.owner)?;
+        child.ends = request.begun.monotonic + ALIVE;
         Some(holder)
     }
 
@@ -109,15 +109,15 @@ impl Core {
         handle: &Handle,
         session: &Session,
         slot: &mut Locked,
-        claim: &Claim,
+        request: &Request,
     ) -> Result<AcquireOutcome, Failure> {
-        let directory = names::directory(&self.config.root, &claim.key);
+        let directory = names::directory(&self.config.root, &request.key);
         slot.end_late().await?;
         let had_child = slot.child.is_some();
         let mut repeats = Repeats::default();
         loop {
             if slot.unknown.is_some() {
-                self.find(session, slot, &directory, claim.owner).await?;
+                self.find(session, slot, &directory, request.owner).await?;
             }
             if slot.has_lost_its_grant() {
                 // The caller may still believe that grant. Another child has a later place and a greater fence.
@@ -128,17 +128,17 @@ impl Core {
             let deletions = self.answers.deletions();
             let mut created = None;
             if slot.child.is_none() {
-                if !claim.waits {
+                if !request.waits {
                     let queue = list(session, &directory).await?;
-                    if !queue.admits(claim.mode) {
-                        let seen = holder::of(session, &directory, &queue, None, claim.mode);
+                    if !queue.admits(request.mode) {
+                        let seen = holder::of(session, &directory, &queue, None, request.mode);
                         match seen.await? {
                             Some(holder) => return Ok(AcquireOutcome::busy(holder)),
                             None => continue,
                         }
                     }
                 }
-                let queue = create(session, slot, &self.config.root, &directory, claim);
+                let queue = create(session, slot, &self.config.root, &directory, request);
                 created = Some(queue.await?);
             }
             let Some(child) = &mut slot.child else {
@@ -158,10 +158,10 @@ impl Core {
                 continue;
             }
             if queue.holds(&child.name) {
-                if is_new && accept(session, child, claim) {
+                if is_new && accept(session, child, request) {
                     return Ok(AcquireOutcome::granted(child.fence));
                 }
-                match confirm(session, child, &queue, claim).await? {
+                match confirm(session, child, &queue, request).await? {
                     Confirmed::As(fence) => return Ok(AcquireOutcome::granted(fence)),
                     Confirmed::Gone => slot.child = None,
                     Confirmed::Changed => {}
@@ -170,17 +170,17 @@ impl Core {
                 continue;
             }
             let own = (&*child.name, child.fence);
-            let seen = holder::of(session, &directory, &queue, Some(own), claim.mode);
+            let seen = holder::of(session, &directory, &queue, Some(own), request.mode);
             let Some(mut holder) = seen.await? else {
                 continue;
             };
-            if claim.waits {
-                child.ends = claim.begun.monotonic + ALIVE;
-                tell_that_it_waits(session, child, claim);
+            if request.waits {
+                child.ends = request.begun.monotonic + ALIVE;
+                tell_that_it_waits(session, child, request);
                 // The watch forgets the answer when the queue changes.
                 self.answers
-                    .note(&claim.key, claim.owner, &holder, deletions);
-                self.watch(handle, claim, child);
+                    .note(&request.key, request.owner, &holder, deletions);
+                self.watch(handle, request, child);
             } else {
                 if !had_child {
                     slot.delete().await?;
@@ -256,16 +256,16 @@ impl Core {
         }
     }
 
-    pub(crate) async fn renew(&self, claim: Claim) -> Result<Renewal, StoreError> {
-        let mut slot = self.slots.lock(&claim.key, claim.owner).await;
+    pub(crate) async fn renew(&self, request: Request) -> Result<Renewal, StoreError> {
+        let mut slot = self.slots.lock(&request.key, request.owner).await;
         let answer = match self.session_of(&mut slot).await {
-            Ok(session) => renew_in(&session, &mut slot, &claim).await,
+            Ok(session) => renew_in(&session, &mut slot, &request).await,
             Err(error) => Err(error.into()),
         };
         if let Some(child) = &mut slot.child {
-            self.end_in_time(&claim, child);
+            self.end_in_time(&request, child);
         }
-        self.slots.unlock(&claim.key, claim.owner, slot);
+        self.slots.unlock(&request.key, request.owner, slot);
         answer.map_err(Failure::into_error)
     }
 
@@ -324,7 +324,11 @@ impl Core {
     }
 }
 
-async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result<Renewal, Failure> {
+async fn renew_in(
+    session: &Session,
+    slot: &mut Locked,
+    request: &Request,
+) -> Result<Renewal, Failure> {
     slot.end_late().await?;
     let mut repeats = Repeats::default();
     loop {
@@ -341,7 +345,7 @@ async fn renew_in(session: &Session, slot: &mut Locked, claim: &Claim) -> Result
                 return Ok(Renewal::NotOwner);
             }
         }
-        match confirm(session, child, &queue, claim).await? {
+        match confirm(session, child, &queue, request).await? {
             Confirmed::As(_) => {
                 slot.note_grant();
                 return Ok(Renewal::Renewed);

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
+    clock::{Clock, Moment, SystemClock},
     store::{StoreError, StoreErrorKind},
-    testing::{Clock, Moment, SystemClock},
 };
 use tokio::{
     sync::watch,
@@ -13,8 +13,8 @@ use tokio::{
 use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, MultiWriteError, SessionState};
 
 use crate::{
-    config::Config, dial, errors, fence::Known, inline::Tasks, leftovers::Leftovers, names,
-    notices, proof::Proof, readers, sinks::Sinks, worker::Worker,
+    config::Config, dial, errors, fence::Known, leftovers::Leftovers, names, notices, proof::Proof,
+    readers, sinks::Sinks, worker::Worker,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -58,7 +58,7 @@ impl Session {
 
 /// The session as requests see it.
 #[derive(Clone)]
-pub(crate) enum Link {
+pub(crate) enum Status {
     Connecting,
     Up(Session),
     Down(StoreError),
@@ -69,42 +69,42 @@ pub(crate) fn start(
     worker: &Worker,
     config: Arc<Config>,
     sinks: Arc<Sinks>,
-) -> watch::Receiver<Link> {
-    let (set_link, link) = watch::channel(Link::Connecting);
-    let (tasks, mut stopped) = (worker.tasks().clone(), worker.stopped());
+) -> watch::Receiver<Status> {
+    let (set_status, status) = watch::channel(Status::Connecting);
+    let mut stopped = worker.stopped();
     worker.handle().spawn(async move {
         tokio::select! {
-            () = keep(&config, &tasks, set_link, &sinks) => {}
+            () = keep(&config, set_status, &sinks) => {}
             _ = stopped.changed() => {}
         }
     });
-    link
+    status
 }
 
 /// Returns the session, or the reason why there is none.
-pub(crate) async fn current(link: &watch::Receiver<Link>) -> Result<Session, StoreError> {
-    let mut link = link.clone();
+pub(crate) async fn current(status: &watch::Receiver<Status>) -> Result<Session, StoreError> {
+    let mut status = status.clone();
     loop {
-        match &*link.borrow_and_update() {
+        match &*status.borrow_and_update() {
             // One that has ended is about to be replaced.
-            Link::Up(session) if !session.has_ended() => return Ok(session.clone()),
-            Link::Down(error) => return Err(error.clone()),
-            Link::Up(_) | Link::Connecting => {}
+            Status::Up(session) if !session.has_ended() => return Ok(session.clone()),
+            Status::Down(error) => return Err(error.clone()),
+            Status::Up(_) | Status::Connecting => {}
         }
-        if link.changed().await.is_err() {
+        if status.changed().await.is_err() {
             let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
             return Err(error.unsent());
         }
     }
 }
 
-async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, sinks: &Sinks) {
+async fn keep(config: &Arc<Config>, status: watch::Sender<Status>, sinks: &Sinks) {
     let mut pause = FIRST_PAUSE;
     loop {
-        match connect(config, tasks).await {
+        match connect(config).await {
             Ok(session) => {
                 pause = FIRST_PAUSE;
-                link.send_replace(Link::Up(session.clone()));
+                status.send_replace(Status::Up(session.clone()));
                 sinks.look_again();
                 tokio::select! {
                     () = beat(config, &session) => {}
@@ -113,11 +113,11 @@ async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, si
                     _ = notices::listen(&session.client, &config.root, sinks) => {}
                 }
                 tracing::warn!(target: "dlock::store", url = %config.shown, "the session of ZooKeeper has ended");
-                link.send_replace(Link::Connecting);
+                status.send_replace(Status::Connecting);
             }
             Err(error) => {
                 tracing::warn!(target: "dlock::store", url = %config.shown, %error, "cannot connect to ZooKeeper");
-                link.send_replace(Link::Down(error));
+                status.send_replace(Status::Down(error));
                 sleep(pause).await;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
@@ -125,12 +125,11 @@ async fn keep(config: &Arc<Config>, tasks: &Tasks, link: watch::Sender<Link>, si
     }
 }
 
-async fn connect(config: &Arc<Config>, tasks: &Tasks) -> Result<Session, StoreError> {
+async fn connect(config: &Arc<Config>) -> Result<Session, StoreError> {
     let connecting = SystemClock.now();
     // A lease with a `min_hold` outlives its process, for as long as the session does.
     let connector = connector(config).with_detached();
-    let connected = tasks.with_session(dial::connect(config, connector, &config.hosts));
-    let client = match connected.await {
+    let client = match dial::connect(config, connector, &config.hosts).await {
         Ok(client) => client,
         Err(failure) => {
             let failure = dial::explained(config, &config.hosts, failure).await;

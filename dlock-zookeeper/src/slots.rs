@@ -280,7 +280,7 @@ impl Slots {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
 
     use super::*;
 

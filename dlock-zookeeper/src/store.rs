@@ -4,22 +4,21 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use dlock_runtime::{
     ConnectError, LockKey,
+    clock::{Clock, SystemClock},
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockModes, LockStore,
         OwnerId, Queue, ReleaseRequest, Released, RenewBatch, Renewal, StoreError, StoreErrorKind,
         StoreHooks, StoreOptions, StoreProperties,
     },
-    testing::{Clock, SystemClock},
 };
 use futures_util::{FutureExt, future::join_all};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     answers::Answers,
-    claims::{Claim, Core},
     config::Config,
-    inline::together,
     session,
+    shared::{Core, Request},
     sinks::Sinks,
     slots::Slots,
     timers::Timers,
@@ -48,10 +47,10 @@ impl ZooKeeperStore {
         })?;
         let answers = Arc::new(Answers::default());
         let sinks = Arc::new(Sinks::default());
-        let link = session::start(&worker, config.clone(), sinks.clone());
+        let status = session::start(&worker, config.clone(), sinks.clone());
         let core = Arc::new(Core {
             config,
-            link,
+            status,
             slots: Slots::new(answers.clone()),
             timers: Timers::default(),
             answers,
@@ -73,7 +72,7 @@ impl ZooKeeperStore {
             url: self.core.config.shown.clone(),
             reason,
         };
-        session::current(&self.core.link)
+        session::current(&self.core.status)
             .await
             .map(drop)
             .map_err(unavailable)
@@ -89,7 +88,7 @@ impl ZooKeeperStore {
         &self,
         request: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let answered = self.worker.tasks().run(request);
+        let answered = self.worker.handle().spawn(request);
         answered.await.map_err(|_| closed())?
     }
 }
@@ -113,7 +112,7 @@ impl LockStore for ZooKeeperStore {
             return Err(StoreError::new(StoreErrorKind::Unsupported, text).unsent());
         }
         let (core, handle) = (self.core.clone(), self.worker.handle().clone());
-        let claim = Claim {
+        let request = Request {
             key: request.key.clone(),
             owner: request.owner,
             mode: request.mode,
@@ -123,14 +122,14 @@ impl LockStore for ZooKeeperStore {
             function: request.function.to_owned(),
             begun: SystemClock.now(),
         };
-        self.run(async move { core.acquire(&handle, claim).await })
+        self.run(async move { core.acquire(&handle, request).await })
             .await
     }
 
     async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
         let begun = SystemClock.now();
         let renewals = batch.requests.iter().map(|request| {
-            let claim = Claim {
+            let request = Request {
                 key: request.key.clone(),
                 owner: request.owner,
                 mode: request.mode,
@@ -144,14 +143,14 @@ impl LockStore for ZooKeeperStore {
             let (answer, answered) = oneshot::channel();
             let renewal = async move {
                 // A panic is that of one lease, and the hook of the process has told of it.
-                let renewed = AssertUnwindSafe(core.renew(claim)).catch_unwind().await;
+                let renewed = AssertUnwindSafe(core.renew(request)).catch_unwind().await;
                 // The caller may have given up at its time limit.
                 renewed.map(|it| answer.send(it).ok()).ok();
             };
             (renewal, answered)
         });
         let (renewals, answers): (Vec<_>, Vec<_>) = renewals.unzip();
-        self.worker.handle().spawn(together(join_all(renewals)));
+        self.worker.handle().spawn(join_all(renewals));
         let answers = answers.into_iter().map(async |answered| {
             let renewal = async { answered.await.map_err(|_| closed())? };
             match batch.limit {
@@ -198,11 +197,8 @@ impl StoreHooks for ZooKeeperStore {
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let (core, key, owner) = (self.core.clone(), request.key.clone(), request.owner);
         // Without an answer, the child is deleted when the lease ends. One that was never seen is searched for.
-        drop(
-            self.worker
-                .tasks()
-                .run(async move { core.release(&key, owner).await }),
-        );
+        let release = async move { core.release(&key, owner).await };
+        self.worker.handle().spawn(release);
         true
     }
 }

@@ -92,7 +92,7 @@ impl Timers {
 mod tests {
     use std::time::Duration;
 
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
     use futures_util::FutureExt;
     use tokio::time::advance;
 

@@ -17,22 +17,23 @@ use tokio::{runtime::Handle, time::Instant};
 use zookeeper_client::Error;
 
 use crate::{
-    claims::{Claim, Core, list},
     confirm::grant,
     session::Session,
+    shared::{Core, Request, list},
     slots::{Child, Watching},
     timers::Ending,
 };
 
 impl Core {
     /// Starts the timer of a child, if it has none, or one that is too late for a lease that was shortened.
-    pub(crate) fn end_in_time(&self, claim: &Claim, child: &mut Child) {
+    pub(crate) fn end_in_time(&self, request: &Request, child: &mut Child) {
         let ends = child.ends;
         if child.timer.is_some_and(|timer| timer <= ends) {
             return;
         }
         child.timer = Some(ends);
-        self.timers.add(ends, child.ending(&claim.key, claim.owner));
+        self.timers
+            .add(ends, child.ending(&request.key, request.owner));
     }
 
     /// Ends children in time, for as long as this future is polled.
@@ -48,13 +49,13 @@ impl Core {
     }
 
     /// Starts to watch for a child that waits, once.
-    pub(crate) fn watch(self: &Arc<Self>, handle: &Handle, claim: &Claim, child: &mut Child) {
+    pub(crate) fn watch(self: &Arc<Self>, handle: &Handle, request: &Request, child: &mut Child) {
         if child.watching.is_some() {
             return;
         }
-        let (core, key, owner) = (self.clone(), claim.key.clone(), claim.owner);
+        let (core, key, owner) = (self.clone(), request.key.clone(), request.owner);
         let (session, directory) = (child.session.clone(), child.directory.clone());
-        let (name, mode) = (child.name.clone(), claim.mode);
+        let (name, mode) = (child.name.clone(), request.mode);
         let task = handle.spawn(async move {
             let again = || core.answers.forget(&key, owner);
             let is_free = until_free(&session, &directory, &name, again).await;

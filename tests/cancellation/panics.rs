@@ -11,9 +11,11 @@ use std::{
 };
 
 use dlock::{
-    KeyPart, LockError, LockManager, PartWriter, distributed_lock,
+    KeyPart, LockError, LockManager, PartWriter,
+    clock::{Clock, Moment},
+    distributed_lock,
+    random::{Random, SystemRandom},
     store::memory::MemoryStore,
-    testing::{Clock, Moment, Random, SystemRandom},
 };
 use futures_util::FutureExt;
 use tokio::{

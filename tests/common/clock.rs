@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use dlock::testing::{Clock, Moment};
+use dlock::clock::{Clock, Moment};
 use tokio::time::Instant;
 
 /// tokio's clock, and a boot clock that has run ahead of it by what the test says.

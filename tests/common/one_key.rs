@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dlock::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore, OwnerId, Queue,
         ReleaseRequest, Released, RenewRequest, Renewal,
     },
-    testing::SystemRandom,
 };
 use dlock_waiting::eventually;
 

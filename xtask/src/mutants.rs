@@ -363,7 +363,6 @@ mod tests {
         "dlock-runtime/src/store/redis/net/resolver.rs",
         "dlock-runtime/src/store/redis/topology/cluster.rs",
         "dlock-zookeeper/src/fence.rs",
-        "dlock-zookeeper/src/inline.rs",
         "dlock-zookeeper/src/proof.rs",
         "dlock-zookeeper/src/queue.rs",
         "dlock-zookeeper/src/requests.rs",

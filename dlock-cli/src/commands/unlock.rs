@@ -107,7 +107,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
     })?;
     let outcome = match unlocked {
         Unlocked::Freed => "freed",
-        Unlocked::HandedOn => "handed-on",
+        Unlocked::Granted => "granted",
         Unlocked::StillShared => "still-shared",
         Unlocked::Changed => "changed",
         _ => "unlocked",
@@ -185,7 +185,7 @@ fn tell(
             "changed" => {
                 format!("`{key}` was not released: it has another holder by now, or is free.")
             }
-            "handed-on" => format!(
+            "granted" => format!(
                 "Released `{key}`: it was granted to the next waiter, or to all that may share it."
             ),
             "still-shared" => {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::{HandOffs, Inspect};
+use dlock::admin::{Grants, Inspect};
 use futures_util::FutureExt;
 use jiff::Zoned;
 use tokio::time::{Instant, sleep_until};
@@ -74,22 +74,22 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<dyn Inspect>) 
     let (mut known, mut looked) = (Vec::new(), (Instant::now(), SystemTime::now()));
     let mut is_first = true;
     let mut is_out = false;
-    let (mut hand_offs, mut may_listen) = (None, true);
+    let (mut grants, mut may_listen) = (None, true);
     loop {
         let began = Instant::now();
         // Subscribe before the reading, so that no grant falls between the two.
-        if hand_offs.is_none() && may_listen {
-            match inspector.hand_offs().await {
-                Ok(listened) => hand_offs = Some(listened),
+        if grants.is_none() && may_listen {
+            match inspector.grants().await {
+                Ok(listened) => grants = Some(listened),
                 // Without the permission to subscribe, or in a store without messages about grants, the next reading
                 // finds them.
                 Err(error) => may_listen = !error.is_final(),
             }
         }
-        while let Some(Some(key)) = next(&mut hand_offs).now_or_never() {
+        while let Some(Some(key)) = next(&mut grants).now_or_never() {
             follower.hear_of(&key);
         }
-        let found = follower.look(args.interval, next(&mut hand_offs)).await;
+        let found = follower.look(args.interval, next(&mut grants)).await;
         let told = match found {
             Ok(seen) => {
                 lag.tell(global, seen.lag);
@@ -121,7 +121,7 @@ async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<dyn Inspect>) 
         // A lock with frequent grants must not cause constant readings.
         let soonest = Instant::now() + args.interval / 10;
         let latest = soonest.max(began + args.interval);
-        match pause(&mut hand_offs, soonest, latest).await {
+        match pause(&mut grants, soonest, latest).await {
             Ok(None) => {}
             Ok(Some(key)) => follower.hear_of(&key),
             Err(failure) => return failure,
@@ -153,20 +153,20 @@ impl Lag {
 }
 
 /// Returns the key of the next grant. A broken connection is opened again before the next reading.
-async fn next(hand_offs: &mut Option<HandOffs>) -> Option<String> {
-    let Some(it) = hand_offs else {
+async fn next(grants: &mut Option<Grants>) -> Option<String> {
+    let Some(it) = grants else {
         return std::future::pending().await;
     };
-    let hand_off = it.next().await;
-    if hand_off.is_none() {
-        *hand_offs = None;
+    let grant = it.next().await;
+    if grant.is_none() {
+        *grants = None;
     }
-    hand_off.map(|it| it.key)
+    grant.map(|it| it.key)
 }
 
 /// Waits for the next grant, at least until `soonest` and at most until `latest`, and returns its key.
 async fn pause(
-    hand_offs: &mut Option<HandOffs>,
+    grants: &mut Option<Grants>,
     soonest: Instant,
     latest: Instant,
 ) -> Result<Option<String>, Failure> {
@@ -183,7 +183,7 @@ async fn pause(
         () = reader_gone => {
             return Err(Failure::new(Exit::Success, "the output was closed"));
         }
-        heard = next(hand_offs) => heard,
+        heard = next(grants) => heard,
         () = sleep_until(latest) => None,
     };
     sleep_until(soonest).await;
@@ -304,7 +304,7 @@ mod tests {
                 "billing@host/1, held for at least 592ms, last seen 34s ago",
             ),
             (Change::Held, 34_000, "billing@host/1, held for 592ms"),
-            (Change::Taken, 34_000, "billing@host/1"),
+            (Change::Acquired, 34_000, "billing@host/1"),
         ] {
             let event = Event {
                 holder: Some(holder.clone()),

@@ -11,7 +11,7 @@ use std::{
 
 use dlock::{
     LockError, LockManager, LostCause, Wait,
-    admin::{HandOffs, Inspect},
+    admin::{Grants, Inspect},
     store::OwnerId,
 };
 use dlock_testkit::{Worker, eventually};
@@ -307,7 +307,7 @@ pub(crate) async fn the_next_waiter_holds_the_lock_and_the_old_holder_is_notifie
         .await
         .with(0);
     let said = json(&said.stdout);
-    assert_eq!(said["outcome"], "handed-on");
+    assert_eq!(said["outcome"], "granted");
     assert!(
         said["holder"]["label"]
             .as_str()
@@ -361,7 +361,7 @@ pub(crate) async fn changes_of_locks_are_printed<P: Place>(namespace: P) {
 }
 
 /// The key and the number of the next grant.
-async fn next(grants: &mut HandOffs) -> (String, u64) {
+async fn next(grants: &mut Grants) -> (String, u64) {
     let grant = timeout(LIMIT, grants.next()).await.expect("a grant comes");
     let grant = grant.expect("the connection lasts");
     let owner = grant.owner.to_string();
@@ -384,7 +384,7 @@ pub(crate) async fn grants_to_waiters_are_told_and_nothing_else<P: Place>(
     // One waits before the watch begins, and two after.
     namespace.put("a/b", 1, "exclusive", HOLDS).await;
     namespace.put("a/b", 2, "exclusive", WAITS).await;
-    let mut grants = inspector.hand_offs().await.unwrap();
+    let mut grants = inspector.grants().await.unwrap();
     for number in [3, 4] {
         namespace.put("a/b", number, "shared", WAITS).await;
     }

@@ -81,7 +81,7 @@ async fn a_release_leaves_a_record_of_who_did_it() {
         r#"holder="billing@"#,
         &format!("handle={}", holder["handle"]),
         &format!("fence={}", holder["fence"]),
-        r#"outcome="handed-on""#,
+        r#"outcome="granted""#,
         r#"by="op\u{1b}\" outcome=x@"#,
         host.nodename().to_str().expect("it is text"),
     ] {
@@ -145,7 +145,7 @@ async fn the_first_waiter_holds_the_lock_next() {
         .await
         .with(0);
     let said: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(said["outcome"], "handed-on");
+    assert_eq!(said["outcome"], "granted");
     assert_eq!(said["holder"]["process"]["application"], "billing");
     let guard = scene.waiter.await.unwrap().unwrap();
     assert!(matches!(

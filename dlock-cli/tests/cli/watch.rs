@@ -58,7 +58,7 @@ async fn every_line_of_json_is_a_document() {
     let manager = manager(&server, "billing").await;
     let other = manager.lock("b:1").acquire().await.unwrap();
     let guard = manager.lock("a:1").acquire().await.unwrap();
-    watch.line("\"event\":\"taken\"", LIMIT).await;
+    watch.line("\"event\":\"acquired\"", LIMIT).await;
     other.release().await.unwrap();
     guard.release().await.unwrap();
     watch.line("\"event\":\"released\"", LIMIT).await;
@@ -77,7 +77,7 @@ async fn every_line_of_json_is_a_document() {
         .collect();
     assert_eq!(
         events,
-        [("held", "a:0"), ("taken", "a:1"), ("released", "a:1")]
+        [("held", "a:0"), ("acquired", "a:1"), ("released", "a:1")]
     );
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use dlock_runtime::{
-    admin::{HandOff, HandOffs, Pace},
+    admin::{Grant, Grants, Pace},
     store::{StoreError, StoreErrorKind},
 };
 use tokio::sync::mpsc;
@@ -24,7 +24,7 @@ const WAITING: usize = 1024;
 /// The claims are read again so many times if etcd has forgotten the revision that is followed.
 const TRIES: usize = 3;
 
-pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, StoreError> {
+pub(super) async fn grants(link: &Link, pace: &Pace) -> Result<Grants, StoreError> {
     let (queues, revision) = queues(link, pace).await?;
     let (from, to) = page::beginning_with(link.namespace(), "");
     let connected = link.connected().await?;
@@ -59,7 +59,7 @@ pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, Stor
             }
         }
     });
-    Ok(HandOffs::new(move |context| heard.poll_recv(context)))
+    Ok(Grants::new(move |context| heard.poll_recv(context)))
 }
 
 /// Reads all claims at one revision.
@@ -98,7 +98,7 @@ struct Followed {
 }
 
 impl Followed {
-    fn grants(&mut self, answer: &WatchResponse) -> Vec<HandOff> {
+    fn grants(&mut self, answer: &WatchResponse) -> Vec<Grant> {
         let revision = |event: &Event| event.kv.as_ref().map(|kv| kv.mod_revision);
         let together = answer
             .events
@@ -107,7 +107,7 @@ impl Followed {
     }
 
     /// Applies the changes of one revision.
-    fn apply(&mut self, events: &[Event]) -> Vec<HandOff> {
+    fn apply(&mut self, events: &[Event]) -> Vec<Grant> {
         let mut grants = Vec::new();
         let mut changed: BTreeMap<String, Vec<&Event>> = BTreeMap::new();
         for event in events {
@@ -145,12 +145,12 @@ fn granted<'a>(
     key: &'a str,
     queue: &'a Queue,
     waiting: &'a BTreeSet<Vec<u8>>,
-) -> impl Iterator<Item = HandOff> + 'a {
+) -> impl Iterator<Item = Grant> + 'a {
     let holders = queue.named_holders();
     holders
         .filter(|(name, _)| waiting.contains(*name))
         .filter_map(move |(name, entry)| {
             let fence = queue.epoch(name)?.fence();
-            Some(HandOff::new(key, entry.owner?, fence))
+            Some(Grant::new(key, entry.owner?, fence))
         })
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use dlock_runtime::{
     ConnectError, LockKey,
     admin::{
-        HandOffs, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
+        Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
     },
     store::{OwnerId, StoreError, StoreOptions},
 };
@@ -37,7 +37,7 @@ const AT_A_TIME: usize = 8;
 /// - **Processes.** etcd keeps no list of its clients, so [`Overview::processes`] is empty and
 ///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
 /// - **Waiters** that crashed are in the queue until their lease ends, within seconds. Until then they count as alive.
-/// - **Grants.** [`hand_offs`](Inspect::hand_offs) watches the namespace, after it has read all locks once.
+/// - **Grants.** [`grants`](Inspect::grants) watches the namespace, after it has read all locks once.
 /// - **Other programs.** A key that another program has written where dlock's claims are has no owner. Its fence is the revision
 ///   at which it was created.
 ///
@@ -225,8 +225,8 @@ impl Inspect for EtcdInspector {
         Box::pin(unlock::unlock(&self.link, seen, holder))
     }
 
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
-        Box::pin(grants::hand_offs(&self.link, &self.pace))
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
+        Box::pin(grants::grants(&self.link, &self.pace))
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {

@@ -131,8 +131,8 @@ fn moment(since: u64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use dlock_runtime::{
+        random::SystemRandom,
         store::{ClientId, GRANT_TTL, OwnerId},
-        testing::SystemRandom,
     };
 
     use super::*;

@@ -134,7 +134,7 @@ fn compared(before: &Queue, after: &Queue) -> Unlocked {
     };
     let (before, after) = (names(before), names(after));
     if !after.is_subset(&before) {
-        Unlocked::HandedOn
+        Unlocked::Granted
     } else if after.is_empty() {
         Unlocked::Freed
     } else {

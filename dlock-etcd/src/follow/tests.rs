@@ -1,10 +1,10 @@
 //! Tests of watches that end and begin again, with a server.
 
 use dlock_runtime::{
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, Queue as Queueing, ReleaseRequest, StoreError,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, eventually, within};
 use tokio::sync::mpsc;

@@ -1,8 +1,9 @@
 //! Tests of one key that is followed, without a server.
 
 use dlock_runtime::{
+    clock::{Clock, SystemClock},
+    random::SystemRandom,
     store::ClientId,
-    testing::{Clock, SystemClock, SystemRandom},
 };
 
 use super::*;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
         RenewRequest, Renewal,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use tokio::time::timeout;

@@ -6,11 +6,11 @@ use dlock::{LockError, StoreErrorKind};
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, RenewRequest,
         Renewal, StoreError,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::future::join_all;

@@ -6,8 +6,8 @@ use dlock::ConnectError;
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
     LockError, LockKey, StoreErrorKind,
+    random::SystemRandom,
     store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
-    testing::SystemRandom,
 };
 use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy, eventually};
 use serde_json::json;

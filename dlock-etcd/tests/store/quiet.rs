@@ -6,11 +6,11 @@ use dlock::LockManager;
 use dlock_etcd::{Etcd, EtcdStore};
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
         Released, StoreOptions,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually, within};
 use serde_json::json;

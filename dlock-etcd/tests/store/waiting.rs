@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use dlock_etcd::EtcdStore;
 use dlock_runtime::{
     LockKey, LockMode,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
         Queue, ReleaseRequest, RenewRequest, Renewal, StoreOptions,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{EtcdMake, EtcdServer, Proxy, eventually, within};
 use futures_util::future::join_all;

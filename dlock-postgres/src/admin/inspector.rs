@@ -4,7 +4,7 @@ use std::fmt;
 
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, Pace, ServerReport, Unlocked},
+    admin::{Grants, Inspect, Inspecting, LockInfo, Overview, Pace, ServerReport, Unlocked},
     store::{OwnerId, StoreError, StoreErrorKind, StoreOptions},
 };
 
@@ -33,7 +33,7 @@ const ESTIMATE: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigin
 /// Its connection is read-only, and lists locks in pages of 500 keys. Between two pages it pauses, so that listings use at most
 /// 5 % of the server's time. A forced release uses a connection of its own.
 ///
-/// PostgreSQL sends a message about a grant to its waiter only, so [`hand_offs`](Inspect::hand_offs) is `Unsupported`.
+/// PostgreSQL sends a message about a grant to its waiter only, so [`grants`](Inspect::grants) is `Unsupported`.
 /// Processes leave no records: holders and waiters have labels, and [`Overview::process_count`] is the number of labels among
 /// the names of the connections to the database. Processes behind a pooler, or with an `application_name` of their own in
 /// the URL, are not counted.
@@ -226,7 +226,7 @@ impl Inspect for PostgresInspector {
         Box::pin(unlock::unlock(self.link.config(), seen, holder))
     }
 
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
         let text = "PostgreSQL sends a message about a grant to its waiter only; grants are found by reading the locks";
         let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
         Box::pin(std::future::ready(Err(error.unsent())))

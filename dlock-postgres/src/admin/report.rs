@@ -12,8 +12,8 @@ use dlock_runtime::{
 use tokio_postgres::types::Type;
 
 use super::{
-    grants,
     link::{Link, field},
+    permissions,
     relied::{self, Place},
 };
 use crate::{
@@ -80,10 +80,10 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     tell(&mut report.info, "listen", &listens);
     measure(link, report).await?;
     let user = report.info.get("user").cloned().unwrap_or_default();
-    let grants = grants::grants(link, &user).await?;
-    tell(&mut report.info, "has_schema", &grants.is_there);
-    tell(&mut report.info, "reads_tables", &grants.reads_tables);
-    report.denied = grants.denied;
+    let permissions = permissions::permissions(link, &user).await?;
+    tell(&mut report.info, "has_schema", &permissions.is_there);
+    tell(&mut report.info, "reads_tables", &permissions.reads_tables);
+    report.denied = permissions.denied;
     if let Some(owner) = link.connected().await?.owner(config).await? {
         tell(&mut report.info, "owner", &owner.name);
         tell(&mut report.info, "owner_is_superuser", &owner.is_superuser);
@@ -92,10 +92,10 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             return Ok(());
         }
     }
-    if !grants.is_there {
+    if !permissions.is_there {
         return Ok(());
     }
-    if grants.reads_version {
+    if permissions.reads_version {
         let rows = link.ask("SELECT {schema}.version()", &[]).await?;
         if let Some(row) = rows.first() {
             let version: i32 = field(row, 0, "version")?;
@@ -131,7 +131,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
         );
     }
     // The row of a lease is needed to say which transaction it is, but not to say that there is one.
-    if grants.reads_tables {
+    if permissions.reads_tables {
         let connected = link.connected().await?;
         let relying = relied::relying(config, &connected, "").await?;
         tell(&mut report.info, "relying", &relying.len());

@@ -107,7 +107,7 @@ async fn in_transaction(
     Ok(if !was_there {
         Unlocked::Changed
     } else if !after.is_subset(&before) {
-        Unlocked::HandedOn
+        Unlocked::Granted
     } else if after.is_empty() {
         Unlocked::Freed
     } else {

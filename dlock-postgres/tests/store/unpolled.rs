@@ -11,11 +11,11 @@ use std::{
 use dlock_postgres::PostgresStore;
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore as _,
         OwnerId, Queue, ReleaseRequest, StoreOptions,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, eventually};
 use futures_util::FutureExt as _;

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use super::{HandOffs, LockInfo, Overview, ServerReport, Unlocked};
+use super::{Grants, LockInfo, Overview, ServerReport, Unlocked};
 use crate::{
     key::LockKey,
     owner::OwnerId,
@@ -23,7 +23,7 @@ pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// second at once after a rest, or after [`begin`](Self::begin). [`lift_limit`](Self::lift_limit) removes the pauses.
 ///
 /// **Unknown values.** A value that a store cannot tell is `None` or absent: labels, processes and their number, fields of
-/// [`ServerReport`]. [`hand_offs`](Self::hand_offs) may be [`Unsupported`](StoreErrorKind::Unsupported).
+/// [`ServerReport`]. [`grants`](Self::grants) may be [`Unsupported`](StoreErrorKind::Unsupported).
 ///
 /// **Times** are by the clock of the store, not by the clock of the inspector.
 ///
@@ -143,7 +143,7 @@ pub trait Inspect: Send + Sync {
     ///
     /// [`StoreError`] when it cannot subscribe. It is of the kind [`Unsupported`](StoreErrorKind::Unsupported) if the
     /// store does not publish grants.
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
         let text = "this store does not publish grants; they are found by reading the locks";
         let error = StoreError::new(StoreErrorKind::Unsupported, text).with_advice();
         Box::pin(std::future::ready(Err(error.unsent())))
@@ -218,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn a_store_that_publishes_no_grants_says_so_for_good() {
         let inspector: &dyn Inspect = &Empty;
-        let error = inspector.hand_offs().await.unwrap_err();
+        let error = inspector.grants().await.unwrap_err();
         assert!(error.is_final() && error.has_no_effect(), "{error}");
         assert!(error.to_string().contains("does not publish"), "{error}");
         assert_eq!(inspector.overview().await.unwrap().process_count, None);

@@ -9,7 +9,7 @@ use std::{fmt, sync::atomic::AtomicU64};
 
 use futures_util::stream::{Stream as _, StreamExt as _, unfold};
 
-use super::{HandOff, HandOffs};
+use super::{Grant, Grants};
 use crate::{
     error::ConnectError,
     owner::ClientId,
@@ -167,28 +167,28 @@ impl Inspector {
     /// use dlock::{admin::Inspector, store::redis::RedisConfig};
     ///
     /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let mut hand_offs = inspector.hand_offs().await?;
-    /// while let Some(hand_off) = hand_offs.next().await {
-    ///     println!("{} goes to {}", hand_off.key, hand_off.owner);
+    /// let mut grants = inspector.grants().await?;
+    /// while let Some(grant) = grants.next().await {
+    ///     println!("{} goes to {}", grant.key, grant.owner);
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn hand_offs(&self) -> Result<HandOffs, StoreError> {
+    pub async fn grants(&self) -> Result<Grants, StoreError> {
         let listener = Listener::open(&self.stores).await?;
         let of_quorum = self.of_quorum;
-        let hand_offs = unfold(listener, move |mut listener| async move {
+        let grants = unfold(listener, move |mut listener| async move {
             loop {
                 let heard = listener.next().await?;
                 // A single server sends a fence of 0 to a holder whose lock was force-released.
                 if heard.fence > 0 || of_quorum {
-                    let hand_off = HandOff::new(heard.key, heard.owner, heard.fence);
-                    return Some((hand_off, listener));
+                    let grant = Grant::new(heard.key, heard.owner, heard.fence);
+                    return Some((grant, listener));
                 }
             }
         });
-        let mut hand_offs = Box::pin(hand_offs.fuse());
-        Ok(HandOffs::new(move |context| {
-            hand_offs.as_mut().poll_next(context)
+        let mut grants = Box::pin(grants.fuse());
+        Ok(Grants::new(move |context| {
+            grants.as_mut().poll_next(context)
         }))
     }
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    ClockReading, Denied, HandOff, HolderInfo, LockInfo, ProcessInfo, ReplicaReport, ServerReport,
+    ClockReading, Denied, Grant, HolderInfo, LockInfo, ProcessInfo, ReplicaReport, ServerReport,
     WaiterInfo,
 };
 use crate::{
@@ -24,7 +24,7 @@ impl LockInfo {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::SystemTime;
-    /// use dlock::{LockMode, admin::{HolderInfo, LockInfo}, store::{ClientId, OwnerId}, testing::SystemRandom};
+    /// use dlock::{LockMode, admin::{HolderInfo, LockInfo}, store::{ClientId, OwnerId}, random::SystemRandom};
     ///
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
     /// let mut lock = LockInfo::new("order:42");
@@ -134,7 +134,7 @@ impl ProcessInfo {
     }
 }
 
-impl HandOff {
+impl Grant {
     /// Creates the grant of `key` to `owner`.
     #[must_use]
     pub fn new(key: impl Into<String>, owner: OwnerId, fence: u64) -> Self {

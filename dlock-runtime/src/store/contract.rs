@@ -118,7 +118,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, AcquireOutcome, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, AcquireOutcome, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -150,7 +150,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -176,7 +176,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, Released, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -218,7 +218,7 @@ pub trait LockStore: Send + Sync + 'static {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, RenewRequest, Renewal, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -294,7 +294,7 @@ pub(super) fn only(mut answers: Vec<Result<Renewal, StoreError>>) -> Result<Rene
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, StoreError, store::{ClientId, OwnerId, RenewBatch, RenewRequest, Renewal, renew_each}, testing::SystemRandom};
+/// use dlock::{LockKey, StoreError, store::{ClientId, OwnerId, RenewBatch, RenewRequest, Renewal, renew_each}, random::SystemRandom};
 ///
 /// /// Renews one lease. In this example it has always ended.
 /// async fn renew_one(_request: RenewRequest<'_>) -> Result<Renewal, StoreError> {

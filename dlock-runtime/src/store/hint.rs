@@ -44,7 +44,7 @@ impl<'a> Hint<'a> {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::{ClientId, Hint, OwnerId}, testing::SystemRandom};
+    /// use dlock::{store::{ClientId, Hint, OwnerId}, random::SystemRandom};
     ///
     /// let waiter = OwnerId::new(ClientId::new(&SystemRandom), 1);
     /// let granted = Hint::new("order:42", waiter, 7);
@@ -64,7 +64,7 @@ impl<'a> Hint<'a> {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{store::{ClientId, Hint, OwnerId}, testing::SystemRandom};
+    /// use dlock::{store::{ClientId, Hint, OwnerId}, random::SystemRandom};
     ///
     /// let waiter = OwnerId::new(ClientId::new(&SystemRandom), 1);
     /// let joined = Hint::new("catalog:7", waiter, 7).number(9);

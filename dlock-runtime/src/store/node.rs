@@ -69,7 +69,7 @@ pub trait QuorumNode: LockStore {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

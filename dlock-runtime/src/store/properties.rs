@@ -272,7 +272,7 @@ pub type Detaching<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, ReleaseRequest, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

@@ -217,7 +217,7 @@ impl Quorum {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::SystemTime;
-    /// use dlock::{store::{memory::MemoryStore, quorum::Quorum}, testing::SystemRandom};
+    /// use dlock::{store::{memory::MemoryStore, quorum::Quorum}, random::SystemRandom};
     ///
     /// // A simulation uses its own clock and its own generator instead of these.
     /// let quorum = Quorum::of([(); 3].map(|()| MemoryStore::new()))?;

@@ -18,7 +18,7 @@ use crate::{key::LockKey, mode::LockMode, owner::OwnerId};
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireOutcome, AcquireRequest, Queue, ReleaseRequest, Released, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let client = ClientId::new(&SystemRandom);
@@ -60,7 +60,7 @@ impl<'a> AcquireRequest<'a> {
     /// # extern crate dlock_runtime as dlock;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
-    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, Queue, memory::MemoryStore}, testing::SystemRandom};
+    /// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, Queue, memory::MemoryStore}, random::SystemRandom};
     ///
     /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
     /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -151,7 +151,7 @@ pub enum Queue {
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewRequest, Renewal, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -243,7 +243,7 @@ impl<'a> RenewRequest<'a> {
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, AcquireRequest, RenewBatch, RenewRequest, Renewal, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (store, key, free) = (MemoryStore::new(), LockKey::new("order:42")?, LockKey::new("order:7")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -308,7 +308,7 @@ impl<'a> RenewBatch<'a> {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, ReleaseRequest, Released, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, LockStore, OwnerId, ReleaseRequest, Released, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (store, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

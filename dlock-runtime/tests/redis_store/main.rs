@@ -26,12 +26,12 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore, OwnerId, Queue,
         ReleaseRequest, RenewRequest, StoreError,
         redis::{RedisConfig, RedisStore},
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{Make, RedisServer};
 use redis::aio::MultiplexedConnection;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use dlock_runtime::{
     LockKey,
-    admin::{HandOff, HandOffs, Pace},
+    admin::{Grant, Grants, Pace},
     store::{StoreError, StoreErrorKind},
 };
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ use crate::{
 /// The grants that wait for a slow reader. Beyond, the stream ends: the events behind them would pile up.
 const WAITING: usize = 1024;
 
-pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, StoreError> {
+pub(super) async fn grants(link: &Link, pace: &Pace) -> Result<Grants, StoreError> {
     let client = link.client().await?;
     let set = async {
         let watch = client.watch(link.root(), AddWatchMode::PersistentRecursive);
@@ -53,7 +53,7 @@ pub(super) async fn hand_offs(link: &Link, pace: &Pace) -> Result<HandOffs, Stor
     let (tell, mut heard) = mpsc::channel(WAITING);
     let link = link.clone();
     tokio::spawn(async move { follow(&link, followed, watcher, &tell).await });
-    Ok(HandOffs::new(move |context| heard.poll_recv(context)))
+    Ok(Grants::new(move |context| heard.poll_recv(context)))
 }
 
 /// Passes grants on until the connection is down, or the receiver is dropped.
@@ -61,7 +61,7 @@ async fn follow(
     link: &Link,
     mut followed: Followed,
     mut watcher: PersistentWatcher,
-    tell: &mpsc::Sender<HandOff>,
+    tell: &mpsc::Sender<Grant>,
 ) {
     loop {
         let event = tokio::select! {
@@ -89,9 +89,9 @@ async fn follow(
 }
 
 /// A grant with its fence. `None` for a holder that has left since.
-fn told(claims: &Claims, entry: &Entry) -> Option<HandOff> {
+fn told(claims: &Claims, entry: &Entry) -> Option<Grant> {
     let is_there = claims.queue.holds(&entry.name);
-    is_there.then(|| HandOff::new(&*claims.key, entry.owner, lock::epoch(claims)))
+    is_there.then(|| Grant::new(&*claims.key, entry.owner, lock::epoch(claims)))
 }
 
 /// The queues of all keys.
@@ -159,7 +159,7 @@ mod tests {
         let (writer, next) = (path(1, LockMode::Exclusive), path(2, LockMode::Exclusive));
         let readers = [3, 4].map(|place| path(place, LockMode::Shared));
         let (created, deleted) = (EventType::NodeCreated, EventType::NodeDeleted);
-        for claim in [&writer, &next, &writer, &readers[0], &readers[1]] {
+        for request in [&writer, &next, &writer, &readers[0], &readers[1]] {
             assert_eq!(granted(created, claim), [0_i64; 0], "{claim}");
         }
         for other in ["/n/lock:a%2Fb", "/n/lock:a%2Fb/mine", "/n/notice", "/m/x/y"] {

@@ -5,7 +5,7 @@ use std::{fmt, time::SystemTime};
 use dlock_runtime::{
     ConnectError, LockKey,
     admin::{
-        HandOffs, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
+        Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
     },
     store::{OwnerId, StoreError, StoreOptions},
 };
@@ -27,7 +27,7 @@ use crate::config::Config;
 /// - **Processes.** ZooKeeper shows no client the others, so [`Overview::processes`] is empty and
 ///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
 /// - **Waiters** that crashed are in the queue until their session ends. Until then they count as alive.
-/// - **Grants.** [`hand_offs`](Inspect::hand_offs) watches all nodes of the namespace, after it has read all queues once. It needs
+/// - **Grants.** [`grants`](Inspect::grants) watches all nodes of the namespace, after it has read all queues once. It needs
 ///   ZooKeeper 3.6. Until it is dropped, the server also tells it of each renewal.
 /// - **Other programs.** A child that another program has written where dlock's claims are has no owner. Its fence is the number of
 ///   the transaction that created it. Nodes with other names are left alone.
@@ -178,8 +178,8 @@ impl Inspect for ZooKeeperInspector {
         Box::pin(unlock::unlock(&self.link, seen, holder))
     }
 
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
-        Box::pin(grants::hand_offs(&self.link, &self.pace))
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
+        Box::pin(grants::grants(&self.link, &self.pace))
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {

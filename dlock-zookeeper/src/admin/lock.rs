@@ -97,7 +97,7 @@ fn at(since: Duration) -> SystemTime {
 mod tests {
     use std::collections::HashMap;
 
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
     use zookeeper_client::Stat;
 
     use super::*;

@@ -211,7 +211,7 @@ fn refused(link: &Link, directory: &str, error: &Error) -> StoreError {
 fn compared(before: &Queue, ended: &[&Lease]) -> Unlocked {
     let after = before.without(|entry| ended.iter().any(|it| it.name == entry.name));
     if after.holders().iter().any(|it| !before.holds(&it.name)) {
-        Unlocked::HandedOn
+        Unlocked::Granted
     } else if after.is_empty() {
         Unlocked::Freed
     } else {
@@ -223,7 +223,7 @@ fn compared(before: &Queue, ended: &[&Lease]) -> Unlocked {
 mod tests {
     use std::slice;
 
-    use dlock_runtime::{store::ClientId, testing::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
 
     use super::*;
 

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use dlock::{LockError, LockKey, LockMode};
 use dlock_runtime::{
     StoreErrorKind,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
         Released, RenewRequest, Renewal,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeperStore;

@@ -12,10 +12,10 @@ use std::{
 use dlock::LockKey;
 use dlock_runtime::{
     ConnectError, StoreError, StoreErrorKind,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use futures_util::future::join_all;

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use dlock::{LockKey, LockManager, LockManagerBuilder, LockMode};
 use dlock_runtime::{
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
         Queue, ReleaseRequest, StoreOptions, StoreScheme,
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{ZooKeepers, eventually};
 use dlock_zookeeper::{ZooKeeper, ZooKeeperStore};

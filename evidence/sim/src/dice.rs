@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::testing::Random;
+use dlock::random::Random;
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{RngCore, SeedableRng},

@@ -11,8 +11,8 @@ use std::{
 };
 
 use dlock::{
+    clock::{Clock, Moment},
     store::{ClientId, HintSink, OwnerId},
-    testing::{Clock, Moment},
 };
 use dlock_history::{Promise, Register, Section};
 use tokio::time::Instant;

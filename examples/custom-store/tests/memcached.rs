@@ -5,11 +5,11 @@ use std::{fs, process::Command, time::Duration};
 use custom_store::{Memcached, MemcachedStore};
 use dlock::{
     ConnectError, LockError, LockKey, LockManager, StoreErrorKind,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
         RenewRequest, Renewal, StoreOptions, StoreScheme,
     },
-    testing::SystemRandom,
 };
 use dlock_conformance::{Level, Suite};
 use dlock_testkit::{MemcachedServer, Proxy, Worker, eventually};

@@ -10,7 +10,7 @@ use std::{
 
 use dlock::{
     FencingToken, LockError, LockManager,
-    testing::{Random, SystemRandom},
+    random::{Random, SystemRandom},
 };
 use dlock_testkit::{Cluster, eventually};
 use tokio::{task::JoinSet, time::sleep};

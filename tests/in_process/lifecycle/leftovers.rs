@@ -10,12 +10,12 @@ use std::{
 
 use dlock::{
     LockManager,
+    random::{Random, SystemRandom},
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Detaching, HintSink, LockStore, ReleaseRequest,
         Released, RenewBatch, Renewal, StoreError, StoreErrorKind, StoreHooks, StoreProperties,
         memory::MemoryStore,
     },
-    testing::{Random, SystemRandom},
 };
 use dlock_waiting::eventually;
 use tokio::{

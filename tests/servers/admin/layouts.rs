@@ -71,9 +71,9 @@ async fn tells_all(url: &str, servers: usize) {
             assert!(clock.ahead_us.unsigned_abs() < 20_000_000, "{clock:?}");
         }
 
-        let mut hand_offs = soon(inspector.hand_offs()).await.unwrap();
+        let mut grants = soon(inspector.grants()).await.unwrap();
         done.notify_one();
-        let told = soon(hand_offs.next()).await.expect("it is connected");
+        let told = soon(grants.next()).await.expect("it is connected");
         assert_eq!((&*told.key, told.owner), ("order:42", waiter.owner));
         let guard = soon(waits).await.unwrap().unwrap();
         let token = guard.fencing_token();
@@ -213,7 +213,7 @@ async fn locks_at_the_keys_own_text() {
     let seen = look(&inspector, "order:1").await.unwrap();
     assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
     let seen = look(&inspector, "order:2").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
     drop(soon(waits).await.unwrap().unwrap());
     soon(held.release()).await.unwrap();
 }

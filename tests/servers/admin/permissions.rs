@@ -28,9 +28,9 @@ async fn the_rule_for_operators_is_enough_and_takes_no_locks() {
     with_waiters(&inspector, "order:42", 1).await;
     assert_eq!(soon(inspector.locks(None)).await.unwrap().len(), 1);
     soon(inspector.processes()).await.unwrap();
-    soon(inspector.hand_offs()).await.unwrap();
+    soon(inspector.grants()).await.unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
     soon(guard.lost()).await;
     let next = soon(waiter).await.unwrap().unwrap();
     soon(next.release()).await.unwrap();
@@ -52,7 +52,7 @@ async fn whoever_may_lock_may_look_and_learns_what_else_is_missing() {
     for error in [
         soon(inspector.locks(None)).await.unwrap_err(),
         soon(inspector.processes()).await.unwrap_err(),
-        soon(inspector.hand_offs()).await.unwrap_err(),
+        soon(inspector.grants()).await.unwrap_err(),
     ] {
         assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
         assert!(!shown(&error).contains("change-me"), "{error}");

@@ -177,7 +177,7 @@ async fn one_of_several_loses_the_lock_and_the_others_keep_it() {
     let last = owners(&left)[0];
     assert_eq!(
         soon(inspector.unlock_holder(&left, last)).await,
-        Ok(Unlocked::HandedOn)
+        Ok(Unlocked::Granted)
     );
     soon(second.lost()).await;
     let next = soon(writer).await.unwrap().unwrap();
@@ -231,7 +231,7 @@ async fn all_waiters_that_may_share_the_lock_come_in_after_a_forced_release() {
         with_waiters(&inspector, "catalog", count).await;
     }
     let seen = look(&inspector, "catalog").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
     soon(guard.lost()).await;
     let mut guards = Vec::new();
     for reader in readers {

@@ -76,7 +76,7 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     let waits = tokio::spawn(other.lock("order:42").wait(Wait::Forever).acquire());
     let seen = with_waiters(&inspector, "order:42", 1).await;
     let since = Instant::now();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
     let outcome = soon(body).await.unwrap();
     // A third of the TTL would be its next renewal.
     assert!(since.elapsed() < TTL / 6, "{:?}", since.elapsed());
@@ -127,7 +127,7 @@ async fn a_lease_that_was_unlocked_begins_no_other_body_of_its_process() {
     soon(before.release()).await.unwrap();
     soon(begun.notified()).await;
     let seen = look(&inspector, "order:42").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::HandedOn));
+    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
     // A later message over the same connection: the one about the lease has come before it.
     soon(told.release()).await.unwrap();
     drop(soon(is_told).await.unwrap().unwrap());

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dlock::{
     LockKey, LockManager, LockMode, StoreError, StoreErrorKind,
+    random::SystemRandom,
     store::{
         AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest, RenewRequest,
         redis::{RedisConfig, RedisStore},
     },
-    testing::SystemRandom,
 };
 use dlock_testkit::{RedisServer, eventually};
 

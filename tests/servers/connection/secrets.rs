@@ -98,8 +98,8 @@ async fn inspect(seen: &mut Seen, config: RedisConfig) {
             seen.debug(&inspector);
             let reports = soon(inspector.servers()).await;
             seen.debug(&reports);
-            match soon(inspector.hand_offs()).await {
-                Ok(hand_offs) => seen.debug(&hand_offs),
+            match soon(inspector.grants()).await {
+                Ok(grants) => seen.debug(&grants),
                 Err(error) => seen.error(&error),
             }
             #[cfg(feature = "admin-web")]
@@ -380,7 +380,7 @@ const SEEN: &[&str] = &[
     "Credentials",
     "CredentialsProvider",
     "Deployment",
-    "HandOffs",
+    "Grants",
     "Inspector",
     "Lease",
     "LockError",
@@ -423,7 +423,7 @@ const OTHERS: &[&str] = &[
     "Finish",
     "FinishIfHeld",
     "ForeignOwner",
-    "HandOff",
+    "Grant",
     "Hint",
     "HintSink",
     "Holder",

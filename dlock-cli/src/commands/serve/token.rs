@@ -4,7 +4,7 @@ use std::{env, fs, path::Path};
 
 use dlock::{
     admin::web::fault_of_token,
-    testing::{Random as _, SystemRandom},
+    random::{Random as _, SystemRandom},
 };
 
 use crate::exit::{Exit, Failure};

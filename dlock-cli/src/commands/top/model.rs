@@ -166,9 +166,9 @@ impl Model {
             Message::Progress(percent) => self.progress = percent,
             Message::Seeing => self.rates.seeing(),
             Message::Blind(reason) => self.rates.blind(reason),
-            Message::Second(hand_offs) => {
+            Message::Second(grants) => {
                 self.age += 1;
-                self.rates.push(hand_offs);
+                self.rates.push(grants);
             }
             Message::Key(key) => return self.key(key),
             Message::Resized => {}

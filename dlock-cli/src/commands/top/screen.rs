@@ -83,19 +83,19 @@ pub(crate) async fn run(
     every: Duration,
     inspector: Arc<dyn Inspect>,
 ) -> Result<Exit, Failure> {
-    let hand_offs = Arc::new(AtomicU64::new(0));
+    let grants = Arc::new(AtomicU64::new(0));
     let (sender, messages) = channel(WAITING);
     let source = Source {
         global: global.clone(),
         interval: every,
-        hand_offs: Arc::clone(&hand_offs),
+        grants: Arc::clone(&grants),
         messages: sender.clone(),
     };
     let mut screen = Screen::open()?;
     read_keys(sender);
     let source = tokio::spawn(source.run(inspector));
     let model = Model::new(&global.namespace_in_use(), Server::default());
-    let outcome = show(&mut screen, model, messages, &hand_offs).await;
+    let outcome = show(&mut screen, model, messages, &grants).await;
     source.abort();
     outcome
 }
@@ -104,7 +104,7 @@ async fn show(
     screen: &mut Screen,
     mut model: Model,
     mut messages: Receiver<Message>,
-    hand_offs: &AtomicU64,
+    grants: &AtomicU64,
 ) -> Result<Exit, Failure> {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -120,7 +120,7 @@ async fn show(
                 screen.take_back()?;
                 Step::Go
             }
-            _ = seconds.tick() => model.update(Message::Second(hand_offs.swap(0, Ordering::Relaxed))),
+            _ = seconds.tick() => model.update(Message::Second(grants.swap(0, Ordering::Relaxed))),
             message = messages.recv() => model.update(message.unwrap_or(Message::Closed)),
         };
         // Apply all messages that arrived meanwhile before the next drawing.

@@ -48,7 +48,7 @@ pub(crate) struct Source {
     pub(crate) global: Global,
     pub(crate) interval: Duration,
     /// The number of grants, which the reader resets.
-    pub(crate) hand_offs: Arc<AtomicU64>,
+    pub(crate) grants: Arc<AtomicU64>,
     pub(crate) messages: Sender<Message>,
 }
 
@@ -161,12 +161,12 @@ impl Source {
 
     async fn count(&self, inspector: &dyn Inspect, heard: &Heard) -> Infallible {
         loop {
-            match inspector.hand_offs().await {
-                Ok(mut hand_offs) => {
+            match inspector.grants().await {
+                Ok(mut grants) => {
                     self.tell(Message::Seeing).await;
-                    while let Some(hand_off) = hand_offs.next().await {
-                        self.hand_offs.fetch_add(1, Ordering::Relaxed);
-                        heard.add(hand_off.key);
+                    while let Some(grant) = grants.next().await {
+                        self.grants.fetch_add(1, Ordering::Relaxed);
+                        heard.add(grant.key);
                     }
                     self.tell(Message::Blind("the connection was lost".to_owned()))
                         .await;

@@ -40,9 +40,9 @@ pub(super) enum Change {
     /// The lock was held when the watch started.
     Held,
     /// A process acquired the lock.
-    Taken,
+    Acquired,
     /// The store granted the lock to a waiter.
-    HandedOn,
+    Granted,
     /// The lock was released, or the lease expired. A shared lock may have other holders.
     Released,
     /// A process started to wait for the lock.
@@ -59,8 +59,8 @@ impl Change {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Held => "held",
-            Self::Taken => "acquired",
-            Self::HandedOn => "granted",
+            Self::Acquired => "acquired",
+            Self::Granted => "granted",
             Self::Released => "released",
             Self::Waits => "waits",
             Self::Left => "left",
@@ -128,9 +128,9 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
     }
     for holder in new {
         let change = match () {
-            () if was_granted(&holder) => Change::HandedOn,
+            () if was_granted(&holder) => Change::Granted,
             () if is_first => Change::Held,
-            () => Change::Taken,
+            () => Change::Acquired,
         };
         found.push((change, Some(holder.clone()), None));
     }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_difference_has_its_events() {
-        use Change::{HandedOn, Left, Released, Taken, Waits};
+        use Change::{Acquired, Granted, Left, Released, Waits};
         let [a, b] = [("a", 1), ("b", 2)].map(|(name, fence)| Some(holder(Some(name), fence)));
         let of_a = lock(a.clone(), &[]);
         let of_a_with_b = lock(a.clone(), &["b"]);
@@ -212,19 +212,19 @@ mod tests {
         let foreign = lock(Some(holder(None, 0)), &[]);
         let waited_for = lock(None, &["b"]);
         for (before, after, expected) in [
-            (None, Some(&of_a), &[Taken][..]),
+            (None, Some(&of_a), &[Acquired][..]),
             (Some(&of_a), None, &[Released]),
             (Some(&of_a), Some(&of_a), &[]),
-            (Some(&of_a), Some(&of_b), &[Released, Taken]),
-            (Some(&of_a), Some(&again), &[Released, Taken]),
+            (Some(&of_a), Some(&of_b), &[Released, Acquired]),
+            (Some(&of_a), Some(&again), &[Released, Acquired]),
             (Some(&of_a), Some(&of_a_with_b), &[Waits]),
             (Some(&of_a_with_b), Some(&of_a), &[Left]),
-            (Some(&of_a_with_b), Some(&of_b), &[HandedOn]),
-            (Some(&of_a_with_both), Some(&of_b_with_c), &[HandedOn]),
+            (Some(&of_a_with_b), Some(&of_b), &[Granted]),
+            (Some(&of_a_with_both), Some(&of_b_with_c), &[Granted]),
             (Some(&of_a_with_both), None, &[Released, Left, Left]),
             (Some(&of_a_with_b), Some(&waited_for), &[Released]),
             (Some(&foreign), Some(&foreign), &[]),
-            (Some(&foreign), Some(&of_a), &[Released, Taken]),
+            (Some(&foreign), Some(&of_a), &[Released, Acquired]),
         ] {
             assert_eq!(changes(before, after), expected, "{before:?} {after:?}");
         }
@@ -241,7 +241,7 @@ mod tests {
             (
                 shared(&["a"], &[]),
                 Some(shared(&["a", "b"], &[])),
-                &[Taken][..],
+                &[Acquired][..],
             ),
             (
                 shared(&["a", "b"], &[]),
@@ -251,12 +251,12 @@ mod tests {
             (
                 shared(&["a", "b"], &["c"]),
                 Some(shared(&["b", "c"], &[])),
-                &[Released, HandedOn],
+                &[Released, Granted],
             ),
             (
                 shared(&["a", "b"], &["c"]),
                 Some(lock(Some(holder(Some("c"), 2)), &[])),
-                &[Released, Released, HandedOn],
+                &[Released, Released, Granted],
             ),
             (shared(&["a"], &[]), None, &[Released]),
         ] {

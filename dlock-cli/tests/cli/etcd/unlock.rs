@@ -104,7 +104,7 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
         .await;
     assert_eq!(
         inspector.unlock(&seen, None).await.unwrap(),
-        Unlocked::HandedOn
+        Unlocked::Granted
     );
     timeout(LIMIT, joined.lost()).await.expect("it is notified");
     timeout(LIMIT, second.lost()).await.expect("it is notified");

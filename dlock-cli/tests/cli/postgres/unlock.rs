@@ -167,7 +167,7 @@ async fn a_waiter_of_the_last_moment_gets_the_lock_whatever_the_level_of_the_dat
     let late = "SELECT is_granted FROM dlock.acquire('job', 'late.1', 300000, 0, true, '', '')";
     assert!(!tx.query_one(late, &[]).await.unwrap().get::<_, bool>(0));
     tx.commit().await.unwrap();
-    assert_eq!(unlocking.await.unwrap().unwrap(), Unlocked::HandedOn);
+    assert_eq!(unlocking.await.unwrap().unwrap(), Unlocked::Granted);
     guard.lost().await;
     let late = "SELECT count(*) FROM dlock.holder WHERE owner = 'late.1'";
     assert_eq!(database.number(late).await, 1);
@@ -346,7 +346,7 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     database.has_waiters(1).await;
     assert_eq!(
         inspector.unlock(&seen, None).await.unwrap(),
-        Unlocked::HandedOn
+        Unlocked::Granted
     );
     joined.lost().await;
     second.lost().await;

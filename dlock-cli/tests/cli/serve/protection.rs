@@ -46,7 +46,7 @@ async fn a_user_that_may_only_read_is_enough_and_its_password_is_nowhere() {
         "billing"
     );
     // The rate is known after a second.
-    let known = |told: &Value| told["totals"]["hand_offs_per_s"] == 0;
+    let known = |told: &Value| told["totals"]["grants_per_s"] == 0;
     events.until("the rate of grants", known).await;
 
     let holder = &shown["lock"]["holders"][0];

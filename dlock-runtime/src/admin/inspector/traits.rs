@@ -2,7 +2,7 @@
 
 use super::Inspector;
 use crate::{
-    admin::{HandOffs, Inspect, Inspecting, LockInfo, Overview, ServerReport, Unlocked},
+    admin::{Grants, Inspect, Inspecting, LockInfo, Overview, ServerReport, Unlocked},
     key::LockKey,
     owner::OwnerId,
     store::StoreError,
@@ -62,8 +62,8 @@ impl Inspect for Inspector {
         })
     }
 
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
-        Box::pin(self.hand_offs())
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
+        Box::pin(self.grants())
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {

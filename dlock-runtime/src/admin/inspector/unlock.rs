@@ -152,7 +152,7 @@ impl Inspector {
             Some(error) if taken == 0 || left + untold >= majority => Err(error),
             _ if taken == 0 || left >= majority => Ok(Unlocked::Changed),
             _ if left + untold >= majority => Err(too_few(seen.servers, self.stores.len())),
-            _ if granted => Ok(Unlocked::HandedOn),
+            _ if granted => Ok(Unlocked::Granted),
             _ if shared => Ok(Unlocked::StillShared),
             _ => Ok(Unlocked::Freed),
         }

@@ -146,7 +146,7 @@ impl Desk {
     }
 
     /// Returns the number of grants in a second; `None` if it is not known.
-    pub(super) fn hand_offs_per_second(&self) -> Option<u64> {
+    pub(super) fn grants_per_second(&self) -> Option<u64> {
         self.rate().as_ref()?.per_second(Instant::now())
     }
 
@@ -296,11 +296,11 @@ impl Desk {
     /// Hears of grants.
     async fn listen(&self, inspector: &dyn Inspect) -> Infallible {
         loop {
-            let reason = match inspector.hand_offs().await {
-                Ok(mut hand_offs) => {
+            let reason = match inspector.grants().await {
+                Ok(mut grants) => {
                     *self.rate() = Some(Rate::since(Instant::now()));
                     self.hears(None);
-                    while let Some(heard) = hand_offs.next().await {
+                    while let Some(heard) = grants.next().await {
                         let now_ms = self.shown.borrow().server.now_ms();
                         self.past.heard(heard, now_ms);
                         if let Some(rate) = &mut *self.rate() {

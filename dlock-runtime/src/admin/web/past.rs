@@ -10,7 +10,7 @@ use super::{
     history::{History, HistoryView},
     picture::Picture,
 };
-use crate::{admin::HandOff, owner::OwnerId};
+use crate::{admin::Grant, owner::OwnerId};
 
 #[derive(Debug)]
 pub(super) struct Past {
@@ -21,7 +21,7 @@ pub(super) struct Past {
 /// Something that has happened, at a time by the clock of the store.
 #[derive(Debug)]
 enum Note {
-    Granted(HandOff, u64),
+    Granted(Grant, u64),
     /// This page has ended a lease.
     Forced {
         key: String,
@@ -42,7 +42,7 @@ impl Past {
     }
 
     /// Notes a grant.
-    pub(super) fn heard(&self, grant: HandOff, at_ms: u64) {
+    pub(super) fn heard(&self, grant: Grant, at_ms: u64) {
         self.note(Note::Granted(grant, at_ms));
     }
 
@@ -133,7 +133,7 @@ mod tests {
         let (noted, is_noted) = mpsc::channel();
         let noting = past.clone();
         thread::spawn(move || {
-            noting.heard(HandOff::new("k", owner, 7), 1000);
+            noting.heard(Grant::new("k", owner, 7), 1000);
             noting.forced("k", Some(owner), 7, 1001, "op".into());
             noted.send(()).expect("the test waits");
         });
@@ -149,7 +149,7 @@ mod tests {
     fn notes_are_read_without_a_picture() {
         let past = Past::every(Duration::from_secs(2));
         let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
-        past.heard(HandOff::new("k", owner, 7), 1000);
+        past.heard(Grant::new("k", owner, 7), 1000);
         assert!(past.notes().is_empty());
     }
 }

@@ -78,7 +78,7 @@ impl Room {
             waiters: Some(picture.totals.waiters),
             longest_wait_ms: picture.totals.longest_wait_ms,
             processes: picture.process_count,
-            hand_offs_per_s: self.desk.hand_offs_per_second(),
+            grants_per_s: self.desk.grants_per_second(),
         }
     }
 }

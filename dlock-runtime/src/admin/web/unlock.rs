@@ -305,7 +305,7 @@ fn meant(seen: &LockInfo, handle: Option<ClaimHandle>, fence: u64) -> Option<&Ho
 fn told(outcome: Unlocked) -> (&'static str, &'static str) {
     match outcome {
         Unlocked::Freed => ("freed", "The lease was ended, and the lock is free."),
-        Unlocked::HandedOn => (
+        Unlocked::Granted => (
             "granted",
             "The lease was ended, and the lock was granted to the next waiter, or to all that may share it.",
         ),

@@ -43,7 +43,7 @@ pub(super) struct TotalsView {
     pub(super) waiters: Option<usize>,
     pub(super) longest_wait_ms: Option<u64>,
     pub(super) processes: Option<usize>,
-    pub(super) hand_offs_per_s: Option<u64>,
+    pub(super) grants_per_s: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]

@@ -305,7 +305,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockManager, testing::SystemClock};
+    /// use dlock::{LockManager, clock::SystemClock};
     ///
     /// // Pass your own clock here, as in the example of `Clock`.
     /// let builder = LockManager::builder().clock(SystemClock);
@@ -321,7 +321,7 @@ impl LockManagerBuilder {
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::{LockManager, testing::SystemRandom};
+    /// use dlock::{LockManager, random::SystemRandom};
     ///
     /// // Pass your own generator here, as in the example of `Random`.
     /// let builder = LockManager::builder().random(SystemRandom);

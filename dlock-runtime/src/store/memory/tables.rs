@@ -53,12 +53,12 @@ pub(super) struct Granted {
     sink: HintSink,
     key: LockKey,
     owner: OwnerId,
-    grant: Grant,
+    grant: Dated,
 }
 
 /// The fence of a grant, and the number by which a waiter dates it.
 #[derive(Clone, Copy, Default)]
-struct Grant {
+struct Dated {
     fence: u64,
     number: u64,
 }
@@ -69,7 +69,7 @@ impl Granted {
         sinks: &HashMap<ClientId, HintSink>,
         key: &LockKey,
         owner: OwnerId,
-        grant: Grant,
+        grant: Dated,
     ) -> Option<Self> {
         Some(Self {
             sink: sinks.get(&owner.client())?.clone(),
@@ -86,7 +86,7 @@ impl Granted {
 
     /// Notifies the waiter. Returns `false` once its manager is gone.
     pub(super) fn tell(&self) -> bool {
-        let Grant { fence, number } = self.grant;
+        let Dated { fence, number } = self.grant;
         let hint = Hint::new(self.key.as_str(), self.owner, fence);
         self.sink.hint(&hint.number(number))
     }
@@ -298,7 +298,7 @@ impl Lock {
         is_waiter: bool,
         proposed_fence: u64,
         last_fence: &mut u64,
-    ) -> Grant {
+    ) -> Dated {
         let joins = self.is_shared();
         if !joins || is_waiter {
             *last_fence = (*last_fence + 1).max(proposed_fence);
@@ -306,14 +306,14 @@ impl Lock {
         if !joins {
             (self.are_shared, self.epoch) = (!mode.is_exclusive(), *last_fence);
         }
-        Grant {
+        Dated {
             fence: self.epoch,
             number: *last_fence,
         }
     }
 
     /// Makes the first waiter a holder. Its first request sets the label.
-    fn hand_to(&mut self, first: First, last_fence: &mut u64, now: Instant) -> Grant {
+    fn hand_to(&mut self, first: First, last_fence: &mut u64, now: Instant) -> Dated {
         self.queue.leave(first.owner);
         let grant = self.grant(first.mode, true, 0, last_fence);
         self.holders.push(Held {
@@ -333,7 +333,7 @@ impl Lock {
         notifies: bool,
         last_fence: &mut u64,
         now: Instant,
-        mut tell: impl FnMut(OwnerId, Grant),
+        mut tell: impl FnMut(OwnerId, Dated),
     ) {
         for _ in 0..MOST_GRANTS {
             let first = self.queue.first(now);
@@ -343,7 +343,7 @@ impl Lock {
             if first.awaits == Awaits::Notice {
                 if notifies {
                     for owner in self.queue.notify_head(MOST_GRANTS, now) {
-                        tell(owner, Grant::default());
+                        tell(owner, Dated::default());
                     }
                 }
                 return;

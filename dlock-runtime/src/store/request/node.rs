@@ -9,7 +9,7 @@ use crate::{key::LockKey, owner::OwnerId};
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
-/// use dlock::{LockKey, store::{ClientId, OwnerId, AcquireOutcome, AcquireRequest, Proposal, QuorumNode, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, OwnerId, AcquireOutcome, AcquireRequest, Proposal, QuorumNode, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
@@ -66,7 +66,7 @@ impl<'a> Proposal<'a> {
 /// ```
 /// # extern crate dlock_runtime as dlock;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlock::{LockKey, store::{ClientId, OwnerId, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, testing::SystemRandom};
+/// use dlock::{LockKey, store::{ClientId, OwnerId, QuorumNode, RaiseRequest, Raised, memory::MemoryStore}, random::SystemRandom};
 ///
 /// let (node, key) = (MemoryStore::new(), LockKey::new("order:42")?);
 /// let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);

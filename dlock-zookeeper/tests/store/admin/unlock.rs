@@ -7,7 +7,7 @@ use dlock_runtime::{
 };
 use tokio::time::timeout;
 
-use super::{Place, SOON, claim, seen, staying};
+use super::{Place, SOON, request, seen, staying};
 use crate::world::LIMIT;
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn the_next_waiter_holds_the_key_and_the_old_holder_is_told_at_once() {
         dlock_testkit::eventually(LIMIT, "it waits", waits).await;
         let lock = seen(&inspector, "job").await;
         let unlocked = inspector.unlock(&lock, None).await.unwrap();
-        assert_eq!(unlocked, Unlocked::HandedOn);
+        assert_eq!(unlocked, Unlocked::Granted);
         let lost = timeout(SOON, guard.lost()).await.expect("it is told");
         let LockError::Lost { cause, .. } = &lost else {
             panic!("{lost:?}");
@@ -100,12 +100,12 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
     let joined = three.lock("catalog").shared().acquire().await.unwrap();
     place.put("catalog", 90, "exclusive").await;
     let unlocked = inspector.unlock(&lock, None).await.unwrap();
-    assert_eq!(unlocked, Unlocked::HandedOn);
+    assert_eq!(unlocked, Unlocked::Granted);
     for guard in [joined, second] {
         timeout(SOON, guard.lost()).await.expect("it is told");
     }
     let left = place.children("/lock:catalog").await;
-    assert_eq!(left, [claim(90, "exclusive")]);
+    assert_eq!(left, [request(90, "exclusive")]);
 }
 
 #[tokio::test]

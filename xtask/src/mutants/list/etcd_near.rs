@@ -183,7 +183,7 @@ pub(super) const ALL: &[Mutant] = &[
         CLAIMS,
         "«self.place = Some(Place { create, base: value.base, mode: value.mode, lease, held: None, \
          label: value.label.clone(), function: value.function.clone(), since, });» true",
-        "let since = dlock_runtime::testing::Clock::now(&dlock_runtime::testing::SystemClock); \
+        "let since = dlock_runtime::clock::Clock::now(&dlock_runtime::clock::SystemClock); \
          self.place = Some(Place { create, base: value.base, mode: value.mode, lease, held: None, \
          label: value.label.clone(), function: value.function.clone(), since });",
         &[Test(

@@ -234,8 +234,8 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-overtaken",
         "A release overtakes an acquire that waits for a session",
         REQUESTS,
-        "let mut slot = «self.slots.lock(&claim.key, claim.owner).await»; let answer = match self.session_of(&mut slot).await { Ok(session) => match self.known(",
-        "{ session::current(&self.link).await?; self.slots.lock(&claim.key, claim.owner).await }",
+        "let mut slot = «self.slots.lock(&request.key, request.owner).await»; let answer = match self.session_of(&mut slot).await { Ok(session) => match self.known(",
+        "{ session::current(&self.status).await?; self.slots.lock(&request.key, request.owner).await }",
         &[Test(
             STORE,
             "sessions::requests_that_wait_for_a_session_keep_their_order",
@@ -285,7 +285,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-always-asks",
         "A waiter asks although its watch is set",
         REQUESTS,
-        "«self.answers .note(&claim.key, claim.owner, &holder, deletions)»;",
+        "«self.answers .note(&request.key, request.owner, &holder, deletions)»;",
         "()",
         &[Test(
             STORE,

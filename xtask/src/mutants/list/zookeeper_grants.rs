@@ -1,5 +1,4 @@
-//! Mistakes in how a claim in ZooKeeper goes on after its grant, in grants without a write of their own, and in the tasks that run
-//! its requests.
+//! Mistakes in how a claim in ZooKeeper goes on after its grant, and in grants without a write of their own.
 
 use super::super::look::Look::Test;
 use super::super::mutant::Mutant;
@@ -7,7 +6,6 @@ use super::zookeeper::{STORE, UNIT};
 
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
 const CREATION: &str = "dlock-zookeeper/src/creation.rs";
-const INLINE: &str = "dlock-zookeeper/src/inline.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 
@@ -60,35 +58,4 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A claim holds by its place in the queue"),
-    Mutant::new(
-        "zookeeper-inline-fork",
-        "A forked child runs the tasks of its parent",
-        INLINE,
-        "if «self.process != process::id()» {",
-        "false",
-        &[Test(UNIT, "inline::tests::a_forked_child_runs_no_task")],
-    )
-    .breaks("A forked child runs no task"),
-    Mutant::new(
-        "zookeeper-inline-nested",
-        "A task runs inside the one that wakes it",
-        INLINE,
-        "Ok(false) => «{}»",
-        "run_all()",
-        &[Test(
-            UNIT,
-            "inline::tests::a_task_that_is_woken_by_another_one_runs_behind_it",
-        )],
-    ),
-    Mutant::new(
-        "zookeeper-inline-kept",
-        "A thread is kept for tasks as long as others wake them",
-        INLINE,
-        "for _ in 0..«MOST» {",
-        "usize::MAX",
-        &[Test(
-            UNIT,
-            "inline::tests::a_thread_is_not_kept_for_the_tasks_of_others",
-        )],
-    ),
 ];

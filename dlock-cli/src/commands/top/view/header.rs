@@ -38,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let areas = Layout::horizontal([Constraint::Fill(1), right]).spacing(2);
     let [left, right] = areas.areas(middle);
     counts(frame, left, model);
-    hand_offs(frame, right, model, wide);
+    grants(frame, right, model, wide);
 }
 
 /// Draws the server and the age of the data.
@@ -149,7 +149,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     frame.render_widget(ratatui::text::Text::from(lines), area);
 }
 
-fn hand_offs(frame: &mut Frame<'_>, area: Rect, model: &Model, wide: bool) {
+fn grants(frame: &mut Frame<'_>, area: Rect, model: &Model, wide: bool) {
     let label = Constraint::Length(20);
     let [text, chart] = Layout::horizontal([label, Constraint::Fill(1)]).areas(area);
     if let Some(reason) = model.rates.reason() {

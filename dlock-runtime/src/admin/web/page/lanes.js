@@ -6,7 +6,7 @@ const MOST_LANES = 16;
 const MOST_TRACKS = 4;
 
 const ENDS = {
-  released: 'released', granted: 'granted to the next waiter', 'handed on': 'granted to the next waiter', expired: 'lease lost: it expired',
+  released: 'released', granted: 'granted to the next waiter', expired: 'lease lost: it expired',
   forced: 'lease lost: released by force', left: 'left the queue', unknown: 'end not observed',
 };
 

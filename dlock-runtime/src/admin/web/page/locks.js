@@ -59,7 +59,7 @@ export function locks(page, first) {
   const element = h('section', { class: 'view', 'aria-labelledby': 'title' },
     h('h1', { id: 'title', class: 'unseen' }, 'Locks'),
     h('dl', { class: 'totals' }, total('locks', 'locks'), total('held', 'held'), total('waiters', 'waiters'),
-      total('longest_wait_ms', 'longest wait'), total('processes', 'processes'), total('hand_offs_per_s', 'grants a second')),
+      total('longest_wait_ms', 'longest wait'), total('processes', 'processes'), total('grants_per_s', 'grants a second')),
     h('search', { class: 'tools' }, filter, by, state, mode, sort, order, per, clear),
     note,
     h('table', { class: 'list locks', role: 'table', 'aria-label': 'Locks' },
@@ -158,7 +158,7 @@ export function locks(page, first) {
     for (const [name, place] of Object.entries(totals)) {
       const value = sums[name];
       setText(place, name === 'longest_wait_ms' ? duration(value)
-        : name === 'hand_offs_per_s' && typeof value === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 1 }) : count(value));
+        : name === 'grants_per_s' && typeof value === 'number' ? value.toLocaleString('en', { maximumFractionDigits: 1 }) : count(value));
       place.parentElement.hidden = value === undefined;
     }
   }

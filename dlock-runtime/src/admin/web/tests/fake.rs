@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     admin::{
-        ClockReading, HandOff, HandOffs, HolderInfo, Inspect, Inspecting, LockInfo, Overview,
+        ClockReading, Grant, Grants, HolderInfo, Inspect, Inspecting, LockInfo, Overview,
         ProcessInfo, ServerReport, Unlocked, WaiterInfo,
     },
     key::LockKey,
@@ -41,7 +41,7 @@ pub(in crate::admin::web) struct Fake {
     /// The leases that were ended, and the result of the next release.
     pub(in crate::admin::web) unlocked: Mutex<Vec<(String, Option<OwnerId>)>>,
     pub(in crate::admin::web) outcome: Mutex<Option<Result<Unlocked, StoreError>>>,
-    grants: Mutex<Option<mpsc::UnboundedSender<HandOff>>>,
+    grants: Mutex<Option<mpsc::UnboundedSender<Grant>>>,
     /// The time that a reading takes.
     pub(in crate::admin::web) takes: Mutex<Duration>,
 }
@@ -94,7 +94,7 @@ impl Fake {
     pub(in crate::admin::web) fn grant(&self, key: &str, owner: OwnerId, fence: u64) {
         let grants = guard(&self.grants);
         let grants = grants.as_ref().expect("the page listens");
-        grants.send(HandOff::new(key, owner, fence)).unwrap();
+        grants.send(Grant::new(key, owner, fence)).unwrap();
     }
 
     pub(in crate::admin::web) fn looks(&self) -> usize {
@@ -166,11 +166,11 @@ impl Inspect for Fake {
         Box::pin(async move { outcome.unwrap_or(Ok(Unlocked::Freed)) })
     }
 
-    fn hand_offs(&self) -> Inspecting<'_, Result<HandOffs, StoreError>> {
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
         let (grants, mut heard) = mpsc::unbounded_channel();
         *guard(&self.grants) = Some(grants);
-        let hand_offs = HandOffs::new(move |context| heard.poll_recv(context));
-        Box::pin(async move { Ok(hand_offs) })
+        let grants = Grants::new(move |context| heard.poll_recv(context));
+        Box::pin(async move { Ok(grants) })
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {

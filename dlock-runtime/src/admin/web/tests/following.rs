@@ -312,7 +312,7 @@ async fn grants_are_counted() {
         sleep(Duration::from_secs(1)).await;
     }
     let told = get(&router, "/api/picture").await.json();
-    assert_eq!(told["totals"]["hand_offs_per_s"], 3);
+    assert_eq!(told["totals"]["grants_per_s"], 3);
     let told = get(&router, "/api/lock?key=a").await.json();
     let holds = told["history"]["holds"].as_array().unwrap();
     assert!(holds.len() >= 36, "{}", holds.len());

@@ -90,7 +90,7 @@ async fn each_outcome_has_its_word() {
     of_one["handle"] = owner(7).handle().to_string().into();
     for (outcome, word) in [
         (Unlocked::Freed, "freed"),
-        (Unlocked::HandedOn, "granted"),
+        (Unlocked::Granted, "granted"),
         (Unlocked::StillShared, "still shared"),
         (Unlocked::Changed, "changed"),
     ] {

@@ -1,8 +1,8 @@
-//! Claims on keys, and all that their requests need.
+//! What the requests of a store have in common.
 
 use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::{LockKey, LockMode, store::OwnerId, testing::Moment};
+use dlock_runtime::{LockKey, LockMode, clock::Moment, store::OwnerId};
 use tokio::sync::watch;
 use zookeeper_client::{Error, MultiWriteError};
 
@@ -10,7 +10,7 @@ use crate::{
     answers::Answers,
     config::Config,
     queue::Queue,
-    session::{Link, Session},
+    session::{Status, Session},
     sinks::Sinks,
     slots::Slots,
     timers::Timers,
@@ -19,7 +19,7 @@ use crate::{
 /// All that requests need.
 pub(crate) struct Core {
     pub(crate) config: Arc<Config>,
-    pub(crate) link: watch::Receiver<Link>,
+    pub(crate) status: watch::Receiver<Status>,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     pub(crate) answers: Arc<Answers>,
@@ -28,7 +28,7 @@ pub(crate) struct Core {
 
 /// The part of a request that outlives its caller.
 #[derive(Clone)]
-pub(crate) struct Claim {
+pub(crate) struct Request {
     pub(crate) key: LockKey,
     pub(crate) owner: OwnerId,
     pub(crate) mode: LockMode,

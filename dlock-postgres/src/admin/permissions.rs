@@ -22,7 +22,7 @@ const ALLOWED: &str = "
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')";
 
 /// The permissions of a user.
-pub(super) struct Grants {
+pub(super) struct Permissions {
     /// `false` if the tables of dlock were never created.
     pub(super) is_there: bool,
     /// `true` if the user can read the version.
@@ -34,7 +34,7 @@ pub(super) struct Grants {
 }
 
 /// Reads the permissions of this user.
-pub(super) async fn grants(link: &Link, user: &str) -> Result<Grants, StoreError> {
+pub(super) async fn permissions(link: &Link, user: &str) -> Result<Permissions, StoreError> {
     let schema = &link.config().schema;
     let name = schema.name();
     let rows = link.ask(ALLOWED, &[(&name, Type::TEXT)]).await?;
@@ -84,7 +84,7 @@ pub(super) async fn grants(link: &Link, user: &str) -> Result<Grants, StoreError
             denied.push(Denied::new(rule, "listing locks", false));
         }
     }
-    Ok(Grants {
+    Ok(Permissions {
         is_there,
         reads_version: has_usage && has(&allowed, "function", "version"),
         reads_tables: has_usage && TABLES.iter().all(|it| has(&allowed, "table", it)),

@@ -6,46 +6,44 @@ use std::{
     task::{Context, Poll},
 };
 
-use super::HandOff;
+use super::Grant;
 
 /// Receives the wake-up messages of a namespace.
 ///
-/// Created by [`Inspect::hand_offs`](super::Inspect::hand_offs). Dropping it closes the connections.
+/// Created by [`Inspect::grants`](super::Inspect::grants). Dropping it closes the connections.
 ///
 /// ```
 /// # extern crate dlock_runtime as dlock;
-/// use dlock::admin::HandOffs;
+/// use dlock::admin::Grants;
 ///
 /// /// Shows each new holder, until a connection breaks.
-/// async fn watch(mut hand_offs: HandOffs) {
-///     while let Some(hand_off) = hand_offs.next().await {
-///         println!("{} goes to {}", hand_off.key, hand_off.owner.handle());
+/// async fn watch(mut grants: Grants) {
+///     while let Some(grant) = grants.next().await {
+///         println!("{} goes to {}", grant.key, grant.owner.handle());
 ///     }
 /// }
 /// # let _ = watch;
 /// ```
-pub struct HandOffs {
+pub struct Grants {
     poll: Box<PollNext>,
 }
 
-type PollNext = dyn FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send;
+type PollNext = dyn FnMut(&mut Context<'_>) -> Poll<Option<Grant>> + Send;
 
-impl HandOffs {
+impl Grants {
     /// Creates the stream from the function that polls for its next grant, for stores of other crates. The function
     /// returns `None` when a connection has broken, and always from then on.
     ///
     /// ```
     /// # extern crate dlock_runtime as dlock;
-    /// use dlock::admin::{HandOff, HandOffs};
+    /// use dlock::admin::{Grant, Grants};
     ///
-    /// let (grants, mut heard) = tokio::sync::mpsc::channel::<HandOff>(16);
-    /// let hand_offs = HandOffs::new(move |context| heard.poll_recv(context));
-    /// # drop((grants, hand_offs));
+    /// let (sender, mut receiver) = tokio::sync::mpsc::channel::<Grant>(16);
+    /// let grants = Grants::new(move |context| receiver.poll_recv(context));
+    /// # drop((sender, grants));
     /// ```
     #[must_use]
-    pub fn new(
-        poll: impl FnMut(&mut Context<'_>) -> Poll<Option<HandOff>> + Send + 'static,
-    ) -> Self {
+    pub fn new(poll: impl FnMut(&mut Context<'_>) -> Poll<Option<Grant>> + Send + 'static) -> Self {
         Self {
             poll: Box::new(poll),
         }
@@ -61,13 +59,13 @@ impl HandOffs {
     /// ```
     /// # extern crate dlock_runtime as dlock;
     /// use std::time::Duration;
-    /// use dlock::admin::HandOffs;
+    /// use dlock::admin::Grants;
     ///
     /// /// Counts the grants to waiters within ten seconds.
-    /// async fn count(hand_offs: &mut HandOffs) -> usize {
+    /// async fn count(grants: &mut Grants) -> usize {
     ///     let mut count = 0;
     ///     let counting = async {
-    ///         while hand_offs.next().await.is_some() {
+    ///         while grants.next().await.is_some() {
     ///             count += 1;
     ///         }
     ///     };
@@ -76,13 +74,13 @@ impl HandOffs {
     /// }
     /// # let _ = count;
     /// ```
-    pub async fn next(&mut self) -> Option<HandOff> {
+    pub async fn next(&mut self) -> Option<Grant> {
         poll_fn(|context| (self.poll)(context)).await
     }
 }
 
-impl fmt::Debug for HandOffs {
+impl fmt::Debug for Grants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HandOffs").finish_non_exhaustive()
+        f.debug_struct("Grants").finish_non_exhaustive()
     }
 }
