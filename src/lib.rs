@@ -146,8 +146,15 @@ pub use dlock_runtime::{
     installed, random, shutdown, store, with_manager,
 };
 
+/// For operators: who holds and awaits which lock, and how the servers are set up.
 #[cfg(feature = "admin")]
-pub use dlock_runtime::admin;
+pub mod admin {
+    #[doc(inline)]
+    pub use dlock_admin::*;
+    #[cfg(feature = "admin-web")]
+    #[doc(inline)]
+    pub use dlock_admin_web as web;
+}
 
 #[cfg(any(feature = "axum", feature = "actix-web"))]
 pub use dlock_runtime::web;

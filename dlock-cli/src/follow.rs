@@ -7,10 +7,8 @@ use std::{
     time::Duration,
 };
 
-use dlock::{
-    LockKey, StoreError,
-    admin::{Inspect, LockInfo},
-};
+use dlock::{LockKey, StoreError};
+use dlock_admin::{Inspect, LockInfo};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
@@ -147,7 +145,8 @@ impl Follower {
 mod tests {
     use std::future::pending;
 
-    use dlock::{LockManager, admin::Inspector, store::redis::RedisConfig};
+    use dlock::{LockManager, store::redis::RedisConfig};
+    use dlock_admin::Inspector;
     use dlock_testkit::RedisServer;
 
     use super::*;

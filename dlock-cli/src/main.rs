@@ -16,6 +16,7 @@ mod pages;
 mod progress;
 mod runtime;
 mod source;
+mod stores;
 mod text;
 mod view;
 

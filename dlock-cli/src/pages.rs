@@ -5,7 +5,7 @@
 
 use std::{collections::HashSet, mem, time::Duration};
 
-use dlock::admin::{Inspect, LockInfo, Overview};
+use dlock_admin::{Inspect, LockInfo, Overview};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::exit::Failure;
@@ -105,11 +105,8 @@ pub(crate) async fn read(
 mod tests {
     use std::future::{pending, ready};
 
-    use dlock::{
-        LockKey, StoreError, StoreErrorKind,
-        admin::{Inspecting, ServerReport, Unlocked},
-        store::OwnerId,
-    };
+    use dlock::{LockKey, StoreError, StoreErrorKind, store::OwnerId};
+    use dlock_admin::{Inspecting, ServerReport, Unlocked};
 
     use super::*;
     use crate::exit::Exit;

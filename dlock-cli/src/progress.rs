@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::admin::Inspect;
+use dlock_admin::Inspect;
 use ratatui::crossterm::{
     cursor::MoveToColumn,
     queue,

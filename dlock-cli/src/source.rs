@@ -2,28 +2,16 @@
 
 use std::{borrow::Cow, time::SystemTime};
 
-use dlock::admin::{Inspect, web::Server};
-use url::form_urlencoded;
+use dlock_admin::Inspect;
+use dlock_admin_web::Server;
 
-use crate::{connect::Product, global::Global, view::moment};
+use crate::{global::Global, view::moment};
 
 impl Global {
     /// Returns the namespace that is read: a URL can name another one than the option.
     pub(crate) fn namespace_in_use(&self) -> Cow<'_, str> {
         let (place, query) = self.url.split_once('?').unwrap_or((&self.url, ""));
-        let named = match self.product() {
-            Product::Postgres => {
-                let mut fields = form_urlencoded::parse(query.as_bytes());
-                fields.find(|(name, _)| name == "schema").map(|it| it.1)
-            }
-            Product::ZooKeeper => {
-                // A password can contain a slash.
-                let hosts = place.rsplit(['@']).next().unwrap_or_default();
-                let hosts = hosts.split_once("://").map_or(hosts, |(_, rest)| rest);
-                hosts.split_once('/').map(|(_, path)| path.into())
-            }
-            Product::Redis | Product::Etcd => None,
-        };
+        let named = self.store().namespace(place, query);
         let named = named.filter(|it| !it.is_empty());
         named.unwrap_or(Cow::Borrowed(&self.namespace))
     }

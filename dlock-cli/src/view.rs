@@ -2,10 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use dlock::{
-    FencingToken,
-    admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo, web::mode_of},
-};
+use dlock::FencingToken;
+use dlock_admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
+use dlock_admin_web::mode_of;
 use jiff::Timestamp;
 use serde::Serialize;
 

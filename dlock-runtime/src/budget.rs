@@ -20,7 +20,7 @@ const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// The time of one server that its listings may use.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     /// The time at which all that was read has been paid for. The time since then is saved.
     due: Instant,
     has_begun: bool,
@@ -28,7 +28,8 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Creates a budget without savings.
-    pub(crate) fn new(now: Instant) -> Self {
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
         Self {
             due: now,
             has_begun: false,
@@ -36,19 +37,20 @@ impl Budget {
     }
 
     /// Grants the savings of a rest, the first time that it is called.
-    pub(crate) fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant) {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.due = rested(now);
         }
     }
 
     /// Returns the time at which the next step may begin.
-    pub(crate) fn due(&self) -> Instant {
+    #[must_use]
+    pub fn due(&self) -> Instant {
         self.due
     }
 
     /// Records the cost of a step that began at `began`. Simultaneous steps of several listings add up.
-    pub(crate) fn book(&mut self, began: Instant, cost: Duration) {
+    pub fn book(&mut self, began: Instant, cost: Duration) {
         let from = self.due.max(rested(began));
         // A cost that no clock can represent is none that a server has told.
         self.due = from
@@ -57,7 +59,7 @@ impl Budget {
     }
 
     /// Shortens a pause that would go on after `latest`.
-    pub(crate) fn end_pause(&mut self, latest: Instant) {
+    pub fn end_pause(&mut self, latest: Instant) {
         self.due = self.due.min(latest);
     }
 }

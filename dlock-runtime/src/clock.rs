@@ -57,7 +57,9 @@ pub struct Moment {
 
 impl Moment {
     /// Reads the machine's clocks without tokio, whose clock panics in a thread that has lost tokio's context.
-    pub(crate) fn of_machine() -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_machine() -> Self {
         Self {
             monotonic: std::time::Instant::now().into(),
             boot: boot_time(),

@@ -10,18 +10,20 @@
 //! state    the decisions: events in, effects out
 //! store    the contract; memory, Redis and a quorum
 //! web      an HTTP problem for each error
-//! admin    the locks of a store, for operators
+//! admin    the door of `dlock-admin`, with the feature `admin`
 //! answer · attempt · clock · error · exclusive · fence · key · label · options · owner · process · random · site ·
 //! sync · telemetry
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "admin")]
+#[doc(hidden)]
 pub mod admin;
 mod answer;
 mod api;
 mod attempt;
 #[cfg(feature = "admin")]
+#[doc(hidden)]
 mod budget;
 pub mod clock;
 mod engine;

@@ -155,8 +155,16 @@ impl OwnerId {
     }
 
     /// Returns the number of this claim among those of its manager.
-    #[cfg(feature = "admin-web")]
-    pub(crate) fn number(self) -> u64 {
+    ///
+    /// ```
+    /// # extern crate dlock_runtime as dlock;
+    /// use dlock::{store::{ClientId, OwnerId}, random::SystemRandom};
+    ///
+    /// let client = ClientId::new(&SystemRandom);
+    /// assert_eq!(OwnerId::new(client, 7).number(), 7);
+    /// ```
+    #[must_use]
+    pub fn number(self) -> u64 {
         self.number
     }
 }

@@ -32,8 +32,10 @@ const BESIDE: [Step; 6] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 9] = [
     "dlock",
+    "dlock_admin",
+    "dlock_admin_web",
     "dlock_conformance",
     "dlock_etcd",
     "dlock_macros",

@@ -13,8 +13,10 @@ use std::{
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The packages whose files are looked at.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 9] = [
     "dlock-runtime",
+    "dlock-admin",
+    "dlock-admin-web",
     "dlock-macros",
     "dlock-cli",
     "dlock-conformance",

@@ -61,7 +61,9 @@ pub(crate) struct Mutants {
 const FOLDER: &str = "mutants";
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 7] = [
+    "dlock-admin",
+    "dlock-admin-web",
     "dlock-runtime",
     "dlock-cli",
     "dlock-postgres",

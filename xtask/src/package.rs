@@ -157,6 +157,8 @@ mod tests {
         assert_eq!(
             names,
             [
+                "dlock-admin",
+                "dlock-admin-web",
                 "dlock-cli",
                 "dlock-conformance",
                 "dlock-etcd",

@@ -151,7 +151,8 @@ impl Step {
     /// their dependencies are compiled once for both.
     pub(crate) const fn documentation() -> Call {
         Call::new(
-            "doc --package dlock-rs --package dlock-cli --package dlock-conformance --package dlock-etcd --package dlock-macros \
+            "doc --package dlock-rs --package dlock-admin --package dlock-admin-web --package dlock-cli --package dlock-conformance \
+             --package dlock-etcd --package dlock-macros \
              --package dlock-postgres --package dlock-runtime --package dlock-zookeeper --no-deps --all-features --locked",
         )
     }
@@ -207,6 +208,11 @@ impl Step {
                 Call::new(
                     "clippy --package dlock-rs --package dlock-runtime --no-default-features \
                      --features metrics,axum,actix-web,registry --lib --locked -- -D warnings",
+                ),
+                // As stores other than Redis use them.
+                Call::new(
+                    "clippy --package dlock-admin --package dlock-admin-web --no-default-features \
+                     --lib --locked -- -D warnings",
                 ),
             ],
             // A program of its own, so that its output can go to a file.

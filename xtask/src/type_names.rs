@@ -1,4 +1,4 @@
-//! No name of a type twice in the runtime: a reader who knows it from one file would take it for the same in another.
+//! No name of a type twice in the runtime and what operators have of it: a reader who knows it from one file would take it for the same in another.
 //!
 //! Types of tests and associated types do not count. A file `no_….rs` stands in for another one without its feature, and
 //! defines the same names.
@@ -53,9 +53,11 @@ fn defined(tokens: TokenStream) -> Vec<String> {
 
 #[test]
 fn a_name_in_the_runtime_is_that_of_one_type() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dlock-runtime/src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    find(&root, &mut files);
+    for package in ["dlock-runtime", "dlock-admin", "dlock-admin-web"] {
+        find(&root.join(package).join("src"), &mut files);
+    }
     let counts = |file: &PathBuf| {
         let module = file.strip_prefix(&root).expect("it was found in there");
         let module = module.with_extension("");

@@ -22,7 +22,9 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Packages whose documentation, errors and output users read; the facade lies in the root.
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 10] = [
+    "dlock-admin",
+    "dlock-admin-web",
     "dlock-cli",
     "dlock-conformance",
     "dlock-etcd",

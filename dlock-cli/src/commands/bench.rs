@@ -9,14 +9,11 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{
-    LockManager,
-    admin::{Deployment, Inspect, Layout, ServerReport},
-};
+use dlock::LockManager;
+use dlock_admin::{Inspect, ServerReport};
 
 use self::{measure::Measured, report::Report};
 use crate::{
-    connect::Product,
     exit::{Exit, Failure, note},
     global::Global,
     interrupt::interrupted,
@@ -56,7 +53,7 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
     // Two managers behave like two processes: a grant between them goes through the server.
     let managers = [global.manager().await?, global.manager().await?];
     let measured = tokio::select! {
-        measured = measure_all(global, args, &*inspector, &managers, &prefix) => measured,
+        measured = measure_all(args, &*inspector, &managers, &prefix) => measured,
         code = interrupted() => Err(Failure::new(Exit::Command(code), "interrupted")),
     };
     // Release all locks, also after a failure.
@@ -76,14 +73,12 @@ pub(crate) async fn run(global: &Global, args: &BenchArgs) -> Result<Exit, Failu
 }
 
 async fn measure_all(
-    global: &Global,
     args: &BenchArgs,
     inspector: &dyn Inspect,
     [one, other]: &[LockManager; 2],
     prefix: &str,
 ) -> Result<Vec<Measured>, Failure> {
-    let is_quorum = global.product() == Product::Redis
-        && Deployment::of(&global.config())?.layout == Layout::Quorum;
+    let is_quorum = inspector.judge().layout() == Some("quorum");
     let key = |name: &str| format!("{prefix}:{name}");
     Ok(vec![
         measure::pings(inspector, is_quorum, args.seconds).await?,

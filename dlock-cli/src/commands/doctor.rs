@@ -3,8 +3,8 @@
 mod report;
 
 use std::{
-    env,
     io::{IsTerminal, stdout},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,21 +12,14 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use dlock::{
-    ConnectError, MAX_TTL, MIN_TTL,
-    admin::{
-        Deployment, Inspect,
-        doctor::{
-            facts::{Arrangement, Facts, LockFacts, ServerFacts},
-            finding::{Finding, Known},
-            judge,
-        },
-    },
+use dlock::{ConnectError, MAX_TTL, MIN_TTL};
+use dlock_admin::{
+    Inspect, ServerReport,
+    doctor::{AnyStore, Facts, Finding, Judge, Known, LockFacts, findings},
 };
 
 use self::report::Page;
 use crate::{
-    connect::Product,
     exit::{Exit, Failure},
     global::Global,
     output,
@@ -60,68 +53,39 @@ pub(crate) struct DoctorArgs {
 }
 
 pub(crate) async fn run(global: &Global, args: &DoctorArgs) -> Result<Exit, Failure> {
-    let facts = examine(global, args).await?;
-    let mut findings = judge(&facts);
+    let (judge, facts) = examine(global, args).await?;
+    let mut findings = findings(&*judge, &facts);
     for finding in &mut findings {
         finding.accept(&args.accept);
     }
     if global.json {
-        output::document(&report::json(&facts, &findings))?;
+        output::document(&report::json(&*judge, &facts, &findings))?;
     } else {
-        output::text(&report::text(&facts, &findings, page(global)))?;
+        output::text(&report::text(&*judge, &facts, &findings, page(global)))?;
     }
-    Ok(verdict(&facts, &findings))
+    Ok(verdict(&*judge, &facts, &findings))
 }
 
-/// Returns what the URL and the options say about the servers.
-pub(crate) fn of_options(global: &Global) -> Result<Facts, Failure> {
-    let mut facts = Facts {
-        raw_keys: global.raw_keys,
-        ..Facts::unknown()
-    };
-    if matches!(global.product(), Product::Etcd | Product::ZooKeeper) {
-        facts.layout = Arrangement::Ensemble;
-    }
-    if global.product() == Product::Redis {
-        let deployment = Deployment::of(&global.config())?;
-        facts.layout = deployment.layout.into();
-        facts.min_replicas = deployment.min_replicas;
-        facts.sentinels = deployment.servers;
-        // A client certificate can be the login.
-        let has_certificate = global.url.contains("cert=");
-        facts.is_open = deployment.user.is_none() && global.login.is_none() && !has_certificate;
-        facts.user = deployment.user.unwrap_or_else(user_of_environment);
-    }
-    Ok(facts)
-}
-
-async fn examine(global: &Global, args: &DoctorArgs) -> Result<Facts, Failure> {
-    let mut facts = Facts {
-        ttl: args.ttl,
-        ..of_options(global)?
-    };
-    match global.examiner().await? {
+async fn examine(global: &Global, args: &DoctorArgs) -> Result<(Arc<dyn Judge>, Facts), Failure> {
+    let configured = global.judge()?;
+    let mut facts = Facts::unknown();
+    facts.ttl = args.ttl;
+    let judge = match global.examiner().await? {
         Ok(inspector) => {
-            facts.add_reports(inspector.servers().await);
+            facts.servers = inspector.servers().await;
             facts.locks = locks(global, args, &*inspector).await;
+            configured.unwrap_or_else(|| inspector.judge())
         }
         // A server that is unavailable or refuses the login is a finding, like any other.
         Err(ConnectError::Unavailable { url, reason }) => {
-            let server = ServerFacts {
-                server: url,
-                ..ServerFacts::default()
-            };
-            facts.servers.push(server.failed(&reason));
+            let mut server = ServerReport::new(url);
+            server.failure = Some(reason);
+            facts.servers.push(server);
+            configured.unwrap_or_else(|| Arc::new(AnyStore))
         }
         Err(error) => return Err(error.into()),
-    }
-    Ok(facts)
-}
-
-/// The user for a URL without a login.
-fn user_of_environment() -> String {
-    let named = env::var("DLOCK_USER").ok().filter(|it| !it.is_empty());
-    named.unwrap_or_else(|| "default".to_owned())
+    };
+    Ok((judge, facts))
 }
 
 async fn locks(
@@ -138,15 +102,8 @@ async fn locks(
     Ok(LockFacts::of(&seen))
 }
 
-fn verdict(facts: &Facts, findings: &[Finding]) -> Exit {
-    let silent = facts.servers.iter().filter(|it| it.is_silent).count();
-    let all = facts.servers.len();
-    let too_many = match facts.layout {
-        Arrangement::Quorum => all - silent <= all / 2,
-        Arrangement::Ensemble => !facts.servers.iter().any(ServerFacts::has_majority),
-        _ => silent == all,
-    };
-    if too_many {
+fn verdict(judge: &dyn Judge, facts: &Facts, findings: &[Finding]) -> Exit {
+    if !judge.is_available(facts) {
         Exit::Unavailable
     } else if findings.iter().any(Finding::counts) {
         Exit::Negative
@@ -182,32 +139,32 @@ fn ttl(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use dlock::admin::doctor::finding::{Severity, Topic};
+    use dlock::{StoreError, StoreErrorKind, store::redis::RedisConfig};
+    use dlock_admin::{
+        RedisJudge,
+        doctor::{Severity, Topic},
+    };
 
     use super::*;
 
-    fn facts(layout: Arrangement, silent: &[bool]) -> Facts {
-        let servers = silent.iter().map(|&is_silent| ServerFacts {
-            is_silent,
-            ..ServerFacts::default()
-        });
-        Facts {
-            layout,
-            ttl: Duration::from_secs(30),
-            min_replicas: 0,
-            sentinels: 0,
-            user: String::new(),
-            is_open: false,
-            raw_keys: false,
-            servers: servers.collect(),
-            locks: Ok(LockFacts::default()),
-        }
+    fn facts(silent: &[bool]) -> Facts {
+        let mut facts = Facts::unknown();
+        facts.servers = silent
+            .iter()
+            .map(|&is_silent| {
+                let mut report = ServerReport::new("a");
+                let error = StoreError::new(StoreErrorKind::Unreachable, "no route");
+                report.failure = is_silent.then_some(error);
+                report
+            })
+            .collect();
+        facts
     }
 
     #[test]
     fn the_exit_code_is_that_of_the_worst() {
-        let up = facts(Arrangement::Single, &[false]);
-        let of = |findings: &[Finding]| verdict(&up, findings);
+        let up = facts(&[false]);
+        let of = |findings: &[Finding]| verdict(&AnyStore, &up, findings);
         let (note, risk) = (Finding::note, Finding::risk);
         assert_eq!(of(&[note(Topic::Load, "")]), Exit::Success);
         assert_eq!(of(&[Finding::unknown(Topic::Load, "")]), Exit::Negative);
@@ -243,25 +200,21 @@ mod tests {
 
     #[test]
     fn a_quorum_is_reached_as_long_as_a_majority_is() {
-        for (layout, silent, exit) in [
-            (Arrangement::Single, &[true][..], Exit::Unavailable),
-            (Arrangement::Quorum, &[true, false, false], Exit::Success),
-            (Arrangement::Quorum, &[true, true, false], Exit::Unavailable),
-            (Arrangement::Quorum, &[true, false], Exit::Unavailable),
-            (Arrangement::Sentinel, &[true, false], Exit::Success),
-            (
-                Arrangement::Ensemble,
-                &[true, true, true],
-                Exit::Unavailable,
-            ),
-            (Arrangement::Cluster, &[true, true], Exit::Unavailable),
+        let (single, quorum) = ("redis://a", "redlock://a,b,c");
+        for (url, silent, exit) in [
+            (single, &[true][..], Exit::Unavailable),
+            (quorum, &[true, false, false], Exit::Success),
+            (quorum, &[true, true, false], Exit::Unavailable),
+            (quorum, &[true, false], Exit::Unavailable),
+            ("redis-sentinel://a/b", &[true, false], Exit::Success),
+            ("redis-cluster://a", &[true, true], Exit::Unavailable),
         ] {
-            assert_eq!(
-                verdict(&facts(layout, silent), &[]),
-                exit,
-                "{layout:?} {silent:?}"
-            );
+            let judge = RedisJudge::of(&RedisConfig::new(url)).unwrap();
+            let told = verdict(&judge, &facts(silent), &[]);
+            assert_eq!(told, exit, "{url} {silent:?}");
         }
+        let silent = facts(&[true, true, true]);
+        assert_eq!(verdict(&AnyStore, &silent, &[]), Exit::Unavailable);
     }
 
     #[test]

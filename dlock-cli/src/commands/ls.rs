@@ -5,7 +5,7 @@ mod table;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use dlock::admin::LockInfo;
+use dlock_admin::LockInfo;
 
 use self::table::Columns;
 use crate::{

@@ -8,7 +8,6 @@ use dlock_postgres::{
 use serde_json::json;
 
 use crate::{
-    connect::Product,
     exit::{Exit, Failure, note},
     global::Global,
     output,
@@ -70,7 +69,7 @@ pub(crate) async fn run(global: &Global, args: PostgresArgs) -> Result<Exit, Fai
         }
         return Ok(Exit::Success);
     }
-    if global.product() != Product::Postgres {
+    if global.store().name() != "PostgreSQL" {
         let text = "the URL is not that of a PostgreSQL database. Set `--url postgres://user@host/database`, or add \
                     `--print`";
         return Err(Failure::new(Exit::Usage, text));
@@ -126,7 +125,7 @@ fn migration(global: &Global, args: &MigrateArgs) -> Result<Migration, Failure> 
             let schema = Schema::new(name.as_str());
             Migration::new(schema.map_err(|error| invalid("--schema", name, &error))?)
         }
-        None if global.product() == Product::Postgres => {
+        None if global.store().name() == "PostgreSQL" => {
             Migration::for_url(&global.url, &global.options()?)?
         }
         None => {

@@ -14,12 +14,12 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::{Inspect, web::Page};
+use dlock_admin::Inspect;
+use dlock_admin_web::Page;
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
 
 use self::{server::Limits, token::Token};
-use super::doctor::of_options;
 use crate::{
     exit::{Exit, Failure, note},
     global::Global,
@@ -88,9 +88,11 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     let mut page = page(global, first.clone())
         .hosts(args.host)
         .namespace(&*global.namespace_in_use())
-        .configured(of_options(global)?)
         .interval(args.interval)
         .until(is_true(ended.clone()));
+    if let Some(judge) = global.judge()? {
+        page = page.judged_by(judge);
+    }
     if let Some(token) = token {
         page = page.allow_unlock(token.text);
     }

@@ -14,10 +14,9 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{
-    StoreError,
-    admin::{Inspect, web::Server},
-};
+use dlock::StoreError;
+use dlock_admin::Inspect;
+use dlock_admin_web::Server;
 use serde_json::json;
 
 use self::{

@@ -6,7 +6,8 @@ use std::{
 };
 
 use clap::Args;
-use dlock::{LockKey, StoreError, StoreErrorKind, admin::Unlocked, store::ClaimHandle};
+use dlock::{LockKey, StoreError, StoreErrorKind, store::ClaimHandle};
+use dlock_admin::Unlocked;
 use serde::Serialize;
 use tracing::warn;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use clap::Args;
-use dlock::admin::{Grants, Inspect};
+use dlock_admin::{Grants, Inspect};
 use futures_util::FutureExt;
 use jiff::Zoned;
 use tokio::time::{Instant, sleep_until};

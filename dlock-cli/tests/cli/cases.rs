@@ -9,11 +9,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use dlock::{
-    LockError, LockManager, LostCause, Wait,
-    admin::{Grants, Inspect},
-    store::OwnerId,
-};
+use dlock::{LockError, LockManager, LostCause, Wait, store::OwnerId};
+use dlock_admin::{Grants, Inspect};
 use dlock_testkit::{Worker, eventually};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -116,7 +116,7 @@ async fn a_release_leaves_a_record_of_who_did_it() {
 async fn a_release_that_fails_is_recorded_with_the_reason() {
     let server = RedisServer::start().await;
     set(&server, b"dlock:{job}", b"foreign").await;
-    let user = include_str!("../../../dlock-runtime/src/admin/permissions_look.txt");
+    let user = include_str!("../../../dlock-admin/src/redis/permissions_look.txt");
     let mut order = redis::cmd("ACL");
     for word in user.split_whitespace().skip(1) {
         order.arg(word);

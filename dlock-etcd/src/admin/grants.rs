@@ -5,10 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dlock_runtime::{
-    admin::{Grant, Grants, Pace},
-    store::{StoreError, StoreErrorKind},
-};
+use dlock_admin::{Grant, Grants, Pace};
+use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::sync::mpsc;
 
 use super::{link::Link, page};

@@ -1,17 +1,19 @@
 //! An operator's view of the locks in a namespace.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use dlock_admin::{
+    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
+    doctor::Judge,
+};
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{
-        Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
-    },
     store::{OwnerId, StoreError, StoreOptions},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
+    doctor::EtcdJudge,
     grants,
     link::Link,
     lock,
@@ -31,8 +33,8 @@ const AT_A_TIME: usize = 8;
 /// It lists locks in pages of 500 keys, and pauses between two pages, so that listings use at most 5 % of a member's time. All
 /// its reads are linearizable. It writes nothing, except for a forced release.
 ///
-/// - **Times.** etcd has no clock that a client can read. [`HolderInfo::since`](dlock_runtime::admin::HolderInfo::since) and
-///   [`WaiterInfo::waiting`](dlock_runtime::admin::WaiterInfo::waiting) are by the clocks of the processes. TTLs are whole
+/// - **Times.** etcd has no clock that a client can read. [`HolderInfo::since`](dlock_admin::HolderInfo::since) and
+///   [`WaiterInfo::waiting`](dlock_admin::WaiterInfo::waiting) are by the clocks of the processes. TTLs are whole
 ///   seconds.
 /// - **Processes.** etcd keeps no list of its clients, so [`Overview::processes`] is empty and
 ///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
@@ -42,8 +44,9 @@ const AT_A_TIME: usize = 8;
 ///   at which it was created.
 ///
 /// ```no_run
+/// use dlock_admin::Inspect;
 /// use dlock_etcd::admin::EtcdInspector;
-/// use dlock_runtime::{admin::Inspect, store::StoreOptions};
+/// use dlock_runtime::store::StoreOptions;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "etcd://operations:change-me@etcd-1,etcd-2,etcd-3";
@@ -231,6 +234,10 @@ impl Inspect for EtcdInspector {
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
         Box::pin(report::report(self.link.config()))
+    }
+
+    fn judge(&self) -> Arc<dyn Judge> {
+        Arc::new(EtcdJudge)
     }
 
     fn progress(&self) -> Option<f64> {

@@ -5,11 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use dlock_runtime::{
-    LockMode,
-    admin::{HolderInfo, LockInfo, WaiterInfo},
-    store::StoreError,
-};
+use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
+use dlock_runtime::{LockMode, store::StoreError};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{link::Link, page::Claims};

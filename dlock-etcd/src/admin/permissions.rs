@@ -1,9 +1,7 @@
 //! Finds the permissions that a user lacks, by requests that change nothing.
 
-use dlock_runtime::{
-    admin::Denied,
-    store::{StoreError, StoreErrorKind},
-};
+use dlock_admin::Denied;
+use dlock_runtime::store::{StoreError, StoreErrorKind};
 
 use super::{
     link::rule,

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dlock_runtime::{admin::ServerReport, store::StoreError};
+use dlock_admin::ServerReport;
+use dlock_runtime::store::StoreError;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use tonic::{Request, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
@@ -47,6 +48,7 @@ pub(super) async fn report(config: &Arc<Config>) -> Vec<ServerReport> {
 
 async fn of_member(config: &Arc<Config>, member: &Member) -> ServerReport {
     let mut report = ServerReport::new(format!("etcd://{}", member.place));
+    report.product = Some("etcd".to_owned());
     if let Err(failure) = fill(config, member, &mut report).await {
         report.failure = Some(member.failed(failure));
     }
@@ -62,6 +64,7 @@ async fn fill(
     let channel = within(config.connect_limit, dial::dial(member.endpoint())).await?;
     let status = within(config.response_limit, status(config, channel)).await?;
     tell_status(&mut report.info, &status);
+    report.version = Some(status.version.clone());
     let user = config.login.as_ref().map_or("", |login| &login.user);
     tell(&mut report.info, "user", &user);
     let mut quota = u64::try_from(status.db_size_quota).unwrap_or(0);
@@ -140,7 +143,6 @@ async fn is_proxied(conn: &Conn, revision: i64) -> Result<bool, StoreError> {
 }
 
 fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
-    tell(info, "product", &"etcd");
     tell(info, "etcd_version", &status.version);
     if version::is_refused(&status.version) {
         tell(info, "is_too_old", &true);

@@ -1,10 +1,8 @@
 //! The parts in which all locks are read, while others come and go.
 
+use dlock_admin::{Inspect, LockInfo};
 use dlock_etcd::admin::EtcdInspector;
-use dlock_runtime::{
-    admin::{Inspect, LockInfo},
-    store::StoreOptions,
-};
+use dlock_runtime::store::StoreOptions;
 use dlock_testkit::{EtcdMake, EtcdServer};
 use tokio::{runtime::Handle, task::block_in_place};
 

@@ -1,14 +1,17 @@
 //! An operator's view of the locks in a schema.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use dlock_admin::{
+    Grants, Inspect, Inspecting, LockInfo, Overview, Pace, ServerReport, Unlocked, doctor::Judge,
+};
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{Grants, Inspect, Inspecting, LockInfo, Overview, Pace, ServerReport, Unlocked},
     store::{OwnerId, StoreError, StoreErrorKind, StoreOptions},
 };
 
 use super::{
+    doctor::PostgresJudge,
     link::{Link, field},
     page,
     pattern::Pattern,
@@ -39,8 +42,9 @@ const ESTIMATE: &str = "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigin
 /// the URL, are not counted.
 ///
 /// ```no_run
+/// use dlock_admin::Inspect;
 /// use dlock_postgres::admin::PostgresInspector;
-/// use dlock_runtime::{admin::Inspect, store::StoreOptions};
+/// use dlock_runtime::store::StoreOptions;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let url = "postgres://operations@db.internal/shop";
@@ -234,6 +238,10 @@ impl Inspect for PostgresInspector {
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
         Box::pin(async move { vec![report::report(&self.link).await] })
+    }
+
+    fn judge(&self) -> Arc<dyn Judge> {
+        Arc::new(PostgresJudge)
     }
 
     fn progress(&self) -> Option<f64> {

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
 use dlock_runtime::{
     LockMode,
-    admin::{HolderInfo, LockInfo, WaiterInfo},
     store::{OwnerId, StoreError},
 };
 use tokio_postgres::{Row, types::Type};

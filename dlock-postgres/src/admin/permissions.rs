@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use dlock_runtime::{
-    admin::Denied,
-    store::{StoreError, StoreErrorKind},
-};
+use dlock_admin::Denied;
+use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::types::Type;
 
 use super::link::{Link, field};

@@ -5,10 +5,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use dlock_runtime::{
-    admin::{ClockReading, ServerReport},
-    store::StoreError,
-};
+use dlock_admin::{ClockReading, ServerReport};
+use dlock_runtime::store::StoreError;
 use tokio_postgres::types::Type;
 
 use super::{
@@ -52,6 +50,7 @@ const SAMPLES: usize = 20;
 /// Reports on the server. A value that cannot be read is absent.
 pub(super) async fn report(link: &Link) -> ServerReport {
     let mut report = ServerReport::new(link.config().shown.clone());
+    report.product = Some("PostgreSQL".to_owned());
     if let Err(failure) = fill(link, &mut report).await {
         report.failure = Some(failure);
     }
@@ -67,7 +66,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             .info
             .insert(field(&row, 0, "name")?, field(&row, 1, "setting")?);
     }
-    tell(&mut report.info, "product", &"PostgreSQL");
+    report.version = report.field("server_version").map(str::to_owned);
     tell(&mut report.info, "schema", &config.schema.name());
     tell(&mut report.info, "needed_version", &VERSION);
     tell(&mut report.info, "oldest_version", &OLDEST);

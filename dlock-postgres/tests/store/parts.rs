@@ -1,10 +1,8 @@
 //! The parts in which all locks are read, while others come and go.
 
+use dlock_admin::{Inspect, LockInfo};
 use dlock_postgres::admin::PostgresInspector;
-use dlock_runtime::{
-    admin::{Inspect, LockInfo},
-    store::StoreOptions,
-};
+use dlock_runtime::store::StoreOptions;
 use tokio::{runtime::Handle, task::block_in_place};
 use tokio_postgres::Client;
 

@@ -1,11 +1,12 @@
 //! Other roles of the database: no function that they have put into the schema is called, and the migration leaves the permissions of
 //! theirs.
 
+use dlock_admin::Inspect as _;
 use dlock_postgres::{
     Postgres, Schema,
     admin::{MigrateError, Migrated, Migration, PostgresInspector},
 };
-use dlock_runtime::{LockManager, admin::Inspect as _, store::StoreOptions};
+use dlock_runtime::{LockManager, store::StoreOptions};
 use dlock_testkit::PostgresServer;
 use tokio_postgres::Client;
 

@@ -4,7 +4,8 @@
 //! called over connections that tasks of the store keep open. The requests of one owner therefore reach a
 //! server in the order in which they were made.
 
-mod admin;
+#[doc(hidden)]
+pub(crate) mod admin;
 mod assemble;
 mod config;
 #[cfg(test)]
@@ -23,20 +24,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-#[cfg(feature = "admin")]
-pub(crate) use self::admin::{
-    inspect::{HolderSnapshot, InspectPace, LeaseIdentity, LockSnapshot, Survey, Wanted},
-    presence::Presence,
-    report::NodeFacts,
-};
 pub use self::config::{
     credentials::{Credentials, CredentialsProvider},
     settings::RedisConfig,
 };
 #[cfg(feature = "tls")]
 pub use self::net::tls::Tls;
-#[cfg(feature = "admin")]
-pub(crate) use self::protocol::answers::AfterUnlock;
 use self::{
     admin::presence::PresenceTasks,
     net::{events::Events, hints::Hints},
@@ -47,8 +40,6 @@ use self::{
         wake_ups::WakeUps,
     },
 };
-#[cfg(feature = "admin")]
-pub(crate) use self::{config::url::UrlLayout, net::listen::Listener};
 pub(crate) use self::{
     config::{env::without_password, scheme::names as schemes},
     topology::independent::Independent,
@@ -120,9 +111,6 @@ pub struct RedisStore {
     way: Way,
     /// The connections for renewals, opened with the first one.
     lane: OnceLock<Connections>,
-    /// The pace of all inspections.
-    #[cfg(feature = "admin")]
-    pace: InspectPace,
 }
 
 impl RedisStore {

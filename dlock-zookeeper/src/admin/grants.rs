@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use dlock_admin::{Grant, Grants, Pace};
 use dlock_runtime::{
     LockKey,
-    admin::{Grant, Grants, Pace},
     store::{StoreError, StoreErrorKind},
 };
 use tokio::sync::mpsc;

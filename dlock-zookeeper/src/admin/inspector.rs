@@ -1,16 +1,17 @@
 //! An operator's view of the locks in a namespace.
 
-use std::{fmt, time::SystemTime};
+use std::{fmt, sync::Arc, time::SystemTime};
 
+use dlock_admin::{
+    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
+    doctor::Judge,
+};
 use dlock_runtime::{
     ConnectError, LockKey,
-    admin::{
-        Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
-    },
     store::{OwnerId, StoreError, StoreOptions},
 };
 
-use super::{grants, link::Link, lock, page, report, unlock};
+use super::{doctor::ZooKeeperJudge, grants, link::Link, lock, page, report, unlock};
 use crate::config::Config;
 
 /// Inspects the locks in a namespace of ZooKeeper, and force-releases a lock.
@@ -19,8 +20,8 @@ use crate::config::Config;
 /// most 5 % of a server's time. Before each listing, the server catches up with the others. It has a session, which it ends
 /// when it is dropped, and writes nothing else, except for a forced release.
 ///
-/// - **Times.** ZooKeeper has no clock that a client can read. [`HolderInfo::since`](dlock_runtime::admin::HolderInfo::since) is by
-///   the clock of the holder. TTLs and [`WaiterInfo::waiting`](dlock_runtime::admin::WaiterInfo::waiting) compare this
+/// - **Times.** ZooKeeper has no clock that a client can read. [`HolderInfo::since`](dlock_admin::HolderInfo::since) is by
+///   the clock of the holder. TTLs and [`WaiterInfo::waiting`](dlock_admin::WaiterInfo::waiting) compare this
 ///   machine's clock with that of the servers' leader, by which nodes have times.
 /// - **Sessions.** The lock of a crashed process is free when its session ends, which can be after its TTL: then the TTL is
 ///   0. The rest of another client's session cannot be read.
@@ -33,7 +34,8 @@ use crate::config::Config;
 ///   the transaction that created it. Nodes with other names are left alone.
 ///
 /// ```no_run
-/// use dlock_runtime::{admin::Inspect, store::StoreOptions};
+/// use dlock_admin::Inspect;
+/// use dlock_runtime::store::StoreOptions;
 /// use dlock_zookeeper::admin::ZooKeeperInspector;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -184,6 +186,10 @@ impl Inspect for ZooKeeperInspector {
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
         Box::pin(report::report(&self.link))
+    }
+
+    fn judge(&self) -> Arc<dyn Judge> {
+        Arc::new(ZooKeeperJudge)
     }
 
     fn progress(&self) -> Option<f64> {

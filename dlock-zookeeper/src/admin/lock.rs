@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
 use dlock_runtime::{
     LockMode,
-    admin::{HolderInfo, LockInfo, WaiterInfo},
     store::{GRANT_TTL, OwnerId},
 };
 

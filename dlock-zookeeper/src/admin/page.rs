@@ -3,9 +3,9 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use dlock_admin::{KeyPattern, Pace, Walk};
 use dlock_runtime::{
     LockKey,
-    admin::{KeyPattern, Pace, Walk},
     store::{StoreError, StoreErrorKind},
 };
 use futures_util::{StreamExt, TryStreamExt, stream};

@@ -1,6 +1,7 @@
 //! Finds the permissions that a user lacks, by requests that change nothing.
 
-use dlock_runtime::{admin::Denied, store::StoreError};
+use dlock_admin::Denied;
+use dlock_runtime::store::StoreError;
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error, MultiWriteError, Permission};
 
 use super::link::rule;

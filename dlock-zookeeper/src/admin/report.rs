@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dlock_runtime::{admin::ServerReport, store::StoreError};
+use dlock_admin::ServerReport;
+use dlock_runtime::store::StoreError;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 use zookeeper_client::{Client, Error};
@@ -31,7 +32,7 @@ pub(super) async fn report(link: &Link) -> Vec<ServerReport> {
 
 async fn of_server(link: &Link, host: &str) -> ServerReport {
     let mut report = ServerReport::new(format!("zookeeper://{host}"));
-    tell(&mut report.info, "product", &"ZooKeeper");
+    report.product = Some("ZooKeeper".to_owned());
     if let Err(failure) = fill(link, host, &mut report).await {
         report.failure = Some(failure);
     }
@@ -45,6 +46,7 @@ async fn fill(link: &Link, host: &str, report: &mut ServerReport) -> Result<(), 
     let info = &mut report.info;
     if let Some(version) = &told.version {
         tell(info, "zookeeper_version", version);
+        report.version = Some(version.clone());
     }
     if let Some(mode) = &told.mode {
         tell(info, "mode", mode);

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use dlock_admin::{LockInfo, Unlocked};
 use dlock_runtime::{
     LockKey, LockMode,
-    admin::{LockInfo, Unlocked},
     store::{OwnerId, StoreError, StoreErrorKind},
 };
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error, MultiWriteError, Stat};

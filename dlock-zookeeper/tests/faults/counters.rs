@@ -73,7 +73,8 @@ async fn a_key_that_has_used_up_its_places_lets_in_no_claim_until_it_is_made_ane
 #[cfg(feature = "admin")]
 #[tokio::test]
 async fn a_key_that_has_used_half_of_its_places_is_shown_to_operators() {
-    use dlock_runtime::{LockKey, admin::Inspect, store::StoreOptions};
+    use dlock_admin::Inspect;
+    use dlock_runtime::{LockKey, store::StoreOptions};
     use dlock_zookeeper::admin::ZooKeeperInspector;
 
     let servers = ZooKeepers::start().await;

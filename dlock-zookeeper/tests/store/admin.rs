@@ -8,10 +8,8 @@ mod unlock;
 use std::time::Duration;
 
 use dlock::{LockKey, LockManager};
-use dlock_runtime::{
-    admin::{Inspect, LockInfo},
-    store::StoreOptions,
-};
+use dlock_admin::{Inspect, LockInfo};
+use dlock_runtime::store::StoreOptions;
 use dlock_testkit::ZooKeepers;
 use dlock_zookeeper::{ZooKeeper, admin::ZooKeeperInspector};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};

@@ -238,7 +238,7 @@ async fn a_url_that_tls_cannot_use_is_refused() {
 
 #[cfg(feature = "admin")]
 async fn is_seen_by_operators(url: &str) {
-    use dlock_runtime::admin::Inspect;
+    use dlock_admin::Inspect;
     use dlock_zookeeper::admin::ZooKeeperInspector;
 
     let mut options = StoreOptions::default();

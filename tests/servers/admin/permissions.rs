@@ -10,7 +10,7 @@ use crate::admin::{inspector, look, manager, with_waiters};
 use crate::common::{LIMIT, PERMISSIONS, set_permissions, shown, soon};
 
 /// The rule that the documentation shows: user `operator`, password `change-me`.
-const OPERATOR: &str = include_str!("../../../dlock-runtime/src/admin/permissions.txt");
+const OPERATOR: &str = include_str!("../../../dlock-admin/src/redis/permissions.txt");
 
 fn url(server: &RedisServer, user: &str) -> String {
     format!("redis://{user}:change-me@127.0.0.1:{}", server.port())

@@ -48,7 +48,7 @@ fn commands() -> Vec<&'static str> {
 #[test]
 fn the_guide_shows_the_rules() {
     let guide = include_str!("../../../docs/book/src/reference/permissions.md");
-    let operator = include_str!("../../../dlock-runtime/src/admin/permissions.txt");
+    let operator = include_str!("../../../dlock-admin/src/redis/permissions.txt");
     let words = |text: &'static str| text.split_whitespace().collect::<Vec<_>>();
     for rule in [PERMISSIONS, operator].map(words) {
         let shown = guide.split("```text\n").find_map(|part| {

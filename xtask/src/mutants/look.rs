@@ -25,6 +25,18 @@ pub(super) const RUNTIME: Target = Target {
     test: None,
 };
 
+/// The unit tests of the operators' parts.
+pub(super) const ADMIN: Target = Target {
+    package: "dlock-admin",
+    test: None,
+};
+
+/// The unit tests of the page, without a browser.
+pub(super) const WEB: Target = Target {
+    package: "dlock-admin-web",
+    test: None,
+};
+
 /// The unit tests of the attribute.
 pub(super) const MACROS: Target = Target {
     package: "dlock-macros",

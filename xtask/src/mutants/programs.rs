@@ -97,7 +97,9 @@ fn call(package: &str, targets: &[Target]) -> String {
 }
 
 /// The packages with mistakes, and those between them and the command.
-const COPIED: [&str; 7] = [
+const COPIED: [&str; 9] = [
+    "dlock-admin",
+    "dlock-admin-web",
     "dlock-cli",
     "dlock-etcd",
     "dlock-macros",
@@ -114,7 +116,7 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     let apart = COPIED.map(|name| format!("--config profile.dev.package.{name}.codegen-units=17"));
     let apart = apart.join(" ");
     for call in [
-        "check --lib --all-features --locked --package dlock-runtime --package dlock-macros \
+        "check --lib --all-features --locked --package dlock-admin --package dlock-admin-web --package dlock-runtime --package dlock-macros \
          --package dlock-postgres --package dlock-etcd --package dlock-zookeeper",
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",

@@ -5,10 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dlock::{
-    LockManager,
-    admin::{Inspect, ServerReport},
-};
+use dlock::LockManager;
+use dlock_admin::{Inspect, ServerReport};
 use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 

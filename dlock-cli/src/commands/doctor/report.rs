@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
-use dlock::admin::doctor::{
-    facts::{Arrangement, Facts, name},
-    finding::{Finding, Severity},
-};
+use dlock_admin::doctor::{Facts, Finding, Judge, Severity};
 use serde_json::{Value, json};
 use textwrap::{Options, WordSplitter};
 
@@ -25,23 +22,35 @@ const INDENT: usize = 24;
 /// The smallest width of text. In a narrower terminal the terminal wraps the lines.
 const NARROWEST: usize = 30;
 
-pub(crate) fn json(facts: &Facts, findings: &[Finding]) -> Value {
+pub(crate) fn json(judge: &dyn Judge, facts: &Facts, findings: &[Finding]) -> Value {
     let servers: Vec<_> = facts.servers.iter().map(|it| &it.server).collect();
     let worst = findings.iter().map(|it| it.severity).max();
     json!({
-        "layout": name(facts.layout),
+        "layout": judge.layout().unwrap_or("one server"),
         "servers": servers,
-        "worst": worst.unwrap_or(Severity::Ok),
+        "worst": worst.unwrap_or(Severity::Ok).name(),
         "healthy": !findings.iter().any(Finding::counts),
-        "findings": findings,
+        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+fn finding(it: &Finding) -> Value {
+    json!({
+        "severity": it.severity.name(),
+        "topic": it.topic.name(),
+        "server": it.server,
+        "what": it.what,
+        "why": it.why,
+        "do": it.advice,
+        "accepted": it.accepted,
     })
 }
 
 /// Formats the common findings, the findings of each server, and the number of findings by severity.
-pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
+pub(crate) fn text(judge: &dyn Judge, facts: &Facts, findings: &[Finding], page: Page) -> String {
     let mut out = String::new();
     let common: Vec<_> = findings.iter().filter(|it| it.server.is_none()).collect();
-    section(&mut out, &title(facts), &common, page);
+    section(&mut out, &title(judge, facts), &common, page);
     for server in &facts.servers {
         let of_server = |it: &&Finding| it.server.as_ref() == Some(&server.server);
         let found: Vec<_> = findings.iter().filter(of_server).collect();
@@ -52,11 +61,11 @@ pub(crate) fn text(facts: &Facts, findings: &[Finding], page: Page) -> String {
     out
 }
 
-fn title(facts: &Facts) -> String {
-    match (facts.layout, facts.servers.len()) {
-        (Arrangement::Single, _) => "Locks".to_owned(),
-        (layout, 1) => format!("{}: 1 server", capital(name(layout))),
-        (layout, count) => format!("{}: {count} servers", capital(name(layout))),
+fn title(judge: &dyn Judge, facts: &Facts) -> String {
+    match (judge.layout(), facts.servers.len()) {
+        (None, _) => "Locks".to_owned(),
+        (Some(layout), 1) => format!("{}: 1 server", capital(layout)),
+        (Some(layout), count) => format!("{}: {count} servers", capital(layout)),
     }
 }
 
@@ -163,31 +172,18 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use dlock_admin::{
+        ServerReport,
+        doctor::{AnyStore, Topic},
+    };
     use expect_test::expect;
 
     use super::*;
-    use dlock::admin::doctor::{
-        facts::{LockFacts, ServerFacts},
-        finding::Topic,
-    };
 
     fn facts() -> Facts {
-        Facts {
-            layout: Arrangement::Single,
-            ttl: Duration::from_secs(30),
-            min_replicas: 0,
-            sentinels: 0,
-            user: "default".to_owned(),
-            is_open: false,
-            raw_keys: false,
-            servers: vec![ServerFacts {
-                server: "127.0.0.1:6379".to_owned(),
-                ..ServerFacts::default()
-            }],
-            locks: Ok(LockFacts::default()),
-        }
+        let mut facts = Facts::unknown();
+        facts.servers = vec![ServerReport::new("127.0.0.1:6379")];
+        facts
     }
 
     fn findings() -> Vec<Finding> {
@@ -221,14 +217,14 @@ mod tests {
 
             1 risk, 1 unknown, 1 ok
         "]]
-        .assert_eq(&text(&facts(), &findings(), page));
+        .assert_eq(&text(&AnyStore, &facts(), &findings(), page));
     }
 
     #[test]
     fn colours_are_for_terminals_and_change_no_letter() {
         let page = |colours| Page { width: 80, colours };
-        let plain = text(&facts(), &findings(), page(false));
-        let coloured = text(&facts(), &findings(), page(true));
+        let plain = text(&AnyStore, &facts(), &findings(), page(false));
+        let coloured = text(&AnyStore, &facts(), &findings(), page(true));
         assert!(coloured.contains("\u{1b}[1m\u{1b}[33mrisk"), "{coloured:?}");
         let stripped = anstream::adapter::strip_str(&coloured).to_string();
         assert_eq!(stripped, plain);
@@ -236,7 +232,7 @@ mod tests {
 
     #[test]
     fn programs_get_all_of_it() {
-        let told = json(&facts(), &findings());
+        let told = json(&AnyStore, &facts(), &findings());
         assert_eq!(told["worst"], "risk");
         assert_eq!(told["healthy"], false);
         assert_eq!(told["findings"][2]["topic"], "eviction");

@@ -161,7 +161,7 @@ fn row(lock: &LockView, optional: Optional, [key, name, function]: [u16; CUT]) -
 mod tests {
     use std::time::SystemTime;
 
-    use dlock::admin::{HolderInfo, LockInfo};
+    use dlock_admin::{HolderInfo, LockInfo};
 
     use super::*;
 

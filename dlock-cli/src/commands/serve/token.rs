@@ -2,10 +2,8 @@
 
 use std::{env, fs, path::Path};
 
-use dlock::{
-    admin::web::fault_of_token,
-    random::{Random as _, SystemRandom},
-};
+use dlock::random::{Random as _, SystemRandom};
+use dlock_admin_web::fault_of_token;
 
 use crate::exit::{Exit, Failure};
 

@@ -8,9 +8,10 @@ use std::{
 
 use dlock::{
     LockKey,
-    admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo, web::mode_of},
     store::{ClientId, OwnerId},
 };
+use dlock_admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
+use dlock_admin_web::mode_of;
 
 use super::picture::{Holder, Lock, Pace, Picture, Process, Waiter};
 use crate::view::wish;

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use dlock::admin::web::Server;
+use dlock_admin_web::Server;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{

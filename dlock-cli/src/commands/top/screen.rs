@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use dlock::admin::{Inspect, web::Server};
+use dlock_admin::Inspect;
+use dlock_admin_web::Server;
 use ratatui::{
     DefaultTerminal,
     backend::Backend as _,

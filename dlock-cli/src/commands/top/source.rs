@@ -12,10 +12,9 @@ use std::{
     time::Duration,
 };
 
-use dlock::{
-    StoreError, StoreErrorKind,
-    admin::{Inspect, web::Server},
-};
+use dlock::{StoreError, StoreErrorKind};
+use dlock_admin::Inspect;
+use dlock_admin_web::Server;
 use tokio::{
     sync::mpsc::Sender,
     time::{Instant, MissedTickBehavior, interval, interval_at, sleep},

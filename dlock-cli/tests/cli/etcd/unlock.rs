@@ -1,10 +1,7 @@
 //! `dlock unlock` over etcd: it ends only the lease that it has shown, and tells its holder.
 
-use dlock::{
-    LockKey,
-    admin::{Inspect as _, Unlocked},
-    store::StoreOptions,
-};
+use dlock::{LockKey, store::StoreOptions};
+use dlock_admin::{Inspect as _, Unlocked};
 use dlock_etcd::admin::EtcdInspector;
 use tokio::time::timeout;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use dlock::{LockKey, admin::Inspect as _, store::StoreOptions};
+use dlock::{LockKey, store::StoreOptions};
+use dlock_admin::Inspect as _;
 use dlock_postgres::{Fence as _, admin::PostgresInspector};
 
 use super::Database;

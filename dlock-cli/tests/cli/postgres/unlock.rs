@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use dlock::{
-    LockKey,
-    admin::{Inspect as _, Unlocked},
-    store::StoreOptions,
-};
+use dlock::{LockKey, store::StoreOptions};
+use dlock_admin::{Inspect as _, Unlocked};
 use dlock_postgres::{Fence as _, admin::PostgresInspector, lock_in};
 use dlock_testkit::{PgBouncer, eventually};
 use serde_json::Value;

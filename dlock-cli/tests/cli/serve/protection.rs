@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The user that only looks, as documented.
-const VIEWER: &str = include_str!("../../../../dlock-runtime/src/admin/permissions_look.txt");
+const VIEWER: &str = include_str!("../../../../dlock-admin/src/redis/permissions_look.txt");
 
 async fn order(server: &RedisServer, words: &str) {
     let mut words = words.split_whitespace();

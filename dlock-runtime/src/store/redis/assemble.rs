@@ -11,8 +11,6 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-#[cfg(feature = "admin")]
-use super::admin::inspect::InspectPace;
 use super::{
     RedisConfig, RedisStore,
     admin::presence::PresenceTasks,
@@ -157,8 +155,6 @@ impl RedisStore {
             min_replicas,
             way,
             lane: OnceLock::new(),
-            #[cfg(feature = "admin")]
-            pace: InspectPace::default(),
         }
     }
 

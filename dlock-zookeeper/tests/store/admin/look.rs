@@ -9,7 +9,7 @@ use std::{
 };
 
 use dlock::{LockMode, Wait};
-use dlock_runtime::admin::{Inspect, LockInfo};
+use dlock_admin::{Inspect, LockInfo};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 
 use super::{Place, SESSION, TTL, applications, inspector, key, request, seen, staying};
@@ -137,7 +137,7 @@ async fn nodes_of_other_programs_are_left_alone() {
         (None, None, None)
     );
     let unlocked = inspector.unlock(&locks[0], None).await.unwrap();
-    assert_eq!(unlocked, dlock_runtime::admin::Unlocked::Freed);
+    assert_eq!(unlocked, dlock_admin::Unlocked::Freed);
     for (node, children) in [
         ("/lock:held", &["mine"][..]),
         ("/lock:theirs", &[&*theirs]),

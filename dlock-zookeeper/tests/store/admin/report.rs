@@ -2,7 +2,8 @@
 
 use std::{net::TcpListener, time::Duration};
 
-use dlock_runtime::{admin::Inspect, store::StoreOptions};
+use dlock_admin::Inspect;
+use dlock_runtime::store::StoreOptions;
 use dlock_testkit::ZooKeepers;
 use dlock_zookeeper::admin::ZooKeeperInspector;
 
@@ -33,7 +34,6 @@ async fn each_server_tells_of_itself_and_nothing_is_written() {
         assert_eq!(report.server, format!("zookeeper://{host}"));
         let told = |name: &str| report.info.get(name).map(String::as_str);
         for (name, value) in [
-            ("product", "ZooKeeper"),
             ("user", "me"),
             ("has_leader", "true"),
             ("members", "1,2,3"),
@@ -49,7 +49,9 @@ async fn each_server_tells_of_itself_and_nothing_is_written() {
         ] {
             assert_eq!(told(name), Some(value), "{name}: {report:#?}");
         }
+        assert_eq!(report.product.as_deref(), Some("ZooKeeper"));
         assert!(told("zookeeper_version").unwrap().starts_with("3."));
+        assert_eq!(report.version.as_deref(), told("zookeeper_version"));
         ids.extend(told("member_id"));
         modes.extend(told("mode"));
         assert_eq!((report.denied.len(), report.round_trips.len()), (0, 20));

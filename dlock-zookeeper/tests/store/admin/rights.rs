@@ -1,9 +1,7 @@
 //! Users that may only read, or not even that.
 
-use dlock_runtime::{
-    StoreErrorKind,
-    admin::{Inspect, Unlocked},
-};
+use dlock_admin::{Inspect, Unlocked};
+use dlock_runtime::StoreErrorKind;
 use tokio::time::timeout;
 use zookeeper_client::{Acl, AuthId, Client, Error, Permission};
 

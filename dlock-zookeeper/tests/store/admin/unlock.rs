@@ -1,10 +1,8 @@
 //! Forced releases: they end only the lease that was seen, the next waiter holds the key, and the old holder is told.
 
 use dlock::{LockError, LostCause};
-use dlock_runtime::{
-    admin::{Inspect, Unlocked},
-    store::OwnerId,
-};
+use dlock_admin::{Inspect, Unlocked};
+use dlock_runtime::store::OwnerId;
 use tokio::time::timeout;
 
 use super::{Place, SOON, request, seen, staying};

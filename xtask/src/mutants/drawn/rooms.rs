@@ -1,7 +1,8 @@
 //! The rooms: parts of the sources with the tests that look after them.
 
 use crate::mutants::look::{
-    CANCELLATION, COMMAND, FORKS, IN_PROCESS, MACROS, PAGE, RUNTIME, TYPED, Target, facade,
+    ADMIN, CANCELLATION, COMMAND, FORKS, IN_PROCESS, MACROS, PAGE, RUNTIME, TYPED, Target, WEB,
+    facade,
 };
 
 /// A part of the sources.
@@ -114,16 +115,13 @@ pub(super) const ROOMS: [Room; 13] = [
     },
     Room {
         name: "admin",
-        places: &["dlock-runtime/src/admin"],
-        targets: &[RUNTIME, TYPED, facade("servers")],
+        places: &["dlock-admin/src", "dlock-runtime/src/store/redis/admin"],
+        targets: &[ADMIN, RUNTIME, TYPED, facade("servers")],
     },
     Room {
         name: "page",
-        places: &[
-            "dlock-runtime/src/admin/web",
-            "dlock-cli/src/commands/serve",
-        ],
-        targets: &[RUNTIME, COMMAND, TYPED, PAGE],
+        places: &["dlock-admin-web/src", "dlock-cli/src/commands/serve"],
+        targets: &[WEB, COMMAND, TYPED, PAGE],
     },
     Room {
         name: "command",

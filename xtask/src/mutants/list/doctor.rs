@@ -1,14 +1,14 @@
 //! Mistakes in `dlock doctor`, and in how the command starts.
 
 use super::super::look::Look::{self, Test, Tests};
-use super::super::look::{IN_PROCESS, RUNTIME, TYPED};
+use super::super::look::{ADMIN, IN_PROCESS, TYPED};
 use super::super::mutant::Mutant;
 
-const LOCKS: &str = "dlock-runtime/src/admin/doctor/judge/locks.rs";
+const LOCKS: &str = "dlock-admin/src/doctor/locks.rs";
 const START: &str = "dlock-cli/src/runtime.rs";
 const HEALTH: &str = "dlock-runtime/src/api/manager.rs";
 
-const JUDGES: &[Look] = &[Tests(RUNTIME, &["admin::doctor::judge"])];
+const JUDGES: &[Look] = &[Tests(ADMIN, &["redis::doctor"])];
 
 const STARTS: &[Look] = &[Test(
     TYPED,

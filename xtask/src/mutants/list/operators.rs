@@ -1,7 +1,7 @@
 //! Mistakes in what `dlock ls` and `dlock top` show, and in what all views say without locks.
 
 use super::super::look::Look::Test;
-use super::super::look::{COMMAND, RUNTIME, TYPED};
+use super::super::look::{COMMAND, TYPED, WEB};
 use super::super::mutant::Mutant;
 
 const BOARD: &str = "dlock-cli/src/commands/top/board.rs";
@@ -12,7 +12,7 @@ const LS: &str = "dlock-cli/src/commands/ls.rs";
 const MODEL: &str = "dlock-cli/src/commands/top/model.rs";
 const OPERATOR: &str = "dlock-cli/src/operator.rs";
 const PAGES: &str = "dlock-cli/src/pages.rs";
-const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
+const QUERY: &str = "dlock-admin-web/src/query.rs";
 const ROWS: &str = "dlock-cli/src/commands/ls/table.rs";
 const SCREEN: &str = "dlock-cli/src/commands/top/screen.rs";
 const TABLE: &str = "dlock-cli/src/commands/top/view/table.rs";
@@ -126,8 +126,8 @@ pub(super) const ALL: &[Mutant] = &[
         "let of_waiters = || «lock.waiters().map(Waiter::text).any(matches)»;",
         "lock.waiters().count() == usize::MAX",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::lists::filters_find_keys_holders_and_functions_in_any_case",
+            WEB,
+            "tests::lists::filters_find_keys_holders_and_functions_in_any_case",
         )],
     ),
     Mutant::new(

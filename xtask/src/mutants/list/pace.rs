@@ -1,12 +1,12 @@
 //! Mistakes in the time that pages and listings use: that of the store, and that of the runtime which serves a page.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::{RUNTIME, TYPED};
+use super::super::look::{RUNTIME, TYPED, WEB};
 use super::super::mutant::Mutant;
 
 const BUDGET: &str = "dlock-runtime/src/budget.rs";
-const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
-const PAST: &str = "dlock-runtime/src/admin/web/past.rs";
+const DESK: &str = "dlock-admin-web/src/desk.rs";
+const PAST: &str = "dlock-admin-web/src/past.rs";
 
 const MINUTE: &[Look] = &[Test(
     RUNTIME,
@@ -61,8 +61,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if «!std::mem::replace(&mut connection.has_begun, true)» {",
         "{ connection.has_begun = true; true }",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::a_store_may_come_after_the_page",
+            WEB,
+            "tests::following::a_store_may_come_after_the_page",
         )],
     ),
     Mutant::new(
@@ -72,8 +72,8 @@ pub(super) const ALL: &[Mutant] = &[
         "match «self.history.try_lock()» {",
         "self.history.lock().map_err(TryLockError::from)",
         &[Test(
-            RUNTIME,
-            "admin::web::past::tests::nothing_waits_for_a_picture_that_is_taken_into_the_history",
+            WEB,
+            "past::tests::nothing_waits_for_a_picture_that_is_taken_into_the_history",
         )],
     ),
 ];

@@ -4,7 +4,7 @@ use super::super::look::Look::{self, Test, Tests};
 use super::super::look::PAGE;
 use super::super::mutant::Mutant;
 
-const ASSETS: &str = "dlock-runtime/src/admin/web/assets.rs";
+const ASSETS: &str = "dlock-admin-web/src/assets.rs";
 
 /// The place at which a file is served: each mistake puts another text in place of one of a file.
 const SERVED: &str = "Response::new(«Body::from(asset.text)»)";

@@ -1,45 +1,42 @@
 //! Mistakes in the page of `dlock serve`.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::{COMMAND, RUNTIME, TYPED};
+use super::super::look::{COMMAND, TYPED, WEB};
 use super::super::mutant::Mutant;
 
-const ATTENTION: &str = "dlock-runtime/src/admin/web/attention.rs";
-const DESK: &str = "dlock-runtime/src/admin/web/desk.rs";
-const EVENTS: &str = "dlock-runtime/src/admin/web/events.rs";
-const LOOKS: &str = "dlock-runtime/src/admin/web/looks.rs";
+const ATTENTION: &str = "dlock-admin-web/src/attention.rs";
+const DESK: &str = "dlock-admin-web/src/desk.rs";
+const EVENTS: &str = "dlock-admin-web/src/events.rs";
+const LOOKS: &str = "dlock-admin-web/src/looks.rs";
 const PLACES: &str = "dlock-cli/src/commands/serve/server/places.rs";
-const PROTECT: &str = "dlock-runtime/src/admin/web/protect.rs";
-const QUERY: &str = "dlock-runtime/src/admin/web/query.rs";
-const ROOM: &str = "dlock-runtime/src/admin/web/room.rs";
+const PROTECT: &str = "dlock-admin-web/src/protect.rs";
+const QUERY: &str = "dlock-admin-web/src/query.rs";
+const ROOM: &str = "dlock-admin-web/src/room.rs";
 const SERVER: &str = "dlock-cli/src/commands/serve/server.rs";
-const TOKEN: &str = "dlock-runtime/src/admin/web/token.rs";
-const UNLOCK: &str = "dlock-runtime/src/admin/web/unlock.rs";
-const VIEW: &str = "dlock-runtime/src/admin/web/history/view.rs";
+const TOKEN: &str = "dlock-admin-web/src/token.rs";
+const UNLOCK: &str = "dlock-admin-web/src/unlock.rs";
+const VIEW: &str = "dlock-admin-web/src/history/view.rs";
 
 const ONE_READING: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::following::all_browsers_share_one_reading",
+    WEB,
+    "tests::following::all_browsers_share_one_reading",
 )];
 
 const NOBODY: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::following::nothing_is_read_without_a_browser",
+    WEB,
+    "tests::following::nothing_is_read_without_a_browser",
 )];
 
-const OTHERWISE: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::unlocking::nothing_else_releases_a_lock",
-)];
+const OTHERWISE: &[Look] = &[Test(WEB, "tests::unlocking::nothing_else_releases_a_lock")];
 
 const SHOWN: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::unlocking::a_lease_that_was_not_shown_is_left_alone",
+    WEB,
+    "tests::unlocking::a_lease_that_was_not_shown_is_left_alone",
 )];
 
 const GUESSES: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::unlocking::wrong_tokens_of_others_never_refuse_the_right_one",
+    WEB,
+    "tests::unlocking::wrong_tokens_of_others_never_refuse_the_right_one",
 )];
 
 const CONNECTED: &[Look] = &[Test(
@@ -48,8 +45,8 @@ const CONNECTED: &[Look] = &[Test(
 )];
 
 const ORDERS: &[Look] = &[Test(
-    RUNTIME,
-    "admin::web::tests::lists::orders_put_locks_without_a_value_last",
+    WEB,
+    "tests::lists::orders_put_locks_without_a_value_last",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -76,8 +73,8 @@ pub(super) const ALL: &[Mutant] = &[
         "DeskState::Away { since_ms, since, .. } => («since_ms», since),",
         "{ let _ = since_ms; shown.server.now_ms() + 1 }",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::an_outage_is_shown_with_its_reason_and_the_last_picture",
+            WEB,
+            "tests::following::an_outage_is_shown_with_its_reason_and_the_last_picture",
         )],
     ),
     Mutant::new(
@@ -87,8 +84,8 @@ pub(super) const ALL: &[Mutant] = &[
         "Some(end) => «end.clone().await»,",
         "pending::<()>().await",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::streams_end_with_the_server_and_are_never_quiet_for_long",
+            WEB,
+            "tests::following::streams_end_with_the_server_and_are_never_quiet_for_long",
         )],
     ),
     Mutant::new(
@@ -98,8 +95,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if «looks.len() >= MOST» && !looks.contains_key(key) {",
         "false",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::documents::a_lock_is_read_once_for_all_that_look_at_it",
+            WEB,
+            "tests::documents::a_lock_is_read_once_for_all_that_look_at_it",
         )],
     ),
     Mutant::new(
@@ -109,8 +106,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if «!room.hosts.have(host(request.headers(), request.uri()))» {",
         "host(request.headers(), request.uri()).is_none()",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::protection::a_page_answers_no_name_that_another_site_may_have",
+            WEB,
+            "tests::protection::a_page_answers_no_name_that_another_site_may_have",
         )],
     ),
     Mutant::new(
@@ -120,8 +117,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if is_data && «is_other» {",
         "is_other && false",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::protection::another_site_reads_no_data_but_may_link_to_the_page",
+            WEB,
+            "tests::protection::another_site_reads_no_data_but_may_link_to_the_page",
         )],
     ),
     Mutant::new(
@@ -130,10 +127,7 @@ pub(super) const ALL: &[Mutant] = &[
         PROTECT,
         "HeaderValue::from_static(«\"no-store\"»)",
         "\"max-age=60\"",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::protection::all_responses_are_protected",
-        )],
+        &[Test(WEB, "tests::protection::all_responses_are_protected")],
     ),
     Mutant::new(
         "serve-token-begins",
@@ -141,10 +135,7 @@ pub(super) const ALL: &[Mutant] = &[
         TOKEN,
         "let mut different = «right.len() ^ given.len()»;",
         "0",
-        &[Test(
-            RUNTIME,
-            "admin::web::token::tests::a_token_is_right_as_a_whole",
-        )],
+        &[Test(WEB, "token::tests::a_token_is_right_as_a_whole")],
     ),
     Mutant::new(
         "serve-any-token",
@@ -173,12 +164,12 @@ pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
         "serve-owner-ids",
         "The page tells the owner ids of holders",
-        "dlock-runtime/src/admin/web/views.rs",
+        "dlock-admin-web/src/views.rs",
         "handle: holder.owner.map(|owner| «owner.handle().to_string()»),",
         "owner.to_string()",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::documents::a_lock_has_its_holders_and_its_queue",
+            WEB,
+            "tests::documents::a_lock_has_its_holders_and_its_queue",
         )],
     ),
     Mutant::new(
@@ -195,10 +186,7 @@ pub(super) const ALL: &[Mutant] = &[
         QUERY,
         "locks.select_nth_unstable_by(«end - 1», order);",
         "(end - 1) / 2",
-        &[Test(
-            RUNTIME,
-            "admin::web::tests::lists::pages_of_many_locks_are_in_order",
-        )],
+        &[Test(WEB, "tests::lists::pages_of_many_locks_are_in_order")],
     ),
     Mutant::new(
         "serve-any-number-of-streams",
@@ -207,8 +195,8 @@ pub(super) const ALL: &[Mutant] = &[
         "let Ok(permit) = «streams.0.clone().try_acquire_owned()» else {",
         "Arc::new(Semaphore::new(1)).try_acquire_owned()",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::so_many_streams_are_open_at_the_same_time",
+            WEB,
+            "tests::following::so_many_streams_are_open_at_the_same_time",
         )],
     ),
     Mutant::new(
@@ -218,8 +206,8 @@ pub(super) const ALL: &[Mutant] = &[
         "(«next <= now»).then(|| place.take())",
         "false",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::a_stream_ends_when_its_client_reads_nothing",
+            WEB,
+            "tests::following::a_stream_ends_when_its_client_reads_nothing",
         )],
     ),
     Mutant::new(
@@ -229,8 +217,8 @@ pub(super) const ALL: &[Mutant] = &[
         "let since = «place.as_ref().map_or(now, |(_, since)| *since)»;",
         "next - PATIENCE",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::following::a_stream_whose_client_reads_slowly_goes_on",
+            WEB,
+            "tests::following::a_stream_whose_client_reads_slowly_goes_on",
         )],
     ),
     Mutant::new(
@@ -255,10 +243,7 @@ pub(super) const ALL: &[Mutant] = &[
         TOKEN,
         "let is_known = «guesses.len() < ADDRESSES || guesses.contains_key(&address)»;",
         "true",
-        &[Test(
-            RUNTIME,
-            "admin::web::token::tests::many_addresses_count_as_one",
-        )],
+        &[Test(WEB, "token::tests::many_addresses_count_as_one")],
     ),
     Mutant::new(
         "serve-no-token-is-a-guess",
@@ -286,8 +271,8 @@ pub(super) const ALL: &[Mutant] = &[
         "(«bits < BITS»).then(|| {",
         "false",
         &[Test(
-            RUNTIME,
-            "admin::web::token::tests::a_token_that_is_easy_to_guess_has_a_fault",
+            WEB,
+            "token::tests::a_token_that_is_easy_to_guess_has_a_fault",
         )],
     ),
     Mutant::new(
@@ -297,8 +282,8 @@ pub(super) const ALL: &[Mutant] = &[
         "let body = timeout(«PATIENCE», axum::body::to_bytes(body, MOST)).await;",
         "PATIENCE * 60",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::a_request_that_does_not_end_is_refused",
+            WEB,
+            "tests::unlocking::a_request_that_does_not_end_is_refused",
         )],
     ),
     Mutant::new(
@@ -308,8 +293,8 @@ pub(super) const ALL: &[Mutant] = &[
         "let is_refused = «error.kind() == StoreErrorKind::Refused && error.has_no_effect()»;",
         "false",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::a_refusal_and_an_outage_are_told_apart",
+            WEB,
+            "tests::unlocking::a_refusal_and_an_outage_are_told_apart",
         )],
     ),
     Mutant::new(
@@ -415,8 +400,8 @@ pub(super) const ALL: &[Mutant] = &[
         "if let Some(token) = «headers.get(\"x-dlock-token\")» {",
         "headers.get(\"x-dlock-token\").filter(|_| false)",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::the_token_may_come_beside_the_login_of_a_proxy",
+            WEB,
+            "tests::unlocking::the_token_may_come_beside_the_login_of_a_proxy",
         )],
     ),
     Mutant::new(
@@ -426,8 +411,8 @@ pub(super) const ALL: &[Mutant] = &[
         "by: hold.by.map(|by| «by.to_string()»),",
         "by[..0].to_owned()",
         &[Test(
-            RUNTIME,
-            "admin::web::tests::unlocking::a_forced_release_is_in_the_history",
+            WEB,
+            "tests::unlocking::a_forced_release_is_in_the_history",
         )],
     ),
 ];

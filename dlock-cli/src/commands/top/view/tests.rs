@@ -6,7 +6,7 @@ mod example;
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::admin::web::Server;
+use dlock_admin_web::Server;
 use expect_test::{Expect, expect};
 use ratatui::crossterm::event::KeyCode;
 

@@ -11,26 +11,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::Value;
 use tokio::time::Instant;
 
+pub(super) use self::pace::InspectPace;
 pub(crate) use self::scan::escaped;
 pub(in crate::store::redis) use self::snapshot::read_snapshot;
-pub(crate) use self::{
-    pace::InspectPace,
-    snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot},
-};
+pub use self::snapshot::{HolderSnapshot, LeaseIdentity, LockSnapshot, WaiterSnapshot};
 use self::{
     pace::{Cost, run_timed},
     scan::Scan,
 };
+use super::{presence::Presence, reader::RedisReader};
 use crate::{
-    error::ConnectError,
     key::LockKey,
     owner::{ClientId, OwnerId},
     store::{
         StoreError, StoreErrorKind,
         redis::{
-            Presence, RedisConfig, RedisStore,
-            net::events::Events,
-            net::hints::Hints,
             protocol::{
                 answers::{self, AfterUnlock},
                 command::Command,
@@ -46,7 +41,7 @@ const RECORDS_AT_ONCE: usize = 64;
 
 /// The objects of an inspection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+pub enum Wanted<'a> {
     /// Locks whose keys match.
     Locks(&'a str),
     Processes,
@@ -55,43 +50,30 @@ pub(crate) enum Wanted<'a> {
 
 /// The result of an inspection.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub struct Survey {
     /// The locks that are held or waited for.
-    pub(crate) locks: BTreeMap<LockKey, LockSnapshot>,
+    pub locks: BTreeMap<LockKey, LockSnapshot>,
     /// The processes that have written their record.
-    pub(crate) processes: BTreeMap<ClientId, Presence>,
+    pub processes: BTreeMap<ClientId, Presence>,
 }
 
 /// Takes some locks, and the processes that have been read so far.
-pub(crate) type PassOn<'a> =
+pub type PassOn<'a> =
     dyn FnMut(BTreeMap<LockKey, LockSnapshot>, &BTreeMap<ClientId, Presence>) + Send + 'a;
 
 /// The maximum number of waiters that are listed for one lock, and of holders that share it, so that the listing does
 /// not block a server.
 const MOST_LISTED: usize = 4096;
 
-impl RedisStore {
-    /// Connects to servers to inspect them, without acquiring locks.
-    pub(crate) async fn for_inspection(config: RedisConfig) -> Result<Self, ConnectError> {
-        let limit = config.connect_timeout;
-        let events = Events::awaited;
-        let store = Self::start(config, events, |_| Hints::unwanted())?;
-        store.when_ready(limit).await
-    }
-
-    /// Returns the pace of inspections, which all callers share.
-    pub(crate) fn pace(&self) -> &InspectPace {
-        &self.pace
-    }
-
+impl RedisReader {
     /// Reads all keys of all servers: once, or twice if locks are stored at their own names.
-    pub(crate) async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
+    pub async fn survey(&self, wanted: Wanted<'_>) -> Result<Survey, StoreError> {
         self.walk(wanted, None).await
     }
 
     /// Does the same, and passes the locks on after each step, with the processes that hold and await them. A lock may be passed
     /// on twice. Returns the processes.
-    pub(crate) async fn survey_in_parts(
+    pub async fn survey_in_parts(
         &self,
         wanted: Wanted<'_>,
         part: &mut PassOn<'_>,
@@ -111,7 +93,7 @@ impl RedisStore {
         let masters = self.masters()?;
         let scans = self.scans(wanted);
         // The cursor of a cluster's node also contains slots.
-        let tells = !matches!(*self.servers, Servers::Cluster(_));
+        let tells = !matches!(*self.store.servers, Servers::Cluster(_));
         let (mut done, all) = (0.0, masters.len() * scans.len());
         let all = f64::from(u32::try_from(all).unwrap_or(u32::MAX));
         for master in masters {
@@ -147,13 +129,13 @@ impl RedisStore {
 
     /// Returns the patterns of the names to read, each with whether locks are stored at their own names there.
     fn scans(&self, wanted: Wanted<'_>) -> Vec<(String, bool)> {
-        let namespace = escaped(&self.config.namespace);
+        let namespace = escaped(&self.store.config.namespace);
         let (own, raw) = match wanted {
             Wanted::Locks(pattern) => (format!("{{{pattern}}}*"), Some(pattern)),
             Wanted::Processes => ("process:{*}".to_owned(), None),
             Wanted::All => ("*".to_owned(), Some("*")),
         };
-        let raw = raw.filter(|_| self.config.raw_keys);
+        let raw = raw.filter(|_| self.store.config.raw_keys);
         let raw = raw.map(|pattern| (pattern.to_owned(), true));
         let own = (format!("{namespace}:{own}"), false);
         raw.into_iter().chain([own]).collect()
@@ -188,7 +170,7 @@ impl RedisStore {
     }
 
     /// Returns those of the given locks that are held or waited for.
-    pub(crate) async fn snapshots_of(
+    pub async fn snapshots_of(
         &self,
         keys: &[LockKey],
     ) -> Result<BTreeMap<LockKey, LockSnapshot>, StoreError> {
@@ -198,15 +180,15 @@ impl RedisStore {
     }
 
     /// Returns one lock, possibly a third-party lock; `None` without a holder and waiters.
-    pub(crate) async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
-        let command = Command::inspect(&self.config, key, MOST_LISTED);
-        let snapshot = read_snapshot(&self.execute(command).await?)?;
+    pub async fn snapshot(&self, key: &LockKey) -> Result<Option<LockSnapshot>, StoreError> {
+        let command = Command::inspect(&self.store.config, key, MOST_LISTED);
+        let snapshot = read_snapshot(&self.store.execute(command).await?)?;
         Ok((!snapshot.is_idle()).then_some(snapshot))
     }
 
     /// Force-releases a lock from the inspected holder, or from all who share it, of which `sharers` are known, and
     /// notifies them. Returns `None` if the lease has changed.
-    pub(crate) async fn unlock(
+    pub async fn unlock(
         &self,
         key: &LockKey,
         me: OwnerId,
@@ -218,8 +200,8 @@ impl RedisStore {
             LeaseIdentity::Shared { fence } => (format!("* {fence}"), ""),
             LeaseIdentity::Foreign { digest } => (String::new(), digest.as_str()),
         };
-        let command = Command::unlock(&self.config, key, me, &claim, digest);
-        let unlocked = answers::read_unlock(&self.execute(command).await?)?;
+        let command = Command::unlock(&self.store.config, key, me, &claim, digest);
+        let unlocked = answers::read_unlock(&self.store.execute(command).await?)?;
         if unlocked.is_some() {
             let told = match seen {
                 // In a quorum, a server knows its holder by the id of a round.
@@ -228,22 +210,22 @@ impl RedisStore {
                 LeaseIdentity::Foreign { .. } => &[],
             };
             for holder in told {
-                let command = Command::tell_holder(&self.config, key, *holder);
-                self.servers.execute(&command).await.ok();
+                let command = Command::tell_holder(&self.store.config, key, *holder);
+                self.store.servers.execute(&command).await.ok();
             }
         }
         Ok(unlocked)
     }
 
     /// Returns the records of some processes; the others may have ended.
-    pub(crate) async fn presences(
+    pub async fn presences(
         &self,
         clients: &BTreeSet<ClientId>,
     ) -> Result<BTreeMap<ClientId, Presence>, StoreError> {
         let mut known = BTreeMap::new();
         let clients: Vec<_> = clients.iter().copied().collect();
         for clients in clients.chunks(RECORDS_AT_ONCE) {
-            let ask = |client: &ClientId| Command::read_presence(&self.config, *client);
+            let ask = |client: &ClientId| Command::read_presence(&self.store.config, *client);
             let commands: Vec<_> = clients.iter().map(ask).collect();
             let (answers, _) = self.execute_all(&commands).await;
             for (client, answer) in clients.iter().zip(answers) {
@@ -262,18 +244,18 @@ impl RedisStore {
 
     /// Returns the process whose record is stored at this name.
     fn process_of(&self, name: &str) -> Option<ClientId> {
-        let name = name.strip_prefix(&*self.config.namespace)?;
+        let name = name.strip_prefix(&*self.store.config.namespace)?;
         let client = name.strip_prefix(":process:{")?.strip_suffix('}')?;
         client.parse().ok()
     }
 
     /// Returns the lock to which a key belongs, if the key begins with the namespace.
     fn lock_of(&self, name: &str) -> Option<LockKey> {
-        let name = name.strip_prefix(&*self.config.namespace)?;
+        let name = name.strip_prefix(&*self.store.config.namespace)?;
         let (lock, part) = name.strip_prefix(":{")?.split_once('}')?;
         // With raw keys, the lock itself is stored elsewhere.
-        let is_lock =
-            part == names::queue(&self.config) || part.is_empty() && !self.config.raw_keys;
+        let is_lock = part == names::queue(&self.store.config)
+            || part.is_empty() && !self.store.config.raw_keys;
         is_lock.then(|| key_of(lock)).flatten()
     }
 
@@ -292,7 +274,7 @@ impl RedisStore {
             rest = later;
             let commands: Vec<_> = keys
                 .iter()
-                .map(|key| Command::inspect(&self.config, key, MOST_LISTED))
+                .map(|key| Command::inspect(&self.store.config, key, MOST_LISTED))
                 .collect();
             let (answers, cost) = self.execute_all(&commands).await;
             self.pace.learn(keys.len(), cost);
@@ -301,11 +283,11 @@ impl RedisStore {
                     Ok(snapshot) => snapshot,
                     // It is not a lock. A lock that the user may not read is not one of its locks.
                     Err(error) if error.kind() == StoreErrorKind::WrongType => continue,
-                    Err(error) if self.config.raw_keys && is_of_key(&error) => continue,
+                    Err(error) if self.store.config.raw_keys && is_of_key(&error) => continue,
                     Err(error) => return Err(error),
                 };
                 // A third-party value without dlock waiters is not a lock of this service.
-                let is_others = self.config.raw_keys && snapshot.is_foreign();
+                let is_others = self.store.config.raw_keys && snapshot.is_foreign();
                 if !snapshot.waiters.is_empty() || !snapshot.occupants.is_empty() && !is_others {
                     found.insert(key.clone(), snapshot);
                 }
@@ -317,12 +299,12 @@ impl RedisStore {
     /// Runs one step of an inspection. Returns its cost, too.
     async fn execute_all(&self, commands: &[Command]) -> (Vec<Result<Value, StoreError>>, Cost) {
         let step = async {
-            match &*self.servers {
+            match &*self.store.servers {
                 Servers::One(node) => run_timed(node, &commands.iter().collect::<Vec<_>>()).await,
                 // Several nodes may take part, each for no longer than the whole limit.
                 Servers::Cluster(cluster) => {
                     let sent = Instant::now();
-                    let answers = cluster.execute_all(commands, self.config.response_timeout);
+                    let answers = cluster.execute_all(commands, self.store.config.response_timeout);
                     let answers = answers.await;
                     let cost = Cost {
                         time: sent.elapsed(),
@@ -336,10 +318,10 @@ impl RedisStore {
     }
 
     /// Returns each server that has locks.
-    pub(crate) fn masters(&self) -> Result<Vec<MasterNode<'_>>, StoreError> {
-        let masters = Servers::masters(&self.servers);
+    pub(in crate::store::redis) fn masters(&self) -> Result<Vec<MasterNode<'_>>, StoreError> {
+        let masters = Servers::masters(&self.store.servers);
         if masters.is_empty() {
-            let message = format!("no master of {} is known", self.shown);
+            let message = format!("no master of {} is known", self.store.shown);
             return Err(StoreError::new(StoreErrorKind::Unreachable, message));
         }
         Ok(masters)

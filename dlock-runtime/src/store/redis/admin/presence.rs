@@ -165,13 +165,17 @@ impl Work for PresenceWriter {
 
 /// The record of a process: `label started version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Presence {
+#[cfg_attr(
+    not(feature = "admin"),
+    expect(unreachable_pub, reason = "only operators read it")
+)]
+pub struct Presence {
     /// The same as in the process's locks.
-    pub(crate) label: String,
+    pub label: String,
     /// The creation time of its manager, in ms since 1970.
-    pub(crate) started: u64,
+    pub started: u64,
     /// The version of dlock.
-    pub(crate) version: String,
+    pub version: String,
 }
 
 impl Presence {

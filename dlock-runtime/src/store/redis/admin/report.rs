@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use crate::store::{
     StoreError, StoreErrorKind,
     redis::{
-        RedisConfig, RedisStore,
+        RedisConfig,
+        admin::reader::RedisReader,
         config::url::{Address, Endpoint, Location, UrlLayout},
         net::{
             node::Node,
@@ -31,25 +32,25 @@ const PINGS: usize = 20;
 const READINGS: usize = 5;
 
 /// The facts about one server.
-pub(crate) struct NodeFacts {
-    pub(crate) server: String,
-    pub(crate) failure: Option<StoreError>,
-    pub(crate) info: BTreeMap<String, String>,
+pub struct NodeFacts {
+    pub server: String,
+    pub failure: Option<StoreError>,
+    pub info: BTreeMap<String, String>,
     /// The answer to `CONFIG GET appendfsync`.
-    pub(crate) appendfsync: Option<String>,
-    pub(crate) clock: Option<ClockOffset>,
-    pub(crate) round_trips: Vec<Duration>,
+    pub appendfsync: Option<String>,
+    pub clock: Option<ClockOffset>,
+    pub round_trips: Vec<Duration>,
     /// The rule, its purpose, and whether locks require it.
-    pub(crate) denied: Vec<(String, &'static str, bool)>,
+    pub denied: Vec<(String, &'static str, bool)>,
     /// The reason why a script cannot publish a wake-up message that a client can publish; one answer for all
     /// servers.
-    pub(crate) unpublished: Option<String>,
+    pub unpublished: Option<String>,
     /// The clocks of the replicas that would replace it.
-    pub(crate) replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
+    pub replicas: Vec<(String, Result<ClockOffset, StoreError>)>,
 }
 
 /// The microseconds by which a clock is ahead, and the error of this value.
-type ClockOffset = (i64, Duration);
+pub type ClockOffset = (i64, Duration);
 
 impl NodeFacts {
     fn of(server: &str) -> Self {
@@ -67,27 +68,27 @@ impl NodeFacts {
     }
 }
 
-impl RedisStore {
+impl RedisReader {
     /// Returns the facts about each of the servers.
-    pub(crate) async fn facts(&self) -> Vec<NodeFacts> {
+    pub async fn facts(&self) -> Vec<NodeFacts> {
         let masters = match self.masters() {
             Ok(masters) => masters,
             Err(error) => {
                 let failure = Some(error);
-                let facts = NodeFacts::of(&self.shown);
+                let facts = NodeFacts::of(&self.store.shown);
                 return vec![NodeFacts { failure, ..facts }];
             }
         };
-        let in_cluster = matches!(&*self.servers, Servers::Cluster(_));
-        let waits = self.confirmer.is_some();
+        let in_cluster = matches!(&*self.store.servers, Servers::Cluster(_));
+        let waits = self.store.confirmer.is_some();
         // The URL of a single server does not permit connections to its replicas.
-        let follows = Location::parse(&self.config.url)
+        let follows = Location::parse(&self.store.config.url)
             .is_ok_and(|it| matches!(it.layout(), UrlLayout::Sentinel(_) | UrlLayout::Cluster));
         let unpublished = self.unpublished().await;
         let mut all = Vec::with_capacity(masters.len());
         for master in masters {
             let mut facts = NodeFacts::of(master.shown());
-            let asked = ask_all(&master, &self.config, in_cluster, waits, &mut facts);
+            let asked = ask_all(&master, &self.store.config, in_cluster, waits, &mut facts);
             facts.failure = asked.await.err();
             let may_publish = !facts
                 .denied
@@ -95,7 +96,7 @@ impl RedisStore {
                 .any(|(rule, ..)| is_about_publishing(rule));
             facts.unpublished = unpublished.clone().filter(|_| may_publish);
             if follows && let Ok(place) = master.place().await {
-                let limit = self.config.response_timeout;
+                let limit = self.store.config.response_timeout;
                 let clocks: Vec<_> = replicas(&facts.info)
                     .map(|it| clock_at(place.moved_to(it), limit))
                     .collect();
@@ -109,8 +110,8 @@ impl RedisStore {
     /// Returns the reason why a script of a lock cannot publish, as far as the server reports it. Other
     /// failures are reported elsewhere.
     async fn unpublished(&self) -> Option<String> {
-        let command = Command::publish_in_script(&self.config);
-        match self.servers.execute(&command).await {
+        let command = Command::publish_in_script(&self.store.config);
+        match self.store.servers.execute(&command).await {
             Ok(Value::BulkString(reason)) => {
                 Some(errors::quoted(&String::from_utf8_lossy(&reason)))
             }

@@ -23,8 +23,8 @@ use crate::{
     store::{
         Hint, StoreError, StoreErrorKind,
         redis::{
-            RedisConfig, RedisStore,
-            admin::inspect,
+            RedisConfig,
+            admin::{inspect, reader::RedisReader},
             config::{secrets::hidden, url::Endpoint},
             protocol::{errors, names},
         },
@@ -42,14 +42,17 @@ const ECHO: Duration = Duration::from_secs(1);
 
 /// A wake-up message for one waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HeardWakeUp {
-    pub(crate) key: String,
-    pub(crate) owner: OwnerId,
-    pub(crate) fence: u64,
+pub struct HeardWakeUp {
+    /// The key of the lock.
+    pub key: String,
+    /// The waiter.
+    pub owner: OwnerId,
+    /// The fence of its lease; 0 if it is only notified.
+    pub fence: u64,
 }
 
 /// All wake-up messages for waiters, until a connection breaks.
-pub(crate) struct Listener {
+pub struct Listener {
     /// The messages; `None` from a connection that has broken.
     words: Receiver<Option<HeardWakeUp>>,
     is_over: bool,
@@ -58,8 +61,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Subscribes to the servers of all `stores`.
-    pub(crate) async fn open(stores: &[RedisStore]) -> Result<Self, StoreError> {
+    /// Subscribes to the servers of all `readers`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`] when it cannot subscribe to one of them.
+    pub async fn open(readers: &[RedisReader]) -> Result<Self, StoreError> {
         let (sender, words) = mpsc::channel(MOST_UNHEARD);
         let mut listener = Self {
             words,
@@ -67,8 +74,9 @@ impl Listener {
             tasks: Vec::new(),
             recent: Recent::default(),
         };
-        for store in stores {
-            for master in store.masters()? {
+        for reader in readers {
+            let store = &reader.store;
+            for master in reader.masters()? {
                 let endpoint = master.place().await?;
                 let (sink, stream) = subscribe(&endpoint, &store.config).await?;
                 let reader = ChannelReader {
@@ -84,7 +92,7 @@ impl Listener {
     }
 
     /// Returns the next message, or `None` when a connection has broken: messages may be missed from then on.
-    pub(crate) async fn next(&mut self) -> Option<HeardWakeUp> {
+    pub async fn next(&mut self) -> Option<HeardWakeUp> {
         while !self.is_over {
             match self.words.recv().await.flatten() {
                 Some(heard) if self.recent.is_news(&heard, Instant::now()) => return Some(heard),

@@ -119,7 +119,8 @@ pub(crate) fn read_release(answer: &Value) -> Result<Released, StoreError> {
 /// The lock after `unlock`.
 #[cfg(feature = "admin")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterUnlock {
+pub enum AfterUnlock {
+    /// It is free.
     Free,
     /// A waiter has it.
     Granted,

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::admin::{ServerReport, web::Server};
+use dlock_admin::ServerReport;
+use dlock_admin_web::Server;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::commands::top::{
@@ -39,8 +40,8 @@ fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
 
 pub(super) fn model() -> Model {
     let mut report = ServerReport::new("redis://127.0.0.1:6379");
-    let version = ("redis_version".to_owned(), "7.0.15".to_owned());
-    report.info.extend([version]);
+    report.product = Some("Redis".to_owned());
+    report.version = Some("7.0.15".to_owned());
     let server = Server::default().after(&[report]);
     let mut model = Model::new("dlock", server);
     let mut foreign = Holder {

@@ -39,7 +39,7 @@ pub(super) struct Cost {
 
 /// The pace of all inspections of one store.
 #[derive(Debug, Default)]
-pub(crate) struct InspectPace(Mutex<Ledger>);
+pub(in crate::store::redis::admin) struct InspectPace(Mutex<Ledger>);
 
 impl InspectPace {
     /// Runs one step of an inspection after the pause for the previous steps. The step returns its cost.
@@ -66,17 +66,17 @@ impl InspectPace {
     }
 
     /// Lets a program that has just begun read a part without pauses, once.
-    pub(crate) fn begin(&self) {
+    pub(in crate::store::redis::admin) fn begin(&self) {
         self.ledger().budget.begin(Instant::now());
     }
 
     /// From now on, there are no pauses.
-    pub(crate) fn lift(&self) {
+    pub(in crate::store::redis::admin) fn lift(&self) {
         self.ledger().is_lifted = true;
     }
 
     /// Returns the progress of the current walk, from 0 to 1.
-    pub(crate) fn progress(&self) -> Option<f64> {
+    pub(in crate::store::redis::admin) fn progress(&self) -> Option<f64> {
         self.ledger().progress
     }
 

@@ -15,19 +15,19 @@ use crate::{
 
 /// A lock at one moment.
 #[derive(Debug)]
-pub(crate) struct LockSnapshot {
+pub struct LockSnapshot {
     /// One holder, or all who share the lock, in the order of their owner ids.
-    pub(crate) occupants: Vec<HolderSnapshot>,
+    pub occupants: Vec<HolderSnapshot>,
     /// The number of holders after those.
-    pub(crate) unlisted: usize,
+    pub unlisted: usize,
     /// In the order of the queue.
-    pub(crate) waiters: Vec<WaiterSnapshot>,
+    pub waiters: Vec<WaiterSnapshot>,
     /// The number of waiters after those.
-    pub(crate) untold: usize,
+    pub untold: usize,
     /// 0 if there is none.
-    pub(crate) last_fence: u64,
+    pub last_fence: u64,
     /// The server's time, since 1970.
-    pub(crate) now: Duration,
+    pub now: Duration,
 }
 
 impl LockSnapshot {
@@ -42,7 +42,7 @@ impl LockSnapshot {
     }
 
     /// Returns all clients that hold the lock or wait for it on this server.
-    pub(crate) fn clients(&self) -> impl Iterator<Item = ClientId> {
+    pub fn clients(&self) -> impl Iterator<Item = ClientId> {
         let holders = self.occupants.iter().filter_map(HolderSnapshot::owner);
         let waiters = self.waiters.iter().map(|waiter| waiter.owner);
         holders.chain(waiters).map(OwnerId::client)
@@ -51,20 +51,21 @@ impl LockSnapshot {
 
 /// A holder of a lock.
 #[derive(Debug)]
-pub(crate) struct HolderSnapshot {
-    pub(crate) seen: LeaseIdentity,
-    pub(crate) is_shared: bool,
-    pub(crate) label: Option<String>,
-    pub(crate) function: Option<String>,
+pub struct HolderSnapshot {
+    pub seen: LeaseIdentity,
+    pub is_shared: bool,
+    pub label: Option<String>,
+    pub function: Option<String>,
     /// `None` if it has no TTL.
-    pub(crate) ttl: Option<Duration>,
+    pub ttl: Option<Duration>,
 }
 
 impl HolderSnapshot {
-    /// Returns the owner id; `None` for a third-party client.
-    pub(crate) fn owner(&self) -> Option<OwnerId> {
+    /// Returns the owner id, without the round of a quorum; `None` for a third-party client.
+    #[must_use]
+    pub fn owner(&self) -> Option<OwnerId> {
         match self.seen {
-            LeaseIdentity::Ours { owner, .. } => Some(owner),
+            LeaseIdentity::Ours { owner, .. } => Some(owner.in_any_round()),
             _ => None,
         }
     }
@@ -72,7 +73,7 @@ impl HolderSnapshot {
 
 /// The value by which the same lease is recognized.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum LeaseIdentity {
+pub enum LeaseIdentity {
     Ours {
         owner: OwnerId,
         fence: u64,
@@ -89,12 +90,13 @@ pub(crate) enum LeaseIdentity {
 
 /// A place in a queue.
 #[derive(Debug)]
-pub(crate) struct WaiterSnapshot {
-    pub(crate) owner: OwnerId,
+pub struct WaiterSnapshot {
+    /// Without the round of a quorum.
+    pub owner: OwnerId,
     /// The mode in which it wants the lock.
-    pub(crate) mode: LockMode,
-    pub(crate) arrived: Duration,
-    pub(crate) alive_until: Duration,
+    pub mode: LockMode,
+    pub arrived: Duration,
+    pub alive_until: Duration,
 }
 
 pub(in crate::store::redis) fn read_snapshot(answer: &Value) -> Result<LockSnapshot, StoreError> {
@@ -142,7 +144,7 @@ fn snapshot(answer: &Value) -> Option<LockSnapshot> {
     let waiters = queue.chunks_exact(3).filter_map(|waiter| {
         let (owner, mode) = waiter_of(str::from_utf8(bytes(&waiter[0])?).ok()?)?;
         Some(WaiterSnapshot {
-            owner,
+            owner: owner.in_any_round(),
             mode,
             arrived: milliseconds(&waiter[1])?,
             alive_until: milliseconds(&waiter[2])?,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use dlock_testkit::RedisServer;
 
 use super::{Wanted, pace::LOCKS_AT_ONCE};
-use crate::store::redis::{RedisConfig, RedisStore};
+use crate::store::redis::{RedisConfig, admin::reader::RedisReader};
 
 const LOCKS: u32 = 10_000;
 
@@ -24,18 +24,18 @@ async fn a_program_that_has_just_begun_reads_ten_thousand_locks_before_its_first
     hold.exec_async(&mut connection).await.unwrap();
     let mut config = RedisConfig::new(server.url());
     config.response_timeout = Duration::from_secs(60);
-    let store = RedisStore::for_inspection(config).await.unwrap();
-    store.pace().begin();
+    let reader = RedisReader::connect(config).await.unwrap().remove(0);
+    reader.begin();
     let mut count = 0;
     let readings = async {
         loop {
             let mut pass_on = |locks: BTreeMap<_, _>, _: &_| count += locks.len();
-            let read = store.survey_in_parts(Wanted::All, &mut pass_on);
+            let read = reader.survey_in_parts(Wanted::All, &mut pass_on);
             read.await.unwrap();
         }
     };
     let first_pause = async {
-        while store.pace().counts().pauses == 0 {
+        while reader.pace.counts().pauses == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -43,7 +43,7 @@ async fn a_program_that_has_just_begun_reads_ten_thousand_locks_before_its_first
         () = first_pause => {}
         () = readings => {}
     }
-    let counts = store.pace().counts();
+    let counts = reader.pace.counts();
     assert!(counts.cost >= Duration::from_millis(490), "{counts:?}");
     // It is enough for 10,000 locks at 49 µs each, and a server takes some 30 µs, unless the machine stops it meanwhile.
     println!("{count} locks before the first pause: {counts:?}");

@@ -1,0 +1,95 @@
+//! The inspector of Redis as one of any store.
+
+use std::sync::Arc;
+
+use dlock_runtime::{
+    LockKey,
+    store::{OwnerId, StoreError},
+};
+
+use super::Inspector;
+use crate::{
+    doctor::Judge,
+    grants::Grants,
+    inspect::{Inspect, Inspecting},
+    model::{LockInfo, Overview, ServerReport, Unlocked},
+};
+
+impl Inspect for Inspector {
+    fn locks<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.locks(pattern))
+    }
+
+    fn locks_in_parts<'a>(
+        &'a self,
+        pattern: Option<&'a str>,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<(), StoreError>> {
+        Box::pin(self.locks_in_parts(pattern, part))
+    }
+
+    fn locks_of<'a>(
+        &'a self,
+        keys: &'a [LockKey],
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(self.locks_of(keys))
+    }
+
+    fn lock<'a>(
+        &'a self,
+        key: &'a LockKey,
+    ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
+        Box::pin(self.lock(key))
+    }
+
+    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+        Box::pin(self.overview())
+    }
+
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
+        Box::pin(self.overview_in_parts(part))
+    }
+
+    fn unlock<'a>(
+        &'a self,
+        seen: &'a LockInfo,
+        holder: Option<OwnerId>,
+    ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
+        Box::pin(async move {
+            match holder {
+                Some(owner) => self.unlock_holder(seen, owner).await,
+                None => self.unlock(seen).await,
+            }
+        })
+    }
+
+    fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
+        Box::pin(self.grants())
+    }
+
+    fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
+        Box::pin(self.servers())
+    }
+
+    fn judge(&self) -> Arc<dyn Judge> {
+        self.judge.clone()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        self.progress()
+    }
+
+    fn lift_limit(&self) {
+        self.lift();
+    }
+
+    fn begin(&self) {
+        self.begin();
+    }
+}

@@ -1,9 +1,0 @@
-//! Formats text for people.
-
-/// Formats a number with its noun: `1 server`, `3 servers`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
-    }
-}
