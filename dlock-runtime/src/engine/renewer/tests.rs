@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
+    clock::Clock as _,
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
@@ -115,4 +116,47 @@ fn what_is_held_is_renewed_whenever_the_task_ended() {
             assert_eq!(renewed.len(), 2, "only {renewed:?} were renewed");
         });
     }
+}
+
+#[test]
+fn a_time_of_day_that_runs_ahead_by_more_than_a_second_has_jumped() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let (begin, day) = (StillClock::new().now(), SystemTime::UNIX_EPOCH);
+    let mut last = None;
+    let mut look = |seconds: u32, of_day: Option<Duration>| {
+        let of_day = of_day.map(|it| day + it);
+        jump(&mut last, of_day, begin.plus(SECOND * seconds))
+    };
+    assert_eq!(
+        look(0, Some(100 * SECOND)),
+        None,
+        "there is nothing to compare"
+    );
+    assert_eq!(
+        look(1, Some(102 * SECOND)),
+        None,
+        "it may be set by a second"
+    );
+    assert_eq!(look(2, None), None, "it cannot be read");
+    let brief = Duration::from_millis(1);
+    let ahead = SECOND + brief;
+    assert_eq!(look(3, Some(105 * SECOND + brief)), Some(ahead));
+    assert_eq!(look(4, Some(106 * SECOND + brief)), None, "once for each");
+    assert_eq!(look(5, Some(50 * SECOND)), None, "it was put back");
+    assert_eq!(look(6, Some(51 * SECOND)), None);
+}
+
+#[test]
+fn a_machine_has_slept_if_its_boot_clock_runs_ahead() {
+    let begin = StillClock::new().now();
+    let later = begin.plus(Duration::from_secs(1));
+    let after = |milliseconds| Moment {
+        boot: later.boot + Duration::from_millis(milliseconds),
+        ..later
+    };
+    assert!(!slept(begin, later));
+    // The clocks are not read at the same moment.
+    assert!(!slept(begin, after(10)));
+    assert!(slept(begin, after(11)));
+    assert!(!slept(later, begin));
 }
