@@ -1,12 +1,19 @@
 //! Tests that the renewer's task, which ends by itself or with its runtime, misses no lease that other
 //! threads add.
 
-use std::sync::atomic::AtomicUsize;
+use std::{
+    sync::atomic::AtomicUsize,
+    thread::{self, Thread},
+};
 
 use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
     clock::Clock as _,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore,
+    },
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
@@ -159,4 +166,55 @@ fn a_machine_has_slept_if_its_boot_clock_runs_ahead() {
     assert!(!slept(begin, after(10)));
     assert!(slept(begin, after(11)));
     assert!(!slept(later, begin));
+}
+
+/// Notes on which thread each renewal is sent.
+#[derive(Clone, Default)]
+struct Where {
+    store: MemoryStore,
+    threads: Arc<std::sync::Mutex<Vec<Thread>>>,
+}
+
+impl LockStore for Where {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.threads.lock().unwrap().push(thread::current());
+        self.store.renew(batch).await
+    }
+
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        self.store.properties()
+    }
+}
+
+#[test]
+fn renewals_are_sent_on_the_thread_that_the_manager_has_chosen() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().unwrap();
+    for is_separate in [false, true] {
+        let store = Where::default();
+        let builder = LockManager::builder().renewal_thread(is_separate);
+        let manager = builder.ttl(TTL).over(store.clone()).unwrap();
+        runtime.block_on(async {
+            let guard = manager.lock("k").acquire().await.unwrap();
+            let limit = Duration::from_secs(60);
+            dlock_testkit::eventually(limit, "it is renewed", async || {
+                !store.threads.lock().unwrap().is_empty()
+            })
+            .await;
+            drop(guard);
+        });
+        for thread in store.threads.lock().unwrap().iter() {
+            let is_here = thread.id() == thread::current().id();
+            let is_own = thread.name() == Some("dlock-renewals");
+            assert_eq!((is_here, is_own), (!is_separate, is_separate), "{thread:?}");
+        }
+    }
 }
