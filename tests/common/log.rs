@@ -66,7 +66,9 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        self.line(event.metadata().target(), |line| event.record(line));
+        let metadata = event.metadata();
+        let head = format!("{} {}", metadata.target(), metadata.level());
+        self.line(&head, |line| event.record(line));
     }
 
     fn enter(&self, _: &Id) {}

@@ -43,6 +43,8 @@ pub(crate) enum Fate {
     ReplyHeld(watch::Receiver<bool>),
     /// It is carried out when the gate opens, and all that is sent after it comes later.
     Stalled(watch::Receiver<bool>),
+    /// The store refuses it for this reason.
+    Refused(StoreErrorKind),
 }
 
 impl Fate {
@@ -112,6 +114,7 @@ enum Answer {
     Renewed(Renewal),
     Released(Released),
     Raised(Raised),
+    Refused(StoreErrorKind),
 }
 
 impl<S: LockStore> Wire<S> {
@@ -194,7 +197,10 @@ impl<S: LockStore> Wire<S> {
             reply,
         };
         self.requests.send(request).map_err(|_| broken())?;
-        answer.await.map_err(|_| broken())
+        match answer.await.map_err(|_| broken())? {
+            Answer::Refused(kind) => Err(StoreError::new(kind, "the store refuses it")),
+            answer => Ok(answer),
+        }
     }
 }
 
@@ -232,6 +238,10 @@ async fn carry<S: LockStore>(
                 continue;
             }
             Some(Fate::Stalled(gate)) => open(gate.clone()).await,
+            Some(Fate::Refused(kind)) => {
+                request.reply.send(Answer::Refused(*kind)).ok();
+                continue;
+            }
             _ => {}
         }
         let answer = (request.work)(store.clone()).await;

@@ -17,6 +17,7 @@ mod connection;
 mod contention;
 mod fences;
 mod interop;
+mod logged;
 mod metrics;
 mod options;
 mod server_clocks;

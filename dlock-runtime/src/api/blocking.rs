@@ -363,3 +363,57 @@ fn no_thread(no_wait: &NoWait) -> StoreError {
     };
     StoreError::new(StoreErrorKind::NoRuntime, text).with_advice()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::mode::LockMode;
+
+    #[test]
+    fn a_thread_that_cannot_wait_learns_why_and_what_to_do() {
+        let key = LockKey::new("order:42").unwrap();
+        for (no_wait, told) in [
+            (
+                NoWait::ThreadEnds,
+                "a thread that is exiting cannot wait; acquire the lock before its destructors run",
+            ),
+            (
+                NoWait::NoThread(io::Error::other("too many")),
+                "cannot start a thread for blocking calls (too many); raise the limits of threads and open files of \
+                 this process",
+            ),
+        ] {
+            let LockError::Unavailable { waited, reason, .. } = not_waited(&no_wait, &key) else {
+                panic!("{no_wait:?}");
+            };
+            assert_eq!((waited, &*reason.to_string()), (Duration::ZERO, told));
+            assert_eq!(reason.kind(), StoreErrorKind::NoRuntime);
+            let error = not_made(&no_wait, "connect_blocking", "connect");
+            assert_eq!(
+                error.to_string(),
+                format!("cannot use the store at `…`: {told}")
+            );
+        }
+        let in_a_task = not_waited(&NoWait::InAsyncTask, &key);
+        assert_eq!(in_a_task, LockError::WouldBlock { key });
+        let in_a_task = not_made(&NoWait::InAsyncTask, "connect_blocking", "connect");
+        assert_eq!(
+            in_a_task.to_string(),
+            "`connect_blocking` would block the thread of this async task; call `connect`"
+        );
+    }
+
+    #[test]
+    fn an_invalid_key_is_the_error_of_a_call_that_could_not_wait_either() {
+        let origin = Origin {
+            site: None,
+            template: None,
+            mode: LockMode::Exclusive,
+        };
+        let invalid = LockKey::new("").unwrap_err();
+        let error = refused(origin, &NoWait::InAsyncTask, Err(&invalid));
+        assert_eq!(error, invalid);
+    }
+}

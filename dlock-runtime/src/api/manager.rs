@@ -198,3 +198,103 @@ impl fmt::Debug for LockManager {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::pending,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::{
+        owner::ClientId,
+        store::{
+            AcquireOutcome, AcquireRequest, Detaching, HintSink, LockStore, ReleaseRequest,
+            Released, RenewBatch, Renewal, StoreError, StoreHooks, StoreProperties,
+            memory::MemoryStore,
+        },
+    };
+
+    const LIMIT: Duration = Duration::from_secs(2);
+
+    /// A store with a list of clients, of which none is removed in time.
+    #[derive(Clone, Default)]
+    struct Listing {
+        store: MemoryStore,
+        is_silent: bool,
+        removed: Arc<AtomicUsize>,
+    }
+
+    impl LockStore for Listing {
+        async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+            self.store.acquire(request).await
+        }
+
+        async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+            self.store.renew(batch).await
+        }
+
+        async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+            if self.is_silent {
+                pending::<()>().await;
+            }
+            self.store.release(request).await
+        }
+
+        fn properties(&self) -> StoreProperties<'_> {
+            StoreProperties::new().grants(true).hooks(self)
+        }
+    }
+
+    impl StoreHooks for Listing {
+        fn attach(&self, _client: ClientId, _hints: HintSink) {}
+
+        fn detach(&self, _client: ClientId) -> Detaching<'_> {
+            Box::pin(async {
+                self.removed.fetch_add(1, Ordering::Relaxed);
+                pending::<()>().await;
+            })
+        }
+
+        fn release_at_once(&self, _request: ReleaseRequest<'_>) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_has_released_all_is_removed_from_the_list_and_not_waited_for_longer() {
+        for is_silent in [false, true] {
+            let store = Listing {
+                is_silent,
+                ..Listing::default()
+            };
+            let manager = LockManager::builder().response_timeout(LIMIT);
+            let manager = manager.build_with_store(store.clone()).unwrap();
+            drop(manager.lock("k").acquire().await.unwrap());
+            let before = Instant::now();
+            let report = manager.shutdown(LIMIT).await;
+            assert_eq!(report.unreleased, usize::from(is_silent));
+            let removed = store.removed.load(Ordering::Relaxed);
+            assert_eq!(removed, usize::from(!is_silent));
+            let limits = 1 + u32::from(is_silent);
+            assert_eq!(before.elapsed(), LIMIT * limits);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_finds_its_key_held_by_another_process_is_content() {
+        let store = MemoryStore::new();
+        let [manager, other] = [(); 2].map(|()| {
+            let manager = LockManager::builder().build_with_store(store.clone());
+            manager.unwrap()
+        });
+        let held = other.lock("dlock-health").acquire().await.unwrap();
+        assert_eq!(manager.health().await, Ok(()));
+        held.release().await.unwrap();
+        assert_eq!(manager.health().await, Ok(()));
+        assert!(store.is_empty(), "it keeps nothing");
+    }
+}

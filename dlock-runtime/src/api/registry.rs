@@ -158,7 +158,7 @@ fn settings(taker: &Taker<'_>) -> [(&'static str, Option<String>); 7] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::options::{OnLost, Options, Wait};
 
     const TTL: Duration = Duration::from_secs(30);
 
@@ -228,6 +228,36 @@ mod tests {
              3, in third (a.rs:7)\n  \
              5, in fifth (a.rs:8)\n"
         );
+    }
+
+    #[test]
+    fn each_option_that_differs_is_named_with_the_values_unless_a_call_computes_it() {
+        let (options, plain) = (
+            Options::new(),
+            site("plain", 1, &["k"], Options::new(), &[]),
+        );
+        let on_lost = options.on_lost(OnLost::Finish);
+        for (computed, options, value) in [
+            (&["ttl"], options.ttl(TTL), "30s"),
+            (&["wait"], options.wait(Wait::For(TTL)), "For(30s)"),
+            (&["renew"], options.renew(false), "false"),
+            (&["max_hold"], options.max_hold(TTL), "30s"),
+            (&["min_hold"], options.min_hold(TTL), "30s"),
+            (&["on_lost"], on_lost, "Finish"),
+        ] {
+            let other = site("other", 2, &["k"], options, &[]);
+            let [option] = computed;
+            assert_eq!(
+                disagreements(&[&plain, &other]),
+                format!(
+                    "`{option}` differs for the lock `k`:\n  \
+                     not set, in plain (a.rs:1)\n  \
+                     {value}, in other (a.rs:2)\n"
+                )
+            );
+            let other = site("other", 2, &["k"], options, computed);
+            assert_eq!(disagreements(&[&plain, &other]), "");
+        }
     }
 
     #[test]

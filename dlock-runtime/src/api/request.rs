@@ -488,3 +488,57 @@ impl LockManager {
         LockRequest::new(self.clone(), LockKeys::collect(keys))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{options::Timing, store::memory::MemoryStore};
+
+    #[test]
+    fn each_option_of_a_request_counts_before_that_of_the_manager() {
+        let seconds = Duration::from_secs;
+        let manager = LockManager::builder().max_hold(seconds(90));
+        let manager = manager.build_with_store(MemoryStore::new()).unwrap();
+        let request = manager.lock("k");
+        let timing = |request: &LockRequest| {
+            let key = request.first_key().unwrap();
+            manager.core().timing(request.options, key).unwrap()
+        };
+        let by_default = Timing {
+            max_hold: Some(seconds(90)),
+            ..Timing::default()
+        };
+        assert_eq!(timing(&request), by_default);
+        let request = request
+            .ttl(seconds(7))
+            .wait(seconds(8))
+            .renew(false)
+            .on_lost(OnLost::Finish)
+            .max_hold(seconds(9))
+            .min_hold(seconds(6))
+            .permits(3);
+        let expected = Timing {
+            ttl: seconds(7),
+            wait: Wait::For(seconds(8)),
+            renew: false,
+            on_lost: OnLost::Finish,
+            max_hold: Some(seconds(9)),
+            min_hold: Some(seconds(6)),
+            mode: LockMode::Permits(3),
+            on_trial: false,
+        };
+        assert_eq!(timing(&request), expected);
+        let request = request.min_hold(None).shared();
+        let expected = Timing {
+            min_hold: None,
+            mode: LockMode::Shared,
+            ..expected
+        };
+        assert_eq!(timing(&request), expected);
+        let origin = request.metric("k:<id>").origin();
+        assert_eq!(
+            (origin.template, origin.mode),
+            (Some("k:<id>"), LockMode::Shared)
+        );
+    }
+}

@@ -415,4 +415,39 @@ mod tests {
             assert!(error.to_string().contains(&cause.to_string()), "{error}");
         }
     }
+
+    fn refused(kind: StoreErrorKind) -> LockError {
+        LockError::Unavailable {
+            key: LockKey::new("order:42").unwrap(),
+            waited: Duration::ZERO,
+            reason: StoreError::new(kind, "on purpose"),
+        }
+    }
+
+    /// A call that goes on waiting would only find out later.
+    #[test]
+    fn an_answer_that_time_does_not_change_ends_the_call_at_once() {
+        let key = LockKey::new("order:42").unwrap();
+        let busy = LockError::Busy {
+            key: key.clone(),
+            waited: Duration::ZERO,
+            holder: Box::default(),
+        };
+        let lost = LockError::Lost {
+            key: key.clone(),
+            held_for: Duration::ZERO,
+            cause: LostCause::Revoked,
+        };
+        let away = refused(StoreErrorKind::Disconnected);
+        for error in [busy.clone(), lost, away.clone()] {
+            assert!(refuse_if_hopeless(&[Err(error)]).is_ok());
+        }
+        for error in [refused(StoreErrorKind::Denied), LockError::Closed { key }] {
+            let answers = [busy.clone(), away.clone(), error.clone()].map(Err);
+            let Err(Setback::Refused(told)) = refuse_if_hopeless(&answers) else {
+                panic!("{error}");
+            };
+            assert_eq!(told, error);
+        }
+    }
 }

@@ -469,5 +469,6 @@ mod tests {
         let long: &'static str = format!("{long}::settle").leak();
         let told = plain(long);
         assert!(told.len() == 128 && told.ends_with("a::settle"), "{told}");
+        assert_eq!(plain("shop::{closure#0} "), "shop::{closure_0}_");
     }
 }

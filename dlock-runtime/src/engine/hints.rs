@@ -36,3 +36,28 @@ impl HintReceiver for Weak<Engine> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        api::manager::LockManager,
+        owner::{ClientId, OwnerId},
+        random::SystemRandom,
+    };
+
+    #[test]
+    fn messages_are_wanted_for_as_long_as_there_is_a_manager() {
+        let manager = LockManager::memory();
+        let receiver = Arc::downgrade(&manager.core());
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let hint = Hint::new("k", owner, 1);
+        assert!(receiver.hint(&hint), "also for a key that no task wants");
+        assert!(receiver.look_again());
+        drop(manager);
+        assert!(!receiver.hint(&hint));
+        assert!(!receiver.look_again());
+    }
+}

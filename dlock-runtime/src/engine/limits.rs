@@ -365,6 +365,29 @@ mod tests {
         assert!(bounds.turn(true, || Duration::ZERO).await.is_some());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_gets_no_turn_is_sent_while_the_store_still_has_the_lease() {
+        const TTL: Duration = Duration::from_secs(10);
+        const ANSWER: Duration = Duration::from_secs(2);
+        let store = Slow::new(1);
+        let builder = LockManager::builder().ttl(TTL).response_timeout(ANSWER);
+        let manager = builder.build_with_store(store.clone()).unwrap();
+        let guard = manager.lock("k").acquire().await.unwrap();
+        let core = manager.core();
+        let mut turns = Vec::new();
+        for _ in 0..FIRST_IN_FLIGHT {
+            turns.push(core.bounds.turn(false, || LIMIT).await.expect("it is free"));
+        }
+        let dropped = tokio::time::Instant::now();
+        drop(guard);
+        while store.most() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // An answer may take as long as `ANSWER`.
+        let left = TTL.saturating_sub(dropped.elapsed());
+        assert!((ANSWER / 2..2 * ANSWER).contains(&left), "{left:?}");
+    }
+
     #[test]
     fn a_bound_of_zero_is_refused() {
         for (builder, name) in [

@@ -77,6 +77,7 @@ mod tests {
         assert_eq!(polls.look(at(9), TTL), Liveness::Good, "there is no body");
         polls.begin(begin);
         assert_eq!(polls.look(at(1), TTL), Liveness::Good);
+        assert_eq!(polls.look(begin.plus(TTL / 2), TTL), Liveness::Quiet);
         assert_eq!(polls.look(at(2), TTL), Liveness::Quiet);
         assert_eq!(
             polls.look(at(3), TTL),

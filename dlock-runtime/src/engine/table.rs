@@ -172,7 +172,12 @@ impl<T: Clone> Table<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        future::{Future, poll_fn},
+        pin::pin,
+        task::Poll,
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
@@ -242,6 +247,46 @@ mod tests {
             &next,
             &table.find("k").next().expect("the third is in there")
         ));
+    }
+
+    #[test]
+    fn entries_are_listed_by_key_and_a_key_counts_once_for_each_kind_of_mode() {
+        let table = Table::<()>::default();
+        let enter = |key: &str, mode| {
+            let key = LockKey::new(key).unwrap();
+            table.enter(&key, mode, |entry, _| entry.clone())
+        };
+        for key in ["d", "b", "c", "a"] {
+            enter(key, LockMode::Exclusive);
+        }
+        enter("b", LockMode::Shared);
+        enter("b", LockMode::Permits(2));
+        let third = enter("b", LockMode::Permits(3)).expect("it is open");
+        let all = table.all();
+        let keys: Vec<_> = all.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, ["a", "b", "b", "b", "c", "d"]);
+        assert_eq!(table.len(), keys.len());
+        assert_eq!(table.find("b").count(), 3);
+        assert_eq!(table.find("e").count(), 0);
+        table.forget_if_idle(&third);
+        assert_eq!(table.find("b").count(), 2);
+        assert_eq!(table.len(), keys.len() - 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_the_end_of_all_is_woken_by_the_last_one() {
+        let table = Table::default();
+        let keys = ["a", "b"].map(|key| LockKey::new(key).unwrap());
+        let entries = keys.each_ref().map(|key| enter(&table, key, 1));
+        let mut idle = pin!(table.idle());
+        for entry in &entries {
+            let is_idle = poll_fn(|context| Poll::Ready(idle.as_mut().poll(context).is_ready()));
+            assert!(!is_idle.await);
+            leave(entry, 1);
+            table.forget_if_idle(entry);
+        }
+        idle.await;
+        table.idle().await;
     }
 
     #[test]

@@ -81,6 +81,26 @@ fn a_waiter_enters_while_the_task_before_it_blocks_its_thread() {
     });
 }
 
+/// The release is a task of its own, which another thread of the runtime has to take.
+#[test]
+fn a_guard_that_is_dropped_is_released_while_its_task_blocks_its_thread() {
+    threads(2).block_on(async {
+        let (store, manager) = memory();
+        let guard = hold(&manager, "order:42").await;
+        let seen = store.clone();
+        let blocked = tokio::spawn(async move {
+            drop(guard);
+            let since = std::time::Instant::now();
+            while !seen.is_empty() && since.elapsed() < LIMIT {
+                thread::sleep(Duration::from_millis(5));
+            }
+            seen.is_empty()
+        });
+        assert!(blocked.await.unwrap());
+        assert_clean(&store, &manager).await;
+    });
+}
+
 /// Something outside that takes a write only with a greater token than the last.
 #[derive(Default)]
 struct Resource(Mutex<Option<FencingToken>>);

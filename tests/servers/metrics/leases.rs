@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, LockManager, OnLost, store::memory::MemoryStore};
+use dlock::{LockError, LockManager, OnLost, StoreErrorKind, store::memory::MemoryStore};
 use tokio::time::sleep;
 
-use crate::common::{Fate, Faulty, Kind, TestClock, assert_idle};
+use crate::common::{Fate, Faulty, Kind, TestClock, Wire, assert_idle, begin};
 use crate::metrics::{
     exact,
     recorded::{Recorded, counted, once},
@@ -265,6 +265,78 @@ async fn a_release_that_never_arrives() {
         assert_eq!(recorded.all("dlock_unreleased_total"), once(labels));
         let failed = "dlock_requests_failed_total{request=release,kind=disconnected}";
         assert!(recorded.count(failed) > 2.0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_the_store_refuses() {
+    counted(async |recorded| {
+        let faulty = Faulty::start();
+        let guard = faulty.manager.lock("k").ttl(TTL).acquire().await.unwrap();
+        let denied = Fate::Refused(StoreErrorKind::Denied);
+        faulty.wire.always(Kind::Release, denied);
+        guard.release().await.unwrap();
+        assert_idle(&[&faulty.manager]).await;
+        let labels = "template=none,mode=exclusive,reason=refused";
+        assert_eq!(recorded.all("dlock_unreleased_total"), once(labels));
+        let failed = "dlock_requests_failed_total{request=release,kind=denied}";
+        assert_eq!(recorded.count(failed), 2.0);
+    })
+    .await;
+}
+
+#[test]
+fn a_release_that_no_runtime_can_send() {
+    let recorded = Recorded::default();
+    let _recorder = recorded.start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let guard = runtime.block_on(async {
+        let wire = Wire::new(MemoryStore::new());
+        let manager = LockManager::builder().build_with_store(wire).unwrap();
+        manager.lock("k").acquire().await.unwrap()
+    });
+    drop(runtime);
+    drop(guard);
+    let labels = "template=none,mode=exclusive,reason=no-runtime";
+    assert_eq!(recorded.all("dlock_unreleased_total"), once(labels));
+    recorded.assert_settled();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_polled() {
+    counted(async |recorded| {
+        let manager = exact();
+        let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
+        let mut body = Box::pin(guard.run_while_held(std::future::pending::<()>()));
+        begin(&mut body).await;
+        sleep(5 * TTL).await;
+        drop(body);
+        let labels = "template=none,mode=exclusive";
+        assert_eq!(recorded.all("dlock_stalled_total"), once(labels));
+        guard.release().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_answered_request_is_measured_under_its_name() {
+    counted(async |recorded| {
+        let manager = exact();
+        let lock = manager.lock("k").ttl(TTL);
+        let guard = lock.clone().acquire().await.unwrap();
+        sleep(TTL / 2).await;
+        guard.release().await.unwrap();
+        let guard = lock.min_hold(TTL).acquire().await.unwrap();
+        guard.release().await.unwrap();
+        let samples = ["acquire", "renew", "release", "keep"].map(|request| {
+            let series = format!("dlock_request_seconds{{request={request}}}");
+            recorded.samples(&series).len()
+        });
+        assert_eq!(samples, [2, 1, 1, 1]);
     })
     .await;
 }

@@ -1,6 +1,12 @@
 //! Recorders come and go: what was raised in one is lowered there, and each hears what metrics mean.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use dlock::LockManager;
 use metrics::{
@@ -75,6 +81,59 @@ async fn what_is_watched_is_there_before_it_happens() {
         let values: Vec<_> = lost.map(|(.., value)| value).collect();
         assert_eq!(values, [(); 3].map(|()| DebugValue::Counter(0)));
     }
+}
+
+/// Counts what it is told.
+#[derive(Default)]
+struct Counts {
+    described: AtomicUsize,
+    registered: AtomicUsize,
+}
+
+impl Recorder for Counts {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
+        self.described.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == "dlock_lost_total" {
+            self.registered.fetch_add(1, Ordering::Relaxed);
+        }
+        Counter::noop()
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+/// A recorder may lie where an earlier one lay.
+#[tokio::test(start_paused = true)]
+async fn a_new_manager_describes_the_metrics_again_and_counters_for_alerts_are_announced_once() {
+    let counts = Counts::default();
+    let _recorder = metrics::set_default_local_recorder(&counts);
+    let described = || counts.described.load(Ordering::Relaxed);
+    drop(LockManager::memory());
+    let once = described();
+    let manager = LockManager::memory();
+    assert!(
+        once > 0 && described() >= 2 * once,
+        "{once}, {}",
+        described()
+    );
+    for _ in 0..5 {
+        let lock = manager.lock("k").metric("announced-once");
+        lock.run(async |_| ()).await.unwrap();
+    }
+    assert_eq!(counts.registered.load(Ordering::Relaxed), 3, "the causes");
 }
 
 /// Has a metric of this name that panics, and no other.

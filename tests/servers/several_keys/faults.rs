@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::common::{
-    Fate, Faulty, Kind, LIMIT, OneKey, TestClock, Wire, assert_idle, is_busy, is_lost, soon,
+    Fate, Faulty, Kind, LIMIT, Log, OneKey, TestClock, Wire, assert_idle, is_busy, is_lost, soon,
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -119,6 +119,7 @@ async fn leases_are_renewed_while_others_are_waited_for() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
     let faulty = Faulty::start();
+    let (log, _capturing) = Log::capture();
     let holder = faulty.other.lock("b").acquire().await.unwrap();
     let call = faulty.manager.lock_all(["b", "a"]).wait(Wait::Forever);
     let call = tokio::spawn(call.acquire());
@@ -145,6 +146,8 @@ async fn a_lease_that_is_lost_while_others_are_waited_for_is_taken_again() {
     assert_eq!(guard.ensure_held(), Ok(()));
     guard.release().await.unwrap();
     faulty.assert_clean().await;
+    let event = "DEBUG message=acquisition starts over: one of its leases was lost key=a error=lock `a` was lost";
+    assert!(log.text().contains(event), "{}", log.text());
 }
 
 /// It starts over as often as it has to, and no longer than it may.

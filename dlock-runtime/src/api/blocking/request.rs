@@ -207,3 +207,42 @@ impl BlockingRequest {
         self.run(body)?
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::manager::LockManager;
+
+    type Change<R> = fn(R, Duration) -> R;
+
+    /// A body cannot be stopped: its caller has to hear of a loss.
+    #[test]
+    fn each_option_is_that_of_an_async_request_but_for_the_loss_of_a_lease() {
+        let manager = LockManager::builder().on_lost(OnLost::Finish);
+        let manager = manager.connect_lazy("memory://").unwrap();
+        let second = Duration::from_secs(1);
+        let pairs: [(Change<BlockingRequest>, Change<LockRequest>); 9] = [
+            (|it, _| it.shared(), |it, _| it.shared()),
+            (|it, _| it.permits(2), |it, _| it.permits(2)),
+            (|it, _| it.also_shared("l"), |it, _| it.also_shared("l")),
+            (|it, time| it.ttl(time), |it, time| it.ttl(time)),
+            (|it, time| it.wait(time), |it, time| it.wait(time)),
+            (|it, _| it.renew(false), |it, _| it.renew(false)),
+            (|it, time| it.max_hold(time), |it, time| it.max_hold(time)),
+            (|it, time| it.min_hold(time), |it, time| it.min_hold(time)),
+            (|it, _| it.metric("k"), |it, _| it.metric("k")),
+        ];
+        for (number, (change, same)) in pairs.into_iter().enumerate() {
+            let before = manager.blocking().lock("k");
+            let unchanged = format!("{before:?}");
+            let BlockingRequest(changed) = change(before, second);
+            let expected = same(manager.lock("k").on_lost(OnLost::Stop), second);
+            assert_eq!(format!("{changed:?}"), format!("{expected:?}"));
+            assert_ne!(
+                format!("BlockingRequest({changed:?})"),
+                unchanged,
+                "{number}"
+            );
+        }
+    }
+}

@@ -332,3 +332,58 @@ impl LockManagerBuilder {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::manager::LockManager,
+        key::LockKey,
+        mode::LockMode,
+        options::{Options, Timing},
+        store::memory::MemoryStore,
+    };
+
+    #[test]
+    fn each_option_is_the_default_of_the_locks_of_the_manager() {
+        let seconds = Duration::from_secs;
+        let builder = LockManager::builder()
+            .ttl(seconds(7))
+            .wait(seconds(8))
+            .renew(false)
+            .on_lost(OnLost::Finish)
+            .max_hold(seconds(9));
+        let manager = builder.build_with_store(MemoryStore::new()).unwrap();
+        let key = LockKey::new("k").unwrap();
+        let timing = manager.core().timing(Options::new(), &key).unwrap();
+        let expected = Timing {
+            ttl: seconds(7),
+            wait: Wait::For(seconds(8)),
+            renew: false,
+            on_lost: OnLost::Finish,
+            max_hold: Some(seconds(9)),
+            min_hold: None,
+            mode: LockMode::Exclusive,
+            on_trial: false,
+        };
+        assert_eq!(timing, expected);
+    }
+
+    #[test]
+    fn each_option_of_a_manager_reaches_it() {
+        let builder = LockManager::builder();
+        let by_default = builder.clone().build_with_store(MemoryStore::new());
+        let by_default = by_default.unwrap().core();
+        assert!(by_default.handover && by_default.renewal_thread.is_none());
+        let builder = builder
+            .handover(false)
+            .renewal_thread(true)
+            .response_timeout(Duration::from_secs(3))
+            .application("billing");
+        let core = builder.build_with_store(MemoryStore::new()).unwrap().core();
+        assert!(!core.handover);
+        assert_eq!(core.renewal_thread, Some(true));
+        assert_eq!(core.response_limit, Duration::from_secs(3));
+        assert!(core.label.starts_with("billing@"), "{}", core.label);
+    }
+}

@@ -138,24 +138,9 @@ impl LockManagerBuilder {
     /// # Ok(()) }
     /// ```
     pub async fn connect_env(self) -> Result<LockManager, ConnectError> {
-        match std::env::var("DLOCK_URL") {
-            Ok(url) if !url.is_empty() => self
-                .of_environment(&url)?
-                .connect_to(&url)
-                .await
-                .map_err(|error| match error {
-                    ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
-                        url: format!("DLOCK_URL={url}"),
-                        reason,
-                    },
-                    error => error,
-                }),
-            Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
-                url: "…".to_owned(),
-                reason: "`DLOCK_URL` is not valid UTF-8; set it to UTF-8 text".to_owned(),
-            }),
-            Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
-        }
+        let url = url_in(std::env::var("DLOCK_URL"))?;
+        let connected = self.of_environment(&url)?.connect_to(&url).await;
+        connected.map_err(with_variable)
     }
 
     /// Creates a manager over your own implementation of [`LockStore`].
@@ -269,10 +254,55 @@ impl LockManagerBuilder {
     }
 }
 
-#[cfg(all(test, not(feature = "redis")))]
+/// Returns the URL in the environment variable `DLOCK_URL`.
+fn url_in(variable: Result<String, VarError>) -> Result<String, ConnectError> {
+    match variable {
+        Ok(url) if !url.is_empty() => Ok(url),
+        Err(VarError::NotUnicode(_)) => Err(ConnectError::InvalidUrl {
+            url: "…".to_owned(),
+            reason: "`DLOCK_URL` is not valid UTF-8; set it to UTF-8 text".to_owned(),
+        }),
+        Ok(_) | Err(VarError::NotPresent) => Err(ConnectError::NoUrl),
+    }
+}
+
+/// Adds the variable to an error about the URL in it.
+fn with_variable(error: ConnectError) -> ConnectError {
+    match error {
+        ConnectError::InvalidUrl { url, reason } => ConnectError::InvalidUrl {
+            url: format!("DLOCK_URL={url}"),
+            reason,
+        },
+        error => error,
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_url_that_the_environment_does_not_have_is_an_error_that_names_the_variable() {
+        let found = url_in(Ok("memory://".to_owned())).unwrap();
+        assert_eq!(found, "memory://");
+        for missing in [Ok(String::new()), Err(VarError::NotPresent)] {
+            let error = url_in(missing).unwrap_err();
+            assert!(matches!(error, ConnectError::NoUrl), "{error}");
+        }
+        let error = url_in(Err(VarError::NotUnicode("\u{fc}".into()))).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`…` is not a valid store URL: `DLOCK_URL` is not valid UTF-8; set it to UTF-8 text"
+        );
+        let invalid = LockManager::builder().connect_lazy("http://host");
+        let error = with_variable(invalid.unwrap_err());
+        let text = error.to_string();
+        assert!(text.starts_with("`DLOCK_URL=http://…` is not"), "{text}");
+        let other = with_variable(ConnectError::NoUrl);
+        assert!(matches!(other, ConnectError::NoUrl), "{other}");
+    }
+
+    #[cfg(not(feature = "redis"))]
     #[test]
     fn nothing_of_a_url_that_cannot_be_used_is_repeated() {
         for url in ["redis://me:s3cret@host", "s3cret@host", "s3cret://host"] {

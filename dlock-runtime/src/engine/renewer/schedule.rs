@@ -192,3 +192,120 @@ impl<A> Renewer<A> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use tokio::time::advance;
+
+    use super::*;
+    use crate::{
+        clock::{Clock, SystemClock},
+        owner::ClientId,
+        random::SystemRandom,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn owners() -> [OwnerId; 2] {
+        let client = ClientId::new(&SystemRandom);
+        [1, 2].map(|number| OwnerId::new(client, number))
+    }
+
+    fn renew_at(owner: OwnerId, at: Moment) -> RenewAt {
+        RenewAt { owner, at }
+    }
+
+    /// Whether the task has been woken since this was asked for the last time.
+    fn is_woken(renewer: &Renewer<()>) -> bool {
+        let woken = pin!(renewer.sooner.notified());
+        woken
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    #[test]
+    fn of_the_times_that_were_noted_for_a_lease_the_earliest_counts() {
+        let (renewer, now) = (Renewer::default(), SystemClock.now());
+        let [one, other] = owners();
+        for seconds in [5, 3, 4] {
+            let at = now.plus(seconds * SECOND);
+            renewer.note(&Arc::new(()), renew_at(one, at), now);
+        }
+        let at = now.plus(4 * SECOND);
+        renewer.note(&Arc::new(()), renew_at(other, at), now);
+        assert_eq!(renewer.schedule().all().len(), 2);
+        let due_after = |seconds: u32| {
+            let due = renewer
+                .schedule()
+                .take_due(now.monotonic + seconds * SECOND);
+            due.into_iter().map(|(owner, _)| owner).collect::<Vec<_>>()
+        };
+        assert!(due_after(2).is_empty());
+        assert_eq!(due_after(3), [one]);
+        assert_eq!(due_after(9), [other]);
+        // Nothing is left of the earlier times.
+        renewer.note(&Arc::new(()), renew_at(one, now.plus(6 * SECOND)), now);
+        assert!(due_after(5).is_empty());
+        assert_eq!(due_after(6), [one]);
+    }
+
+    #[test]
+    fn a_lease_that_was_removed_is_not_due() {
+        let (renewer, now) = (Renewer::default(), SystemClock.now());
+        let [one, other] = owners();
+        for owner in [one, other] {
+            renewer.note(&Arc::new(()), renew_at(owner, now), now);
+        }
+        renewer.remove(one);
+        renewer.remove(one);
+        let due = renewer.schedule().take_due(now.monotonic);
+        assert_eq!(due, [(other, Arc::new(()))]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_is_woken_for_a_lease_that_is_due_before_it_wakes_by_itself() {
+        let (renewer, now) = (Renewer::default(), SystemClock.now());
+        let [one, other] = owners();
+        let note = |owner, at| renewer.note(&Arc::new(()), renew_at(owner, at), now);
+        assert!(!note(one, now.plus(SECOND)), "no task runs");
+        let generation = renewer.begin().expect("no task runs");
+        assert!(!note(one, now.plus(SECOND)), "no runtime has accepted it");
+        assert!(renewer.accept(generation));
+        if let Some(task) = &mut renewer.schedule().task {
+            task.wakes_at = now.monotonic + SECOND;
+        }
+        assert!(note(one, now.plus(SECOND)) && !is_woken(&renewer));
+        assert!(note(other, now.plus(2 * SECOND)) && !is_woken(&renewer));
+        assert!(note(other, now.plus(SECOND / 2)) && is_woken(&renewer));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_is_late_by_more_than_it_may_sleep_is_taken_for_dead() {
+        let renewer = Renewer::<()>::default();
+        let first = renewer.begin().expect("no task runs");
+        assert!(renewer.accept(first));
+        advance(LONGEST_SLEEP).await;
+        assert_eq!(renewer.begin(), None);
+        advance(Duration::from_millis(1)).await;
+        let second = renewer.begin().expect("it does not run");
+        assert_ne!(first, second);
+        assert!(!renewer.accept(first), "it has a successor");
+        assert!(renewer.accept(second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_was_not_accepted_gives_way_to_the_next_runtime() {
+        let renewer = Renewer::<()>::default();
+        assert!(renewer.begin().is_some());
+        // Its runtime has dropped it at once.
+        renewer.schedule().task = None;
+        assert!(!renewer.accept(1));
+        assert!(renewer.begin().is_some());
+    }
+}

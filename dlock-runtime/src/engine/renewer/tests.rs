@@ -1,11 +1,19 @@
 //! Tests that the renewer's task, which ends by itself or with its runtime, misses no lease that other
 //! threads add.
 
-use std::sync::atomic::AtomicUsize;
+use std::{
+    sync::atomic::AtomicUsize,
+    thread::{self, Thread},
+};
 
 use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
+    clock::Clock as _,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
+        StoreError, StoreProperties, memory::MemoryStore,
+    },
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
@@ -114,5 +122,99 @@ fn what_is_held_is_renewed_whenever_the_task_ended() {
             let renewed = world.store.renewed();
             assert_eq!(renewed.len(), 2, "only {renewed:?} were renewed");
         });
+    }
+}
+
+#[test]
+fn a_time_of_day_that_runs_ahead_by_more_than_a_second_has_jumped() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let (begin, day) = (StillClock::new().now(), SystemTime::UNIX_EPOCH);
+    let mut last = None;
+    let mut look = |seconds: u32, of_day: Option<Duration>| {
+        let of_day = of_day.map(|it| day + it);
+        jump(&mut last, of_day, begin.plus(SECOND * seconds))
+    };
+    assert_eq!(
+        look(0, Some(100 * SECOND)),
+        None,
+        "there is nothing to compare"
+    );
+    assert_eq!(
+        look(1, Some(102 * SECOND)),
+        None,
+        "it may be set by a second"
+    );
+    assert_eq!(look(2, None), None, "it cannot be read");
+    let brief = Duration::from_millis(1);
+    let ahead = SECOND + brief;
+    assert_eq!(look(3, Some(105 * SECOND + brief)), Some(ahead));
+    assert_eq!(look(4, Some(106 * SECOND + brief)), None, "once for each");
+    assert_eq!(look(5, Some(50 * SECOND)), None, "it was put back");
+    assert_eq!(look(6, Some(51 * SECOND)), None);
+}
+
+#[test]
+fn a_machine_has_slept_if_its_boot_clock_runs_ahead() {
+    let begin = StillClock::new().now();
+    let later = begin.plus(Duration::from_secs(1));
+    let after = |milliseconds| Moment {
+        boot: later.boot + Duration::from_millis(milliseconds),
+        ..later
+    };
+    assert!(!slept(begin, later));
+    // The clocks are not read at the same moment.
+    assert!(!slept(begin, after(10)));
+    assert!(slept(begin, after(11)));
+    assert!(!slept(later, begin));
+}
+
+/// Notes on which thread each renewal is sent.
+#[derive(Clone, Default)]
+struct Where {
+    store: MemoryStore,
+    threads: Arc<std::sync::Mutex<Vec<Thread>>>,
+}
+
+impl LockStore for Where {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        self.store.acquire(request).await
+    }
+
+    async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        self.threads.lock().unwrap().push(thread::current());
+        self.store.renew(batch).await
+    }
+
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        self.store.release(request).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        self.store.properties()
+    }
+}
+
+#[test]
+fn renewals_are_sent_on_the_thread_that_the_manager_has_chosen() {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build().unwrap();
+    for is_separate in [false, true] {
+        let store = Where::default();
+        let builder = LockManager::builder().renewal_thread(is_separate);
+        let manager = builder.ttl(TTL).over(store.clone()).unwrap();
+        runtime.block_on(async {
+            let guard = manager.lock("k").acquire().await.unwrap();
+            let limit = Duration::from_secs(60);
+            dlock_testkit::eventually(limit, "it is renewed", async || {
+                !store.threads.lock().unwrap().is_empty()
+            })
+            .await;
+            drop(guard);
+        });
+        for thread in store.threads.lock().unwrap().iter() {
+            let is_here = thread.id() == thread::current().id();
+            let is_own = thread.name() == Some("dlock-renewals");
+            assert_eq!((is_here, is_own), (!is_separate, is_separate), "{thread:?}");
+        }
     }
 }
