@@ -26,14 +26,13 @@ async fn refused(client: &Client, code: &str) -> Error {
     client.batch_execute(&raise).await.unwrap_err()
 }
 
-#[tokio::test]
-async fn a_refusal_has_a_kind_says_what_to_do_and_has_changed_nothing() {
+/// Codes, what they mean for a lock, and what is said of them.
+const REFUSALS: [(&str, StoreErrorKind, &str); 21] = {
     use StoreErrorKind::{
         Denied, Disconnected, Loading, OutOfMemory, ReadOnly, Refused, Unauthenticated,
         Unreachable, Unsupported,
     };
-    let (client, config) = (connected().await, config());
-    for (code, kind, says) in [
+    [
         (
             "55P03",
             Refused,
@@ -140,7 +139,13 @@ async fn a_refusal_has_a_kind_says_what_to_do_and_has_changed_nothing() {
             "the server ended the connection: so it is",
         ),
         ("P0001", Refused, "so it is (P0001)"),
-    ] {
+    ]
+};
+
+#[tokio::test]
+async fn a_refusal_has_a_kind_says_what_to_do_and_has_changed_nothing() {
+    let (client, config) = (connected().await, config());
+    for (code, kind, says) in REFUSALS {
         let error = of_request(&refused(&client, code).await, &config);
         assert_eq!((error.kind(), &*error.to_string()), (kind, says), "{code}");
         assert!(error.has_no_effect(), "{code}: it was rolled back");
@@ -335,9 +340,12 @@ fn each_cause_of_an_error_is_named_once() {
 
 #[test]
 fn a_refused_certificate_is_found_among_the_causes_and_other_alerts_are_not() {
-    let of = |alert| {
-        let inner = rustls::Error::AlertReceived(alert);
-        alert_of(caused_by(io::Error::new(io::ErrorKind::InvalidData, inner)))
+    let of = |received| {
+        let inner = rustls::Error::AlertReceived(received);
+        alert(&caused_by(io::Error::new(
+            io::ErrorKind::InvalidData,
+            inner,
+        )))
     };
     for about_certificates in [
         AlertDescription::BadCertificate,
@@ -354,15 +362,11 @@ fn a_refused_certificate_is_found_among_the_causes_and_other_alerts_are_not() {
     }
     assert_eq!(of(AlertDescription::CloseNotify), None);
     assert_eq!(of(AlertDescription::HandshakeFailure), None);
-    assert_eq!(alert_of(caused_by(io::Error::other("no alert"))), None);
+    assert_eq!(alert(&caused_by(io::Error::other("no alert"))), None);
     assert_eq!(
-        alert_of(caused_by(io::Error::from(io::ErrorKind::TimedOut))),
+        alert(&caused_by(io::Error::from(io::ErrorKind::TimedOut))),
         None
     );
-}
-
-fn alert_of(error: Caused) -> Option<AlertDescription> {
-    alert(&error)
 }
 
 #[test]

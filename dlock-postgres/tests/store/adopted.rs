@@ -118,6 +118,9 @@ async fn a_release_does_not_wait_for_the_transaction_that_has_fenced_the_lease()
         .unwrap();
     assert!(is_true(&other, &acquire("a.1")).await);
     let fence = database.number("SELECT fence FROM dlock.holder").await;
+    // As one of version 1, which has no number.
+    let old = "UPDATE dlock.holder SET number = 0; UPDATE dlock.turn SET least = 0";
+    other.batch_execute(old).await.unwrap();
     let tx = one.transaction().await.unwrap();
     let check = format!("SELECT dlock.fence('{{order:42}}', '{{a.1}}', '{{{fence}}}') IS NULL");
     assert!(tx.query_one(&check, &[]).await.unwrap().get::<_, bool>(0));
@@ -148,6 +151,9 @@ async fn shared_and_another(database: &Database) -> i64 {
         );
         assert!(is_true(&client, &share).await);
     }
+    // As those of version 1, which have no numbers.
+    let old = "UPDATE dlock.holder SET number = 0; UPDATE dlock.turn SET least = 0";
+    client.batch_execute(old).await.unwrap();
     let fence = "SELECT fence FROM dlock.holder WHERE key = 'catalog' LIMIT 1";
     database.number(fence).await
 }

@@ -465,9 +465,6 @@ impl Bench {
 
     /// Does a step with a key, and checks all that comes of it.
     async fn take(&mut self, key: usize, step: &Step) {
-        let name = KEYS[key];
-        let mut effects = Effects::default();
-        let mut held = BTreeMap::new();
         match step {
             Step::Acquire {
                 owner,
@@ -477,11 +474,6 @@ impl Bench {
                 label,
                 function,
             } => {
-                let call = format!(
-                    "dlock.acquire('{name}', '{owner}', {}, {most}, {waits}, '{label}', '{function}')",
-                    ttl / 1000
-                );
-                let answered = self.request(&call).await;
                 let request = Request {
                     owner,
                     most: *most,
@@ -489,137 +481,184 @@ impl Bench {
                     label,
                     function,
                 };
-                let chosen = answered.chosen(key);
-                let is_granted = self.queues[key].acquire(request, &chosen, &mut effects);
-                held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
-                if is_granted {
-                    held.insert(owner.clone(), *ttl);
-                }
-                let has_place = self.queues[key].place(owner).is_some();
-                let asked = (has_place && *waits).then_some(&**owner);
-                let commit = if is_granted || !effects.granted.is_empty() {
-                    self.durable()
-                } else {
-                    "off"
-                };
-                assert_eq!(answered.commit, commit, "a grant is durable");
-                self.check(key, &answered, &effects, &held, asked);
-                self.check_acquired(key, &answered, request, is_granted);
+                self.acquire(key, request, *ttl).await;
             }
-            Step::Release(owner) => {
-                let answered = self
-                    .request(&format!("dlock.release('{name}', '{owner}')"))
-                    .await;
-                let had_row = self.queues[key].has_row;
-                let was_held = self.queues[key].release(owner, &answered.chosen(key), &mut effects);
-                held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
-                let commit = match (effects.granted.is_empty(), had_row) {
-                    (false, _) => self.durable(),
-                    (true, true) => "off",
-                    (true, false) => self.commits,
-                };
-                assert_eq!(answered.commit, commit, "a grant is durable");
-                assert_eq!(answered.is_true(), was_held, "whether it was held");
-                self.check(key, &answered, &effects, &held, None);
-            }
+            Step::Release(owner) => self.release(key, owner).await,
             Step::Renew {
                 owners,
                 ttl,
                 label,
                 function,
-            } => {
-                let list = |item: &dyn Fn(&String) -> String, of: &str| {
-                    let items: Vec<_> = owners.iter().map(item).collect();
-                    format!("ARRAY[{}]::{of}[]", items.join(", "))
-                };
-                let call = format!(
-                    "dlock.renew({}, {}, {}, {}, {})",
-                    list(&|_| format!("'{name}'"), "text"),
-                    list(&|owner| format!("'{owner}'"), "text"),
-                    list(&|_| (ttl / 1000).to_string(), "bigint"),
-                    list(&|_| format!("'{label}'"), "text"),
-                    list(&|_| format!("'{function}'"), "text"),
-                );
-                let answered = self.request(&call).await;
-                let mut expected = Vec::new();
-                for (index, owner) in (1..).zip(owners) {
-                    if self.queues[key].renew(owner, label, function) {
-                        expected.push(index);
-                        held.insert(owner.clone(), *ttl);
-                    }
-                }
-                let mut renewed: Vec<_> = answered
-                    .answers
-                    .iter()
-                    .map(|row| whole(row, 1).unwrap())
-                    .collect();
-                renewed.sort_unstable();
-                assert_eq!(renewed, expected, "the renewed leases");
-                assert_eq!(answered.commit, self.durable(), "a renewal is durable");
-                self.check(key, &answered, &effects, &held, None);
+            } => self.renew(key, owners, *ttl, label, function).await,
+            Step::Fence(leases) => self.fence(key, leases).await,
+            Step::Adopt(owner, fence) => self.adopt(key, owner, *fence).await,
+            Step::Unlock(owner, fence) => self.unlock(key, owner.as_deref(), *fence).await,
+            other => self.befall(key, other).await,
+        }
+        self.be_patient().await;
+    }
+
+    async fn acquire(&mut self, key: usize, request: Request<'_>, ttl: i64) {
+        let name = KEYS[key];
+        let (mut effects, mut held) = (Effects::default(), BTreeMap::new());
+        let Request {
+            owner,
+            most,
+            waits,
+            label,
+            function,
+        } = request;
+        let call = format!(
+            "dlock.acquire('{name}', '{owner}', {}, {most}, {waits}, '{label}', '{function}')",
+            ttl / 1000
+        );
+        let answered = self.request(&call).await;
+        let chosen = answered.chosen(key);
+        let is_granted = self.queues[key].acquire(request, &chosen, &mut effects);
+        held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
+        if is_granted {
+            held.insert(owner.to_owned(), ttl);
+        }
+        let has_place = self.queues[key].place(owner).is_some();
+        let asked = (has_place && waits).then_some(owner);
+        let commit = if is_granted || !effects.granted.is_empty() {
+            self.durable()
+        } else {
+            "off"
+        };
+        assert_eq!(answered.commit, commit, "a grant is durable");
+        self.check(key, &answered, &effects, &held, asked);
+        self.check_acquired(key, &answered, request, is_granted);
+    }
+
+    async fn release(&mut self, key: usize, owner: &str) {
+        let name = KEYS[key];
+        let (mut effects, mut held) = (Effects::default(), BTreeMap::new());
+        let answered = self
+            .request(&format!("dlock.release('{name}', '{owner}')"))
+            .await;
+        let had_row = self.queues[key].has_row;
+        let was_held = self.queues[key].release(owner, &answered.chosen(key), &mut effects);
+        held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
+        let commit = match (effects.granted.is_empty(), had_row) {
+            (false, _) => self.durable(),
+            (true, true) => "off",
+            (true, false) => self.commits,
+        };
+        assert_eq!(answered.commit, commit, "a grant is durable");
+        assert_eq!(answered.is_true(), was_held, "whether it was held");
+        self.check(key, &answered, &effects, &held, None);
+    }
+
+    async fn renew(
+        &mut self,
+        key: usize,
+        owners: &[String],
+        ttl: i64,
+        label: &str,
+        function: &str,
+    ) {
+        let name = KEYS[key];
+        let (effects, mut held) = (Effects::default(), BTreeMap::new());
+        let list = |item: &dyn Fn(&String) -> String, of: &str| {
+            let items: Vec<_> = owners.iter().map(item).collect();
+            format!("ARRAY[{}]::{of}[]", items.join(", "))
+        };
+        let call = format!(
+            "dlock.renew({}, {}, {}, {}, {})",
+            list(&|_| format!("'{name}'"), "text"),
+            list(&|owner| format!("'{owner}'"), "text"),
+            list(&|_| (ttl / 1000).to_string(), "bigint"),
+            list(&|_| format!("'{label}'"), "text"),
+            list(&|_| format!("'{function}'"), "text"),
+        );
+        let answered = self.request(&call).await;
+        let mut expected = Vec::new();
+        for (index, owner) in (1..).zip(owners) {
+            if self.queues[key].renew(owner, label, function) {
+                expected.push(index);
+                held.insert(owner.clone(), ttl);
             }
-            Step::Fence(leases) => {
-                let list = |item: &dyn Fn(&(String, i64)) -> String, of: &str| {
-                    let items: Vec<_> = leases.iter().map(item).collect();
-                    format!("ARRAY[{}]::{of}[]", items.join(", "))
-                };
-                let call = format!(
-                    "dlock.fence({}, {}, {})",
-                    list(&|_| format!("'{name}'"), "text"),
-                    list(&|(owner, _)| format!("'{owner}'"), "text"),
-                    list(&|(_, fence)| fence.to_string(), "bigint"),
-                );
-                let answered = self.request(&call).await;
-                let queue = &self.queues[key];
-                // Whether they have ended or not: nobody else has got the key.
-                let are_held = leases
-                    .iter()
-                    .all(|(owner, fence)| queue.holder(owner).is_some_and(|it| it.fence == *fence));
-                let lost = answered.answers[0][1].as_deref();
-                assert_eq!(
-                    lost,
-                    (!are_held).then_some(name),
-                    "broken promise: a check is wrong"
-                );
-                assert_eq!(answered.commit, self.commits, "the commit is the caller's");
-                self.check(key, &answered, &effects, &held, None);
-            }
-            Step::Adopt(owner, fence) => {
-                let answered = self
-                    .request(&format!("dlock.adopt('{name}', '{owner}', {fence})"))
-                    .await;
-                let queue = &mut self.queues[key];
-                let is_meant = |it: &Holder| it.owner == *owner && it.fence == *fence;
-                let is_held = queue.holders.iter().any(is_meant);
-                queue.holders.retain(|it| !is_meant(it));
-                assert_eq!(answered.is_true(), is_held, "whether it was held");
-                assert_eq!(answered.commit, self.commits, "the commit is the caller's");
-                self.check(key, &answered, &effects, &held, None);
-            }
-            Step::Unlock(owner, fence) => {
-                let whose = owner
-                    .as_ref()
-                    .map_or("NULL".to_owned(), |it| format!("'{it}'"));
-                let answered = self
-                    .request(&format!("dlock.unlock('{name}', {whose}, {fence})"))
-                    .await;
-                let queue = &mut self.queues[key];
-                let was_held = queue.unlock(
-                    owner.as_deref(),
-                    *fence,
-                    &answered.chosen(key),
-                    &mut effects,
-                );
-                held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
-                assert_eq!(answered.is_true(), was_held, "whether it was held");
-                let commit = if was_held {
-                    self.durable()
-                } else {
-                    self.commits
-                };
-                assert_eq!(answered.commit, commit, "an unlock is durable");
-                self.check(key, &answered, &effects, &held, None);
-            }
+        }
+        let mut renewed: Vec<_> = answered
+            .answers
+            .iter()
+            .map(|row| whole(row, 1).unwrap())
+            .collect();
+        renewed.sort_unstable();
+        assert_eq!(renewed, expected, "the renewed leases");
+        assert_eq!(answered.commit, self.durable(), "a renewal is durable");
+        self.check(key, &answered, &effects, &held, None);
+    }
+
+    async fn fence(&mut self, key: usize, leases: &[(String, i64)]) {
+        let name = KEYS[key];
+        let (effects, held) = (Effects::default(), BTreeMap::new());
+        let list = |item: &dyn Fn(&(String, i64)) -> String, of: &str| {
+            let items: Vec<_> = leases.iter().map(item).collect();
+            format!("ARRAY[{}]::{of}[]", items.join(", "))
+        };
+        let call = format!(
+            "dlock.fence({}, {}, {})",
+            list(&|_| format!("'{name}'"), "text"),
+            list(&|(owner, _)| format!("'{owner}'"), "text"),
+            list(&|(_, fence)| fence.to_string(), "bigint"),
+        );
+        let answered = self.request(&call).await;
+        let queue = &self.queues[key];
+        // Whether they have ended or not: nobody else has got the key.
+        let are_held = leases
+            .iter()
+            .all(|(owner, fence)| queue.holder(owner).is_some_and(|it| it.fence == *fence));
+        let answer = answered.answers[0][1].as_deref();
+        assert_eq!(
+            answer,
+            (!are_held).then_some(name),
+            "broken promise: a check is wrong"
+        );
+        assert_eq!(answered.commit, self.commits, "the commit is the caller's");
+        self.check(key, &answered, &effects, &held, None);
+    }
+
+    async fn adopt(&mut self, key: usize, owner: &str, fence: i64) {
+        let name = KEYS[key];
+        let (effects, held) = (Effects::default(), BTreeMap::new());
+        let answered = self
+            .request(&format!("dlock.adopt('{name}', '{owner}', {fence})"))
+            .await;
+        let queue = &mut self.queues[key];
+        let is_meant = |it: &Holder| it.owner == owner && it.fence == fence;
+        let is_held = queue.holders.iter().any(is_meant);
+        queue.holders.retain(|it| !is_meant(it));
+        assert_eq!(answered.is_true(), is_held, "whether it was held");
+        assert_eq!(answered.commit, self.commits, "the commit is the caller's");
+        self.check(key, &answered, &effects, &held, None);
+    }
+
+    async fn unlock(&mut self, key: usize, owner: Option<&str>, fence: i64) {
+        let name = KEYS[key];
+        let (mut effects, mut held) = (Effects::default(), BTreeMap::new());
+        let whose = owner.map_or_else(|| "NULL".to_owned(), |it| format!("'{it}'"));
+        let answered = self
+            .request(&format!("dlock.unlock('{name}', {whose}, {fence})"))
+            .await;
+        let queue = &mut self.queues[key];
+        let was_held = queue.unlock(owner, fence, &answered.chosen(key), &mut effects);
+        held.extend(effects.granted.iter().map(|it| (it.clone(), A_WHILE)));
+        assert_eq!(answered.is_true(), was_held, "whether it was held");
+        let commit = if was_held {
+            self.durable()
+        } else {
+            self.commits
+        };
+        assert_eq!(answered.commit, commit, "an unlock is durable");
+        self.check(key, &answered, &effects, &held, None);
+    }
+
+    /// Something happens without a request.
+    async fn befall(&mut self, key: usize, step: &Step) {
+        let name = KEYS[key];
+        match step {
             Step::Ends(owner) => {
                 let past = format!(
                     "UPDATE dlock.holder SET ends = clock_timestamp() - interval '2 hours' \
@@ -679,8 +718,8 @@ impl Bench {
                     .iter_mut()
                     .for_each(|it| it.number = 0);
             }
+            _ => unreachable!("it is a request"),
         }
-        self.be_patient().await;
     }
 
     fn check(
@@ -807,9 +846,9 @@ impl Bench {
                 Step::Fence(leases)
             }
             77..79 => Step::Adopt(seen.0, seen.1),
-            79..83 => Step::Unlock((random.below(2) > 0).then_some(seen.0), seen.1),
-            83..88 => Step::Ends(some.0),
-            88..94 => match queue.waiters.len() {
+            79..84 => Step::Unlock((random.below(2) > 0).then_some(seen.0), seen.1),
+            84..89 => Step::Ends(some.0),
+            89..94 => match queue.waiters.len() {
                 0 => Step::Release(owner),
                 count => Step::Dies(queue.waiters[random.below(count)].owner.clone()),
             },
