@@ -9,7 +9,8 @@ async fn a_lease_and_the_life_of_a_waiter_end_at_their_very_end() {
     let rows = "
         INSERT INTO dlock.holder (key, owner, fence, ends, number) VALUES
             ('a', 'ended.1', 1, '2030-01-01 00:00:00', 7), ('a', 'held.1', 1, '2030-01-01 00:00:00.000001', 7),
-            ('a', 'earlier.1', 1, '2030-01-01 00:00:00', 6), ('b', 'ended.1', 1, '2030-01-01 00:00:00', 7);
+            ('a', 'earlier.1', 1, '2030-01-01 00:00:00', 6), ('b', 'ended.1', 1, '2030-01-01 00:00:00', 7),
+            ('c', 'old.1', 1, '2030-01-01 00:00:00', 0);
         INSERT INTO dlock.waiter (key, owner, most, alive, since) VALUES
             ('a', 'dead.1', 0, '2030-01-01 00:00:00', now()), ('b', 'dead.1', 0, '2030-01-01 00:00:00', now()),
             ('a', 'alive.1', 0, '2030-01-01 00:00:00.000001', now()), ('a', 'dead.2', 0, '2030-01-01 00:00:00', now()),
@@ -18,10 +19,10 @@ async fn a_lease_and_the_life_of_a_waiter_end_at_their_very_end() {
     let text = async |statement: &str| -> String {
         client.query_one(statement, &[]).await.unwrap().get(0)
     };
-    client
-        .batch_execute("SELECT dlock.remove_ended('a', 7, '2030-01-01 00:00:00')")
-        .await
-        .unwrap();
+    // That of `c` is from version 1, and has no number.
+    let remove = "SELECT dlock.remove_ended('a', 7, '2030-01-01 00:00:00');
+        SELECT dlock.remove_ended('c', 0, '2030-01-01 00:00:00')";
+    client.batch_execute(remove).await.unwrap();
     let holders =
         "SELECT string_agg(key || ' ' || owner, ', ' ORDER BY key, owner) FROM dlock.holder";
     // The turn of the key notes that it has no holder with a lower number.
