@@ -193,8 +193,19 @@ impl Route {
         let mut config = tokio_postgres::Config::new();
         config.host(host).port(port).ssl_mode(from.get_ssl_mode());
         config
+            .ssl_negotiation(from.get_ssl_negotiation())
+            .keepalives(from.get_keepalives())
             .keepalives_idle(from.get_keepalives_idle())
             .channel_binding(from.get_channel_binding());
+        if let Some(interval) = from.get_keepalives_interval() {
+            config.keepalives_interval(interval);
+        }
+        if let Some(retries) = from.get_keepalives_retries() {
+            config.keepalives_retries(retries);
+        }
+        if let Some(silence) = from.get_tcp_user_timeout() {
+            config.tcp_user_timeout(*silence);
+        }
         if let Some(user) = from.get_user() {
             config.user(user);
         }
@@ -293,96 +304,4 @@ fn shown(url: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parsed(url: &str) -> Result<Config, ConnectError> {
-        Config::parse(url, &StoreOptions::default())
-    }
-
-    #[test]
-    fn the_namespace_is_the_schema_unless_the_url_names_another() {
-        let usual = parsed("postgres://shop:pass@db:5433/shop").unwrap();
-        assert_eq!(
-            (usual.schema.name(), usual.listen),
-            ("dlock", Listen::Direct)
-        );
-        assert_eq!(usual.shown, "postgres://db:5433/shop");
-        let other = parsed("postgres://shop@db/shop?schema=locks%202&connect_timeout=3").unwrap();
-        assert_eq!(other.schema.name(), "locks 2");
-    }
-
-    #[test]
-    fn messages_may_take_another_way() {
-        let found = parsed("postgres://shop:pass@pooler:6432/shop?listen=db:5433").unwrap();
-        assert_eq!(found.listen, Listen::Always);
-        assert_eq!(found.requests.hosts[0].get_ports(), [6432]);
-        assert_eq!(found.messages.hosts[0].get_ports(), [5433]);
-        assert_eq!(found.messages.hosts[0].get_password(), Some(&b"pass"[..]));
-        let off = parsed("postgres://shop@pooler/shop?listen=off").unwrap();
-        assert_eq!(off.listen, Listen::Never);
-    }
-
-    #[test]
-    fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
-        for (url, why) in [
-            ("postgres:///shop", "no host"),
-            ("postgres://db/shop", "no user"),
-            (
-                "postgres://shop:hush@db/shop?schema=a&schema=b",
-                "`schema` is there twice",
-            ),
-            (
-                "postgres://shop:hush@db/shop?schema=",
-                "between 1 and 63 bytes",
-            ),
-            (
-                "postgres://shop:hush@db/shop?listen=db:x",
-                "`x` is not a port",
-            ),
-            (
-                "postgres://shop:hush@db/shop?sslmode=sometimes",
-                "`sslmode` is `disable` or `require`",
-            ),
-            (
-                "postgres://shop:hush@db/shop?sslmode=prefer",
-                "`sslmode` is `disable` or `require`",
-            ),
-            (
-                "postgres://shop:hush@db/shop?sslcert=a.pem",
-                "belong together",
-            ),
-            ("postgres://shop:hush@db/shop?colour=red", "colour"),
-            ("postgres://shop:hush@db:port/shop", "port"),
-            ("postgres://shop:hush/shop", "port"),
-            ("postgres://shop:a?hush@db/shop", "for a `?` in a password"),
-            ("postgres://shop:?hush@db/shop", "for a `?` in a password"),
-            ("postgres://shop:1?hush@db/shop", "for a `?` in a password"),
-            ("postgres://shop:p@hush@db/shop", "`%40` for an `@`"),
-            (
-                "postgres://shop:hush@db/shop?sslrootcert=ca.pem",
-                "need `sslmode=require`",
-            ),
-            (
-                "postgres://shop:hush@db/shop?sslnegotiation=direct",
-                "need `sslmode=require`",
-            ),
-            (
-                "postgres://shop:hush@db/shop&sslmode=require",
-                "options follow one `?`",
-            ),
-            (
-                "postgres://shop:hush@db/shop?schema=locks?sslmode=require",
-                "options follow one `?`",
-            ),
-        ] {
-            let error = parsed(url).expect_err(url).to_string();
-            assert!(
-                error.contains(why) && !error.contains("hush"),
-                "{url}: {error}"
-            );
-        }
-        let error = parsed("postgres://shop@db/shop?sslmode=require&sslrootcert=/none.pem");
-        assert!(error.unwrap_err().to_string().contains("`sslrootcert`"));
-    }
-}
+mod tests;

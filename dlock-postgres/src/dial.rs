@@ -85,4 +85,46 @@ mod tests {
             assert_eq!(of_hosts(&failures).kind(), expected);
         }
     }
+
+    fn host(name: &str) -> tokio_postgres::Config {
+        let mut config = tokio_postgres::Config::new();
+        config.host(name).port(5432);
+        config
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_host_has_its_time_and_is_named_with_its_reason() {
+        let limit = Duration::from_secs(3);
+        let mut tries = Tries::new(limit);
+        let nowhere = tries.failed();
+        assert_eq!(nowhere.message(), "the URL names no host");
+        assert!(nowhere.has_no_effect());
+        assert!(!tries.has_timed_out());
+        let silent = std::future::pending::<Result<(), _>>();
+        let begun = tokio::time::Instant::now();
+        assert_eq!(tries.connect(&host("a"), silent).await, None);
+        assert_eq!(begun.elapsed(), limit);
+        assert!(tries.has_timed_out());
+        let one = tries.failed();
+        assert_eq!(
+            (one.kind(), one.has_no_effect()),
+            (StoreErrorKind::TimedOut, true)
+        );
+        assert_eq!(one.message(), "the store did not answer within 3s");
+
+        let gone = || StoreError::new(StoreErrorKind::Unreachable, "nobody listens").with_advice();
+        let failing = async { Err::<(), _>(gone()) };
+        assert_eq!(tries.connect(&host("b"), failing).await, None);
+        assert!(!tries.has_timed_out(), "the last one has answered");
+        let both = tries.failed();
+        assert_eq!(both.kind(), StoreErrorKind::Unreachable);
+        assert!(both.has_no_effect());
+        let text = both.to_string();
+        assert!(
+            text.starts_with("a:5432: the store did not answer within 3s"),
+            "{text}"
+        );
+        assert!(text.ends_with("; b:5432: nobody listens"), "{text}");
+        assert_eq!(tries.connect(&host("c"), async { Ok(7) }).await, Some(7));
+    }
 }

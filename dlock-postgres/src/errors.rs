@@ -384,3 +384,6 @@ fn cause(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,9 @@ pub(crate) fn each(url: &str) -> Result<Vec<tokio_postgres::Config>, String> {
         })
     };
     let all = parse(url)?;
-    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", url));
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Ok(vec![all]);
+    };
     // Cut where tokio-postgres does.
     let start = rest.find('@').map_or(0, |at| at + 1);
     let end = rest[start..]
@@ -71,5 +73,43 @@ mod tests {
         }
         let random = each("postgres://shop@db-1,db-2/shop?load_balance_hosts=random");
         assert_eq!(random.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_host_is_named_by_what_the_url_says_of_it() {
+        for (url, named) in [
+            ("postgres://shop@db/shop", "db:5432"),
+            ("postgres://shop@db:5433/shop", "db:5433"),
+            ("postgres://shop@%2Ftmp%2Fpg/shop", "/tmp/pg:5432"),
+            (
+                "postgres://shop@/shop?hostaddr=10.0.0.7&port=5433",
+                "10.0.0.7:5433",
+            ),
+            ("postgres://shop@db/shop?hostaddr=10.0.0.7", "db:5432"),
+        ] {
+            let hosts = each(url).unwrap();
+            assert_eq!((hosts.len(), &*place(&hosts[0])), (1, named), "{url}");
+        }
+        assert_eq!(place(&tokio_postgres::Config::new()), ":5432");
+    }
+
+    #[test]
+    fn hosts_are_told_apart_where_the_url_names_them_before_its_path() {
+        for (url, count) in [
+            ("postgres://shop@a,b", 2),
+            ("postgres://shop@a,b?connect_timeout=3", 2),
+            ("postgres://a,b/shop?user=shop", 2),
+            ("postgres://shop@a/shop?host=b", 1),
+            ("postgres://shop@a,b/shop?hostaddr=10.0.0.7,10.0.0.8", 1),
+            ("host=a,b user=shop", 1),
+        ] {
+            let hosts = each(url).unwrap();
+            assert_eq!(hosts.len(), count, "{url}");
+        }
+        let error = each("postgres://shop@a,b/shop?colour=red").unwrap_err();
+        assert!(
+            error.contains("colour") && !error.contains("red"),
+            "{error}"
+        );
     }
 }

@@ -203,3 +203,59 @@ impl ToSql for Encoded {
 
     to_sql_checked!();
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_testkit::PostgresServer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_believed_if_each_of_its_rows_has_the_number_of_the_request() {
+        let server = PostgresServer::shared().await;
+        let client = server.client("postgres").await;
+        for (statement, rows) in [
+            ("SELECT 7::bigint", Some(1)),
+            (
+                "SELECT 'a', 7::bigint UNION ALL SELECT 'b', 7::bigint",
+                Some(2),
+            ),
+            ("SELECT 7::bigint WHERE false", None),
+            ("SELECT 8::bigint", None),
+            ("SELECT 7::bigint, 8::bigint", None),
+            ("SELECT 7::bigint UNION ALL SELECT 8::bigint", None),
+            ("SELECT 7::integer", None),
+            ("SELECT NULL::bigint", None),
+            ("SELECT", None),
+        ] {
+            let answer = client.query(statement, &[]).await.unwrap();
+            match (answers_to(7, answer), rows) {
+                (Ok(answer), Some(rows)) => assert_eq!(answer.len(), rows, "{statement}"),
+                (Err(Failure::OfOthers), None) => {}
+                (other, _) => panic!("{statement}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_is_sent_as_it_was_when_the_request_was_made() {
+        let null: Option<&str> = None;
+        let (text, number) = ("order:42", 7_i64);
+        for (value, of, expected) in [
+            (
+                &text as &(dyn ToSql + Sync),
+                Type::TEXT,
+                Some(&b"order:42"[..]),
+            ),
+            (&number, Type::INT8, Some(&[0, 0, 0, 0, 0, 0, 0, 7])),
+            (&null, Type::TEXT, None),
+        ] {
+            let encoded = Encoded::new(value, &of);
+            let (parameter, known) = encoded.parameter();
+            let mut bytes = BytesMut::new();
+            let is_null = parameter.to_sql_checked(&known, &mut bytes).unwrap();
+            let sent = matches!(is_null, IsNull::No).then_some(&*bytes);
+            assert_eq!((known, sent), (of, expected));
+        }
+    }
+}

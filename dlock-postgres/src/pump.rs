@@ -216,7 +216,7 @@ where
                 }
             }
             Some(Ok(AsyncMessage::Notice(notice))) => {
-                tracing::debug!(target: "dlock::store", message = notice.message(), "PostgreSQL says");
+                tracing::debug!(target: "dlock::store", notice = notice.message(), "PostgreSQL says");
                 // The answer comes after it. Without an answer, the outcome is unknown.
                 if errors::is_not_replicated(&notice) {
                     return;

@@ -135,10 +135,8 @@ impl Releases {
     }
 
     async fn repeat(&self, key: &LockKey, owner: &str) {
-        let mut pause = FIRST_PAUSE;
-        while pause <= LAST_PAUSE {
+        for pause in pauses() {
             tokio::time::sleep(pause).await;
-            pause *= 2;
             // As long as the server is away, no request arrives there either.
             while !self.requests.usual().is_up() {
                 tokio::time::sleep(FIRST_PAUSE).await;
@@ -147,6 +145,12 @@ impl Releases {
             self.send(key, owner).await.ok();
         }
     }
+}
+
+/// The pauses before each time that a release is repeated.
+fn pauses() -> impl Iterator<Item = Duration> {
+    let next = |pause: &Duration| Some(*pause * 2).filter(|it| *it <= LAST_PAUSE);
+    std::iter::successors(Some(FIRST_PAUSE), next)
 }
 
 /// An acquire request that is under way. Dropped, it has no answer.
@@ -265,5 +269,30 @@ mod tests {
         let key = LockKey::new("order:42").unwrap();
         drop(releases.repeated(&key, OWNER));
         assert!(Arc::strong_count(&releases) > 1);
+    }
+
+    #[test]
+    fn a_release_is_repeated_for_two_minutes_after_longer_and_longer_pauses() {
+        let seconds: Vec<_> = pauses().map(|it| it.as_secs()).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64]);
+    }
+
+    /// A lease that is left to a transaction is never released.
+    #[tokio::test]
+    async fn owners_without_an_answer_are_forgotten_after_an_hour_when_there_are_many() {
+        let (releases, old, _worker) = world().await;
+        let long_ago = Instant::now().checked_sub(LONGEST_WAY);
+        let long_ago = long_ago.unwrap();
+        for number in 0..10_000 {
+            drop(releases.asking(&format!("somebody.{number}"), &old));
+            let mut unanswered = releases.unanswered();
+            unanswered.values_mut().for_each(|it| it.since = long_ago);
+        }
+        assert!(releases.unanswered().capacity() < 100);
+        for number in 0..100 {
+            drop(releases.asking(&format!("late.{number}"), &old));
+        }
+        let unanswered = releases.unanswered();
+        assert!((0..100).all(|it| unanswered.contains_key(&format!("late.{it}"))));
     }
 }

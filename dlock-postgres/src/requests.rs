@@ -312,4 +312,22 @@ mod tests {
         eventually(DEADLINE, "the second connection ends", ended).await;
         assert!(requests.about(&key).way().await.unwrap().turn.is_some());
     }
+
+    /// Keys that are used once each would otherwise fill the memory.
+    #[tokio::test]
+    async fn keys_that_had_to_wait_are_forgotten_when_there_are_many() {
+        let (requests, _client, _worker) = requests().await;
+        let key = |number: u32| LockKey::new(format!("order:{number}")).unwrap();
+        for number in 0..10_000 {
+            requests.note_slow(&key(number));
+            let now = Instant::now();
+            requests.slow().values_mut().for_each(|until| *until = now);
+        }
+        assert!(requests.slow().capacity() < 100);
+        let remembered: Vec<_> = (0..100).map(key).collect();
+        for key in &remembered {
+            requests.note_slow(key);
+        }
+        assert!(remembered.iter().all(|key| requests.about(key).waits));
+    }
 }

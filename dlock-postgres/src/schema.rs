@@ -380,4 +380,47 @@ mod tests {
             assert!(ALL_FUNCTIONS.contains(&defined), "{function}");
         }
     }
+
+    #[test]
+    fn a_name_of_63_bytes_is_the_longest() {
+        assert!(Schema::new("x".repeat(63)).is_ok());
+        assert!(Schema::new("\u{e4}".repeat(32)).is_err(), "64 bytes");
+        assert_eq!(quoted("a\"b").unwrap(), "\"a\"\"b\"");
+    }
+
+    #[test]
+    fn a_name_is_filled_in_as_an_identifier_and_as_a_text() {
+        let schema = Schema::new("a'b\"c").unwrap();
+        assert_eq!(schema.name(), "a'b\"c");
+        assert_eq!(schema.to_string(), "a'b\"c");
+        assert_eq!(format!("{schema:?}"), "Schema(\"a'b\\\"c\")");
+        assert_eq!(
+            schema.fill("{schema}.t, {name}"),
+            "\"a'b\"\"c\".t, 'a''b\"c'"
+        );
+    }
+
+    #[test]
+    fn scripts_are_one_transaction_each_and_grant_what_they_were_asked_to() {
+        let schema = Schema::new("locks").unwrap();
+        let plain = schema.migration(None).unwrap();
+        let granting = schema.migration(Some("shop")).unwrap();
+        for script in [&plain, &granting, &schema.upgrade()] {
+            assert!(script.starts_with("BEGIN;\n") && script.ends_with("COMMIT;\n"));
+            assert!(!script.contains("{schema}") && !script.contains("{name}"));
+        }
+        let grants = schema.grants("shop").unwrap();
+        assert!(
+            !plain.contains("GRANT USAGE") && granting.ends_with(&format!("{grants}COMMIT;\n"))
+        );
+        assert!(schema.migration(Some("")).is_err() && schema.grants("").is_err());
+        let operators = schema.operator_grants("ops").unwrap();
+        assert_eq!(
+            operators,
+            "GRANT USAGE ON SCHEMA \"locks\" TO \"ops\";\n\
+             GRANT SELECT ON TABLE \"locks\".turn, \"locks\".holder, \"locks\".waiter TO \"ops\";\n\
+             GRANT EXECUTE ON FUNCTION \"locks\".version(), \"locks\".unlock(text, text, bigint) TO \"ops\";\n"
+        );
+        assert!(schema.operator_grants("").is_err());
+    }
 }

@@ -22,14 +22,23 @@ const BREATH: Duration = Duration::from_millis(100);
 
 /// Sweeps from time to time, until the store is dropped.
 pub(crate) fn start(tasks: &Tasks, requests: Arc<Requests>) {
-    tasks.spawn(async move {
-        loop {
-            tokio::time::sleep(pause()).await;
-            if let Err(error) = sweep(&requests).await {
-                tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
-            }
+    tasks.spawn(from_time_to_time(move || {
+        let requests = requests.clone();
+        async move { sweep(&requests).await }
+    }));
+}
+
+/// Sweeps after each pause, whatever has become of the last sweep.
+async fn from_time_to_time<F>(sweep: impl Fn() -> F)
+where
+    F: Future<Output = Result<(), StoreError>>,
+{
+    loop {
+        tokio::time::sleep(pause()).await;
+        if let Err(error) = sweep().await {
+            tracing::debug!(target: "dlock::store", %error, "old rows were not removed");
         }
-    });
+    }
 }
 
 /// Between half of the mean and one and a half: processes that have started together do not ask together.
@@ -52,8 +61,11 @@ async fn sweep(requests: &Requests) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::Cell, future::ready};
+
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::PostgresServer;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::{config::Config, schema::Schema, worker::Worker};
@@ -106,6 +118,21 @@ mod tests {
         let definition = include_str!("schema/functions.sql");
         let limit = format!("LIMIT {BATCH}");
         assert_eq!(definition.matches(&limit).count(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_sweeps_every_ten_minutes_in_the_mean_also_after_a_failure() {
+        let last = Cell::new(Instant::now());
+        let count = Cell::new(0_u32);
+        let sweeping = from_time_to_time(|| {
+            let pause = last.replace(Instant::now()).elapsed();
+            assert!((PAUSE / 2..PAUSE * 2).contains(&pause), "{pause:?}");
+            count.set(count.get() + 1);
+            ready(Err(StoreError::timed_out(pause)))
+        });
+        timeout(100 * PAUSE, sweeping).await.unwrap_err();
+        // A hundred, give or take six standard deviations.
+        assert!((83..=117).contains(&count.get()), "{}", count.get());
     }
 
     #[test]

@@ -66,3 +66,44 @@ impl Tasks {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::{sync::oneshot, task::yield_now, time::timeout};
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn tasks_end_with_the_store() {
+        let worker = Worker::start().unwrap();
+        let (held, dropped) = oneshot::channel::<()>();
+        worker.tasks().spawn(async move {
+            let _held = held;
+            pending::<()>().await;
+        });
+        drop(worker);
+        let ended = timeout(DEADLINE, dropped).await;
+        ended.expect("the task has ended").unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_connection_has_time_to_say_goodbye_after_the_end_of_the_store() {
+        let worker = Worker::start().unwrap();
+        let mut stopped = worker.tasks().stopped;
+        let (say, said) = oneshot::channel();
+        worker.handle().spawn(async move {
+            while stopped.changed().await.is_ok() {}
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            say.send("goodbye").unwrap();
+        });
+        drop(worker);
+        let heard = timeout(DEADLINE, said).await.unwrap();
+        assert_eq!(heard, Ok("goodbye"));
+    }
+}

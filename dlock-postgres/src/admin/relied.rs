@@ -171,3 +171,59 @@ pub(super) async fn explain(config: &Config, connected: &Connected, key: &str) -
     };
     format!("`{key}` was not released: a transaction relies on its lease; {advice}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn relying(place: Place, application: &str, state: &str, since: Option<&str>) -> Relying {
+        Relying {
+            place,
+            application: application.to_owned(),
+            user: "shop".to_owned(),
+            state: state.to_owned(),
+            since: since.map(str::to_owned),
+            seconds: None,
+            is_exact: true,
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_described_as_far_as_it_may_be_seen() {
+        let since = Some("2026-11-22T04:39:20Z");
+        let prepared = || Place::Prepared("bob's".to_owned());
+        for (it, described) in [
+            (
+                relying(
+                    Place::Session(4711),
+                    "billing@host/1",
+                    "idle in transaction",
+                    since,
+                ),
+                "pid 4711 (billing@host/1, user \"shop\", idle in transaction since 2026-11-22T04:39:20Z)",
+            ),
+            (
+                relying(Place::Session(4711), "", "", since),
+                "pid 4711 (user \"shop\", since 2026-11-22T04:39:20Z)",
+            ),
+            (
+                relying(Place::Session(4711), "", "", None),
+                "pid 4711 (user \"shop\", since an unknown time: `GRANT pg_read_all_stats` shows it)",
+            ),
+            (
+                relying(prepared(), "", "prepared", since),
+                "transaction \"bob's\" (user \"shop\", prepared since 2026-11-22T04:39:20Z)",
+            ),
+        ] {
+            assert_eq!(it.described(), described);
+        }
+        assert_eq!(
+            relying(Place::Session(4711), "", "", None).ended_by(),
+            "`SELECT pg_terminate_backend(4711)`"
+        );
+        assert_eq!(
+            relying(prepared(), "", "", None).ended_by(),
+            "`ROLLBACK PREPARED 'bob''s'` or `COMMIT PREPARED 'bob''s'`, as its coordinator has decided"
+        );
+    }
+}

@@ -49,6 +49,13 @@ const SETTINGS: &str = "-c default_transaction_isolation=read\\ committed \
                         -c statement_timeout=0 -c client_min_messages=notice \
                         -c idle_session_timeout=0 -c idle_in_transaction_session_timeout=0";
 
+/// The pauses after tries that have failed, one after the other.
+fn pauses() -> impl Iterator<Item = Duration> {
+    std::iter::successors(Some(FIRST_PAUSE), |pause| {
+        Some((2 * *pause).min(LONGEST_PAUSE))
+    })
+}
+
 /// The connection as requests see it.
 #[derive(Clone)]
 pub(super) enum Link {
@@ -82,14 +89,14 @@ pub(super) struct Keeper {
 
 impl Keeper {
     pub(super) async fn keep(mut self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = pauses();
         loop {
             match self.connect().await {
                 Ok(connected) => {
                     let since = Instant::now();
                     let is_lost = self.watch_over(connected).await;
                     self.link.send_replace(Link::Connecting);
-                    pause = FIRST_PAUSE;
+                    pauses = self::pauses();
                     // A server that ends each connection is not asked for the next one at once.
                     if !is_lost || since.elapsed() > LONGEST_PAUSE {
                         continue;
@@ -97,8 +104,7 @@ impl Keeper {
                 }
                 Err(error) => self.failed(error),
             }
-            sleep(pause).await;
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
         }
     }
 
@@ -273,5 +279,16 @@ impl Keeper {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_away_is_asked_less_and_less_often_but_each_second() {
+        let pauses: Vec<_> = pauses().take(7).map(|it| it.as_millis()).collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
     }
 }

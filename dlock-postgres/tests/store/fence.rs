@@ -1,6 +1,6 @@
 //! `fence` at each isolation level, and beside tasks, readers and requests of the same owner.
 
-use dlock_postgres::{Fence, FenceError};
+use dlock_postgres::{Fence, FenceError, LeaseStatement};
 use dlock_testkit::eventually;
 
 use crate::{
@@ -118,4 +118,30 @@ async fn an_owner_whose_ended_lease_is_in_a_transaction_waits_for_it_and_hinders
         .unwrap();
     tx.commit().await.unwrap();
     assert!(is_granted().await);
+}
+
+/// For drivers other than tokio-postgres.
+#[tokio::test]
+async fn a_statement_about_a_lease_names_all_of_its_keys_and_reads_each_answer() {
+    let database = Database::new().await;
+    let manager = database.manager().await;
+    let guard = manager.lock_all(["b", "a"]).acquire().await.unwrap();
+    let statement = || LeaseStatement::fence::<tokio_postgres::Error>(&guard).unwrap();
+    let check = statement();
+    assert_eq!(check.sql(), "SELECT \"dlock\".fence($1, $2, $3)");
+    let leases = "SELECT count(*) FROM dlock.holder h
+        JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS it (key, owner, fence) USING (key, owner, fence)";
+    let (keys, owners, fences) = (check.keys(), check.owners(), check.fences());
+    let client = database.client().await;
+    let found = client.query_one(leases, &[&keys, &owners, &fences]).await;
+    assert_eq!(found.unwrap().get::<_, i64>(0), 2);
+    check.verdict::<tokio_postgres::Error>(None).unwrap();
+    for (answer, expected) in [("a", "a"), ("b", "b"), ("no key of it", "b")] {
+        let refused = statement().verdict::<tokio_postgres::Error>(Some(answer));
+        let Err(FenceError::NotHeld { key }) = refused else {
+            panic!("broken promise: {answer}: {refused:?}");
+        };
+        assert_eq!(key.as_str(), expected);
+    }
+    guard.release().await.unwrap();
 }

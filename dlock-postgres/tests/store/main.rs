@@ -5,23 +5,31 @@
 )]
 
 mod adopted;
+mod answers;
+mod bounds;
 mod contract;
 mod database;
 mod faults;
 mod fence;
+#[cfg(feature = "admin")]
+mod inspect;
 #[path = "../isolation/mod.rs"]
 mod isolation;
 mod lock_in;
 mod locked_rows;
+mod logs;
 mod messages;
 mod others;
+mod pages;
 #[cfg(feature = "admin")]
 mod parts;
+mod queue;
 #[cfg(feature = "admin")]
 mod rights;
 mod rows;
 mod runtimes;
 mod schema;
+mod sweep;
 mod unpolled;
 #[cfg(feature = "admin")]
 mod upgrade;

@@ -9,7 +9,9 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Notification};
 use crate::database::{DEADLINE, Database};
 
 /// Connects as a role that has no permission, and passes on what it receives.
-async fn stranger(database: &Database) -> (Client, mpsc::UnboundedReceiver<Notification>) {
+pub(crate) async fn stranger(
+    database: &Database,
+) -> (Client, mpsc::UnboundedReceiver<Notification>) {
     let role = format!("stranger_of_{}", database.name);
     let admin = database.client().await;
     let create = format!("CREATE ROLE {role} LOGIN");

@@ -60,6 +60,26 @@ async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
     assert_eq!(holders(&client).await, "waiter.1");
 }
 
+#[tokio::test]
+async fn an_unlock_removes_the_ended_lease_of_another_holder_for_a_waiter() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(acquire(&client, "one.1", -1).await);
+    assert!(acquire(&client, "crashed.1", -1).await);
+    assert!(
+        !acquire(&client, "waiter.1", 0).await,
+        "broken promise: two hold the key"
+    );
+    let crashed = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE owner = 'crashed.1'";
+    assert_eq!(client.execute(crashed, &[]).await.unwrap(), 1);
+    let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    assert_eq!(client.execute(patient, &[]).await.unwrap(), 1);
+    let unlock = "SELECT dlock.unlock(key, owner, fence) FROM dlock.holder WHERE owner = 'one.1'";
+    let row = client.query_one(unlock, &[]).await.unwrap();
+    assert!(row.get::<_, bool>(0));
+    assert_eq!(holders(&client).await, "waiter.1");
+}
+
 /// An exclusive waiter is granted the key in another way than all others.
 const MODES: [i32; 2] = [0, -1];
 

@@ -53,13 +53,19 @@ async fn two_that_ask_at_once_are_one_after_the_other() {
 async fn two_that_use_a_key_first_make_one_row() {
     let database = Database::new().await;
     let (mut one, other) = (database.client().await, database.client().await);
+    // The row of another key, which is about to be used for the first time.
+    let unused = "SELECT dlock.make_turn('order:7')";
+    one.batch_execute(unused).await.unwrap();
     let tx = one.transaction().await.unwrap();
     tx.query_one(&acquire("a.1"), &[]).await.unwrap();
     let late = tokio::spawn(async move { is_true(&other, &acquire("b.1")).await });
     waits_for_a_lock(&database, || late.is_finished()).await;
     tx.commit().await.unwrap();
     assert!(!late.await.unwrap(), "broken promise: both have the lock");
-    assert_eq!(database.number("SELECT count(*) FROM dlock.turn").await, 1);
+    let rows = "SELECT count(*) FROM dlock.turn WHERE key = 'order:7' AND last_fence = 0
+        OR last_fence = (SELECT fence FROM dlock.holder)";
+    assert_eq!(database.number(rows).await, 2);
+    assert_eq!(database.number("SELECT count(*) FROM dlock.turn").await, 2);
 }
 
 #[tokio::test]
@@ -282,7 +288,7 @@ async fn a_url_with_listen_off_has_no_connection_that_listens() {
 }
 
 /// A transaction that sees the rows as they are now, until it ends.
-async fn snapshot(client: &mut Client) -> Transaction<'_> {
+pub(crate) async fn snapshot(client: &mut Client) -> Transaction<'_> {
     let begun = client
         .build_transaction()
         .isolation_level(IsolationLevel::RepeatableRead);
@@ -306,7 +312,7 @@ async fn a_request_in_an_old_snapshot_is_undone() {
 }
 
 /// The pages that a statement reads, with those of the functions that it calls.
-async fn pages(client: &Client, statement: &str) -> i64 {
+pub(crate) async fn pages(client: &Client, statement: &str) -> i64 {
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS) {statement}");
     let plan = client.query(&explain, &[]).await.unwrap();
     let mut lines = plan.iter().map(|row| row.get::<_, String>(0));
@@ -320,7 +326,7 @@ async fn pages(client: &Client, statement: &str) -> i64 {
     counts.sum()
 }
 
-fn ask(owner: &str, most: i32) -> String {
+pub(crate) fn ask(owner: &str, most: i32) -> String {
     format!("SELECT * FROM dlock.acquire('order:42', '{owner}', 30000, {most}, true, '', '')")
 }
 

@@ -191,7 +191,7 @@ async fn the_screen_shows_locks_and_survives_an_end_of_its_connection() {
     ];
     let worker = terminal_at(&database.url(), "120x30", &steps);
     worker.line("seen handle", LIMIT).await;
-    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dlock operator'
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'dlock operator%'
                AND datname = current_database()";
     database.execute(end).await;
     let later = billing.lock("order:77").acquire().await.unwrap();

@@ -24,7 +24,7 @@ async fn an_end_of_its_connection_is_survived() {
     let watch = Worker::spawn(&mut at(&database.url(), &["watch", "--json", "-i", "20ms"]));
     watch.line("\"key\":\"before\"", LIMIT).await;
     let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-               WHERE application_name = 'dlock operator' AND datname = current_database()";
+               WHERE application_name LIKE 'dlock operator%' AND datname = current_database()";
     database.execute(end).await;
     let later = billing.lock("later").acquire().await.unwrap();
     let event = watch.line("\"key\":\"later\"", LIMIT).await;

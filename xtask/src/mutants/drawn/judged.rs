@@ -1,5 +1,7 @@
 //! Mistakes that make no difference, each with its reason, so that none is judged twice.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 
 use super::Draft;
@@ -14,6 +16,9 @@ pub(super) struct Judged {
     function: String,
     right: String,
     wrong: String,
+    /// The text around it, where the same mistake elsewhere in the function makes a difference.
+    #[serde(default)]
+    around: Option<String>,
     pub(super) why: String,
 }
 
@@ -28,7 +33,17 @@ impl Judged {
             && self.function == draft.function
             && self.right == super::in_one_line(&text[draft.at.clone()])
             && self.wrong == super::in_one_line(&draft.shown())
+            && self
+                .around
+                .as_ref()
+                .is_none_or(|it| lies_in(it, text, &draft.at))
     }
+}
+
+/// Whether a place of a text lies in a part of it that reads so.
+fn lies_in(part: &str, text: &str, at: &Range<usize>) -> bool {
+    let mut places = text.match_indices(part);
+    places.any(|(start, it)| start <= at.start && at.end <= start + it.len())
 }
 
 #[cfg(test)]
@@ -49,5 +64,14 @@ mod tests {
             assert!(is_there, "nothing makes this any more: {judged:?}");
             assert!(judged.why.split_whitespace().count() > 3, "{judged:?}");
         }
+    }
+
+    #[test]
+    fn the_text_around_a_mistake_tells_it_from_the_same_one_elsewhere() {
+        let text = "a >= b AND c >= 0 AND d >= 0";
+        assert!(lies_in("c >= 0", text, &(12..16)));
+        assert!(!lies_in("c >= 0", text, &(1..5)));
+        assert!(!lies_in("c >= 0", text, &(23..27)));
+        assert!(lies_in(">= 0", text, &(24..26)));
     }
 }

@@ -67,8 +67,9 @@ const SQL: Language = Language {
         (r" OR ", " AND "),
         (r" \+ ", " - "),
         (r" - ", " + "),
-        ("greatest", "least"),
-        ("least", "greatest"),
+        // A column is called `least`.
+        (r"greatest\(", "least("),
+        (r"least\(", "greatest("),
         (r"IS NULL", "IS NOT NULL"),
         (r"IS NOT NULL", "IS NULL"),
     ],
