@@ -2,6 +2,8 @@
 //!
 //! `observe` reports events of calls and leases; a store reports events of its connections.
 
+#[cfg(all(test, feature = "redis"))]
+pub(crate) mod log;
 #[cfg(feature = "metrics")]
 pub(crate) mod names;
 

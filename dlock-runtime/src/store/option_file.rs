@@ -100,4 +100,26 @@ mod tests {
         let read = read_option_file("sslkey", own).unwrap();
         assert_eq!(read, fs::read(own).unwrap());
     }
+
+    #[test]
+    fn a_file_may_have_16_mib_and_no_more() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let name = file.path().to_str().unwrap();
+        file.as_file().set_len(LARGEST).unwrap();
+        let read = read_option_file("sslkey", name).unwrap();
+        assert_eq!(read.len(), 16 * 1024 * 1024);
+        file.as_file().set_len(LARGEST + 1).unwrap();
+        let error = refusal(name);
+        let expected = format!("cannot use `{name}`: it is larger than 16 MiB");
+        assert!(error.contains(&expected), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_could_be_a_key_is_one_if_it_is_long() {
+        let name = |length: usize| format!("M{}", "a".repeat(length - 1));
+        assert!(refusal(&name(40)).contains(&name(40)));
+        assert!(!refusal(&name(41)).contains(&name(41)));
+        let other = name(41).replace('M', "N");
+        assert!(refusal(&other).contains(&other));
+    }
 }

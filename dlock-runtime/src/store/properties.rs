@@ -313,4 +313,77 @@ mod tests {
             assert_eq!(Drift::USUAL.of(ttl), expected, "{ttl:?}");
         }
     }
+
+    #[test]
+    fn the_greater_of_two_drifts_is_so_in_both_parts() {
+        let ms = Duration::from_millis;
+        let (one, other) = (Drift::new(10, ms(5)), Drift::new(20, ms(2)));
+        assert_eq!(one.max(other), Drift::new(20, ms(5)));
+        assert_eq!(other.max(one), Drift::new(20, ms(5)));
+    }
+
+    #[test]
+    fn a_time_that_a_store_cannot_keep_is_named_with_its_bound() {
+        let ms = Duration::from_millis;
+        let bounded = StoreProperties::new().ttls(ms(200), ms(9000));
+        let timing = |ttl, min_hold| Timing {
+            ttl: ms(ttl),
+            min_hold,
+            ..Timing::default()
+        };
+        let too_long = "10s is longer than the store's longest lease; set 9s or less";
+        for (timing, fault) in [
+            (timing(200, None), None),
+            (timing(9000, Some(ms(9000))), None),
+            (
+                timing(199, None),
+                Some((
+                    "ttl",
+                    "199ms is shorter than the store's shortest lease; set 200ms or more",
+                )),
+            ),
+            (timing(10_000, None), Some(("ttl", too_long))),
+            (timing(10_000, Some(ms(11_000))), Some(("ttl", too_long))),
+            (timing(300, Some(ms(10_000))), Some(("min_hold", too_long))),
+            // It may be short: the lease is that of the TTL.
+            (timing(300, Some(ms(1))), None),
+        ] {
+            let fault = fault.map(|(option, text)| (option, text.to_owned()));
+            assert_eq!(bounded.fault(&timing), fault, "{timing:?}");
+        }
+    }
+
+    #[test]
+    fn a_mode_that_a_store_does_not_support_is_named() {
+        let exclusive = StoreProperties::new();
+        let all = StoreProperties::new().modes(LockModes::ALL);
+        for (mode, fault) in [
+            (LockMode::Exclusive, None),
+            (LockMode::Shared, Some(("mode", NO_SHARED.to_owned()))),
+            (
+                LockMode::Permits(2),
+                Some(("permits", NO_PERMITS.to_owned())),
+            ),
+        ] {
+            let timing = Timing {
+                mode,
+                ..Timing::default()
+            };
+            assert_eq!(exclusive.fault(&timing), fault);
+            assert_eq!(all.fault(&timing), None);
+        }
+    }
+
+    #[test]
+    fn without_its_hooks_a_store_has_the_same_properties() {
+        let store = crate::store::memory::MemoryStore::new();
+        let own =
+            crate::store::LockStore::properties(&store).gives_up_after(Duration::from_secs(1));
+        let shown = |properties: &StoreProperties<'_>| format!("{properties:?}");
+        let has = |text: String| text.replace("has_hooks: true, has_extension: true", "none");
+        let none = |text: String| text.replace("has_hooks: false, has_extension: false", "none");
+        assert_eq!(has(shown(&own)), none(shown(&own.without_hooks())));
+        assert!(has(shown(&own)).contains("none"));
+        assert_eq!(own.never_gives_up().gives_up_after, None);
+    }
 }

@@ -8,13 +8,16 @@
 
 mod advice;
 mod connection;
+mod counting;
 mod floods;
 mod lasting;
+#[path = "../../src/telemetry/log.rs"]
 mod log;
 mod outages;
 mod protocol;
 mod publishing;
 mod raw_keys;
+mod reference;
 mod refusals;
 mod runtimes;
 mod sharing;
@@ -90,6 +93,11 @@ for_every_make! {
         many_leases_are_renewed_in_one_write,
         a_lease_that_was_handed_on_gets_its_label_by_a_renewal,
         databases_and_sockets_work_too,
+    }
+    counting {
+        a_fence_is_the_servers_time_however_it_is_counted,
+        a_lock_that_nobody_waits_for_costs_few_calls,
+        waiters_of_one_millisecond_keep_their_order,
     }
     refusals {
         passwords_are_asked_for_and_checked,

@@ -315,16 +315,26 @@ async fn left_of_queue(behind: &mut redis::aio::MultiplexedConnection) -> u64 {
 pub(crate) async fn a_fence_too_great_in_a_lock_is_not_believed(make: Make) {
     let (_server, store, mut behind) = server_and_store(make).await;
     let lock = key("k");
-    let fence = take(&store, &lock, owner()).await;
-    set(&mut behind, "somebody.1 9007199254740992 strange").await;
-    let AcquireOutcome::Busy(holder) = try_take(&store, &lock, owner()).await.unwrap() else {
-        panic!("it is held")
-    };
-    assert_eq!(holder.last_fence, fence);
-    let waiter = owner();
-    assert_eq!(queue(&store, &lock, waiter).await.last_fence, fence);
-    run(&mut behind, "DEL dlock:{k}").await;
-    assert!((fence + 1..1 << 52).contains(&take(&store, &lock, waiter).await));
+    let mut fence = take(&store, &lock, owner()).await;
+    for great in ["4503599627370496", "9007199254740992"] {
+        set(&mut behind, &format!("somebody.1 {great} strange")).await;
+        let AcquireOutcome::Busy(holder) = try_take(&store, &lock, owner()).await.unwrap() else {
+            panic!("it is held")
+        };
+        assert_eq!(holder.last_fence, fence);
+        let (waiter, next) = (owner(), owner());
+        assert_eq!(queue(&store, &lock, waiter).await.last_fence, fence);
+        run(&mut behind, "DEL dlock:{k}").await;
+        let granted = take(&store, &lock, waiter).await;
+        assert!((fence + 1..1 << 51).contains(&granted), "{granted}");
+        // Nor does a release.
+        queue(&store, &lock, next).await;
+        set(&mut behind, &format!("{waiter} {great} strange")).await;
+        let released = store.release(ReleaseRequest::new(&lock, waiter)).await;
+        assert_eq!(released, Ok(Released::WasHeld));
+        fence = take(&store, &lock, next).await;
+        assert!((granted + 1..1 << 51).contains(&fence), "{fence}");
+    }
 }
 
 /// Ids are of different lengths: one may begin with another.

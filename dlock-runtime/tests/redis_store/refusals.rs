@@ -281,7 +281,7 @@ pub(crate) async fn a_fence_that_cannot_be_read_gives_no_lock(make: Make) {
     take(&store, &lock, me).await;
     queue(&store, &lock, waiter).await;
     let fence = server.keys("dlock:fence:*").await.remove(0);
-    for value in ["x", "-1", "1.5", "9007199254740993", ""] {
+    for value in ["x", "-1", "1.5", "4503599627370496", "9007199254740993", ""] {
         redis::cmd("SET")
             .arg(&fence)
             .arg(value)

@@ -1,5 +1,7 @@
 //! Hints from a real server, and what the store keeps for them: parts that nothing outside of it sees.
 
+mod scripts;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -223,32 +225,6 @@ async fn foreign_messages_do_no_harm() {
     .await;
     assert_eq!(heard.hints(), [("k".to_owned(), waiter, 7)]);
     assert_eq!(heard.looked(), 1, "the connection is still the first");
-}
-
-/// A replica, or a master that was cut off, may know nothing of the lock.
-#[tokio::test]
-async fn only_a_master_says_that_a_lock_in_a_moving_slot_was_gone() {
-    let server = RedisServer::start().await;
-    let mut behind = server.connection().await;
-    let drop = redis::cmd("EVAL")
-        .arg(include_str!("protocol/drop.lua"))
-        .arg(&["1", "dlock:{k}", "somebody"])
-        .to_owned();
-    assert_eq!(drop.query_async(&mut behind).await, Ok(0));
-    redis::cmd("REPLICAOF")
-        .arg(&["127.0.0.1", "1"])
-        .exec_async(&mut behind)
-        .await
-        .unwrap();
-    let told: redis::RedisResult<i32> = drop.query_async(&mut behind).await;
-    let error = told.expect_err("it cannot know");
-    assert!(
-        error
-            .to_string()
-            .to_lowercase()
-            .contains("read only replica"),
-        "{error}"
-    );
 }
 
 #[tokio::test]

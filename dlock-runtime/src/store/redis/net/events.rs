@@ -170,3 +170,137 @@ impl Events {
         told(|| warn!(target: TARGET, %server, %error, "not connected"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{store::StoreErrorKind, telemetry::log::Log};
+
+    /// The lines of the log about what happens to a connection.
+    fn logged(mut events: Events, happens: impl FnOnce(&mut Events)) -> Vec<String> {
+        let (log, _capturing) = Log::capture();
+        happens(&mut events);
+        lines(&log)
+    }
+
+    /// Without the advice, which belongs to the kind of an error.
+    fn lines(log: &Log) -> Vec<String> {
+        let advice = "; check the server's log";
+        let lines = log.of("").into_iter();
+        lines.map(|line| line.replace(advice, "")).collect()
+    }
+
+    fn error(text: &str) -> StoreError {
+        StoreError::new(StoreErrorKind::Refused, text)
+    }
+
+    async fn pass(ms: u64) {
+        tokio::time::advance(Duration::from_millis(ms)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_has_a_warning_at_its_beginning_and_its_length_at_its_end() {
+        let (log, _capturing) = Log::capture();
+        let mut events = Events::new("redis://a".into());
+        events.connected();
+        events.lost(&error("it broke"));
+        pass(70).await;
+        events.failed(&error("refused"));
+        events.failed(&error("refused"));
+        pass(5).await;
+        events.connected();
+        events.failed(&error("refused"));
+        pass(20).await;
+        events.failed(&error("refused"));
+        events.connected();
+        assert_eq!(
+            lines(&log),
+            [
+                "DEBUG connected server=redis://a",
+                "WARN connection lost server=redis://a error=it broke",
+                "DEBUG still not connected server=redis://a error=refused",
+                "DEBUG still not connected server=redis://a error=refused",
+                "INFO connected server=redis://a away_ms=75",
+                "WARN not connected server=redis://a error=refused",
+                "DEBUG still not connected server=redis://a error=refused",
+                "INFO connected server=redis://a away_ms=20",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failure_that_a_caller_gets_is_no_warning() {
+        for (begun, level) in [
+            (Events::awaited("redis://a".into()), "DEBUG still not"),
+            (Events::new("redis://a".into()), "WARN not"),
+            (Events::of_part(false, "redis://a".into()), "WARN not"),
+        ] {
+            let lines = logged(begun, |it| it.failed(&error("refused")));
+            let line = format!("{level} connected server=redis://a error=refused");
+            assert_eq!(lines, [line]);
+        }
+    }
+
+    #[test]
+    fn a_second_connection_that_is_missing_is_told_of_once() {
+        for begun in [Events::of_second, |server| Events::of_part(true, server)] {
+            let begun = begun("redis://a".into());
+            assert!(begun.are_of_second());
+            assert_eq!(begun.server(), "redis://a");
+            let lines = logged(begun, |events| {
+                events.failed(&error("refused"));
+                events.failed(&error("refused"));
+                events.connected();
+                events.failed(&error("refused"));
+                events.connected();
+                events.lost(&error("it broke"));
+                events.failed(&error("refused"));
+                events.evicts(Some("allkeys-lru"));
+            });
+            let first = "WARN no connection for renewals: renewals share the connection of other requests \
+                         server=redis://a error=refused";
+            let again = "DEBUG still no connection for renewals server=redis://a error=refused";
+            let there = "DEBUG connected for renewals server=redis://a";
+            let lost = "DEBUG connection for renewals lost server=redis://a error=it broke";
+            assert_eq!(lines, [first, again, there, first, there, lost, again]);
+        }
+        assert!(!Events::new("redis://a".into()).are_of_second());
+    }
+
+    #[test]
+    fn what_stays_as_it_was_is_told_once() {
+        let lines = logged(Events::new("redis://a".into()), |events| {
+            for policy in [
+                None,
+                Some("allkeys-lru"),
+                Some("allkeys-lru"),
+                None,
+                Some("volatile-ttl"),
+            ] {
+                events.evicts(policy);
+            }
+            let refused = error("refused");
+            for reason in [
+                None,
+                Some(&refused),
+                Some(&refused),
+                None,
+                None,
+                Some(&refused),
+            ] {
+                events.unheard(reason);
+            }
+        });
+        let policy = |name| {
+            let advice = "the server may evict locks: set its `maxmemory-policy` to `noeviction`";
+            format!("WARN {advice} server=redis://a policy={name:?}")
+        };
+        let unheard = "WARN no wake-up messages: waiters poll server=redis://a error=refused";
+        let heard = "INFO wake-up messages again server=redis://a";
+        let policies = [policy("allkeys-lru"), policy("volatile-ttl")];
+        assert_eq!(lines[..2], policies);
+        assert_eq!(lines[2..], [unheard, heard, unheard]);
+    }
+}

@@ -64,9 +64,7 @@ if value then
     held = 0
   end
   -- The holder's own counts, even if somebody has deleted the counter since.
-  if held > last then
-    last = held
-  end
+  last = math.max(last, held)
   if ARGV[3] == '0' then
     return {redis.call('PTTL', lock), -1, last, holder_label or '', held}
   end
@@ -127,11 +125,8 @@ local function wait_in_queue()
   end
   redis.call('ZADD', living, now + alive_for, place_of_owner)
   -- Nothing may stay behind when the last waiter dies.
-  local keep = alive_for + 1000
   for _, key in ipairs({queue, living}) do
-    if redis.call('PTTL', key) < keep then
-      redis.call('PEXPIRE', key, keep)
-    end
+    redis.call('PEXPIRE', key, alive_for + 1000)
   end
   -- For the place: the dead before it do not count.
   first_waiter()
@@ -165,10 +160,8 @@ if not is_shared and not ARGV[6] and not string.find(first or '', '+', 1, true) 
   end
 
   redis.call('SET', fence, granted)
-  if first then
-    redis.call('ZREM', queue, owner, owner .. '!')
-    redis.call('ZREM', living, owner, owner .. '!')
-  end
+  redis.call('ZREM', queue, owner, owner .. '!')
+  redis.call('ZREM', living, owner, owner .. '!')
   redis.call('SET', lock, owner .. ' ' .. granted .. ' ' .. label, 'PX', ttl)
   return next_fence
 end

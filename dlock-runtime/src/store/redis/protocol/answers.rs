@@ -204,6 +204,14 @@ mod tests {
                 Ok(AcquireOutcome::Busy(Holder::new(41).never_ends()))
             );
         }
+        // A lease that ends at this moment is one that ends.
+        let ending = read_acquisition(&busy(0, 2, "", 0));
+        let expected = Holder {
+            ttl: Some(Duration::ZERO),
+            position: Some(2),
+            ..Holder::new(41)
+        };
+        assert_eq!(ending, Ok(AcquireOutcome::Busy(expected)));
         for nonsense in [
             Value::Nil,
             Value::Array(vec![]),
@@ -222,6 +230,72 @@ mod tests {
             assert_eq!(read_release(&Value::Int(held)), Ok(Released::WasHeld));
         }
         assert_eq!(read_release(&Value::Int(0)), Ok(Released::WasGone));
+        assert_eq!(read_renewal(&Value::Int(1)), Ok(Renewal::Renewed));
+        assert_eq!(read_raise(&Value::Int(1)), Ok(Raised::Raised));
+        assert_eq!(read_raise(&Value::Int(0)), Ok(Raised::NotOwner));
+        for number in [2, 4, -1].map(Value::Int) {
+            assert!(read_renewal(&number).is_err() && read_raise(&number).is_err());
+        }
+        for number in [4, -1].map(Value::Int) {
+            assert!(read_release(&number).is_err());
+        }
+    }
+
+    #[test]
+    fn the_other_holders_of_a_shared_lock_are_counted() {
+        let numbers = [1500, 0, 41].map(Value::Int);
+        let holder = [Value::BulkString("x".into()), Value::Int(40)];
+        let fields: Vec<_> = numbers.into_iter().chain(holder).collect();
+        let with = |rest: &[Value]| Value::Array([&fields, rest].concat());
+        let others = |answer: &Value| match read_acquisition(answer) {
+            Ok(AcquireOutcome::Busy(holder)) => holder.others,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(others(&with(&[])), 0);
+        assert_eq!(others(&with(&[Value::Int(7)])), 7);
+        let message = ["dlock:wake:c", "c.1 7 k"].map(|it| Value::BulkString(it.into()));
+        let answer = with(&[&[Value::Int(7)], &message[..]].concat());
+        assert_eq!((others(&answer), unsent_wake_ups(&answer).len()), (7, 1));
+        for rest in [
+            &[Value::Int(-1)][..],
+            &[Value::Int(7), Value::Int(7)],
+            &message[..1],
+        ] {
+            let answer = with(rest);
+            assert!(read_acquisition(&answer).is_err(), "{answer:?}");
+            let unsent = unsent_wake_ups(&answer);
+            assert!(unsent.is_empty(), "{unsent:?}");
+        }
+    }
+
+    #[cfg(feature = "admin")]
+    #[test]
+    fn the_lock_after_a_forced_release_is_told() {
+        for (number, expected) in [
+            (0, None),
+            (1, Some(AfterUnlock::Free)),
+            (2, Some(AfterUnlock::Granted)),
+            (3, Some(AfterUnlock::Shared)),
+        ] {
+            assert_eq!(read_unlock(&Value::Int(number)), Ok(expected));
+            let message = ["c", "m"].map(|it| Value::BulkString(it.into()));
+            let fields = [&[Value::Int(number)], &message[..]].concat();
+            assert_eq!(read_unlock(&Value::Array(fields)), Ok(expected));
+        }
+        for nonsense in [Value::Int(4), Value::Nil, Value::Array(vec![Value::Int(1)])] {
+            assert!(read_unlock(&nonsense).is_err(), "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_of_an_unknown_form_is_quoted_in_part() {
+        let error = misshapen("renew", &Value::BulkString(vec![b'x'; 1_000_000]));
+        let text = error.message();
+        let rest = text.strip_prefix("the answer to `renew` is invalid: ");
+        assert!(
+            rest.is_some_and(|it| (20..200).contains(&it.len())),
+            "{text}"
+        );
     }
 
     #[test]

@@ -25,10 +25,10 @@ if ARGV[2] then
   return left
 end
 
--- Where others share the lock, it is a hash.
+-- Where others share the lock, it is a hash. The write before the read, as above.
 local value = redis.pcall('GETEX', lock)
 if type(value) == 'table' then
-  if type(redis.pcall('HGET', lock, '!')) == 'string' then
+  if type(redis.pcall('HDEL', lock, ' ')) == 'number' and redis.call('HGET', lock, '!') then
     return 0
   end
   value = redis.call('GETEX', lock)

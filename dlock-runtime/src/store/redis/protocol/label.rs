@@ -53,6 +53,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_is_written_as_one_word_and_read_back() {
+        for (label, function, word) in [
+            ("a@b/1", "shop::settle", "a@b/1#shop::settle"),
+            ("a@b/1", "", "a@b/1"),
+            ("", "shop::settle", "-#shop::settle"),
+            ("", "", "-"),
+            ("a b#c", "d e#f\u{e9}", "a_b_c#d_e_f_"),
+        ] {
+            let mut command = redis::cmd("SET");
+            push(&mut command, label, function);
+            let written: Vec<_> = command.args_iter().skip(1).collect();
+            assert_eq!(written, [redis::Arg::Simple(word.as_bytes())]);
+            let (label, function) = word.split_once('#').unwrap_or((word, ""));
+            let shown = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty() && it != "-");
+            assert_eq!(read_label(word.as_bytes()), (shown(label), shown(function)));
+        }
+        // Only the first mark separates.
+        let read = read_label(b"a#b#c");
+        assert_eq!(read, (Some("a".to_owned()), Some("b#c".to_owned())));
+        let long = format!("a#{}", "f".repeat(1000));
+        let function = read_label(long.as_bytes()).1;
+        assert_eq!(function.map(|it| it.len()), Some(128));
+    }
+
+    #[test]
     fn a_label_of_a_stranger_fits_into_a_line_of_a_log() {
         let shown = |label: &[u8]| read_label(label).0.expect("it is one");
         assert_eq!(shown(b"a\x1b[2J\x85@b\xff"), "a_[2J\u{fffd}@b\u{fffd}");

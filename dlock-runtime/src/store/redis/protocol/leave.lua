@@ -21,6 +21,10 @@ for _, member in ipairs({owner, owner .. '!', owner .. (wants or ''), owner .. (
   try('ZREM', queue, member)
   try('ZREM', living, member)
 end
+if is_shared and not wants then
+  -- So must be that the lock is not the owner's.
+  redis.call('HDEL', lock, ' ')
+end
 
 local failure = (wants or is_shared) and read_holders()
 if failure then

@@ -86,8 +86,8 @@ local function next_fence()
   end
   last = tonumber(last)
   local held = tonumber(string.match(value, '^%S+ (%d+) %S+$') or '0')
-  if held > last and held < 2 ^ 52 then
-    last = held
+  if held < 2 ^ 52 then
+    last = math.max(last, held)
   end
   local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)
   local granted = string.format('%.0f', math.max(last + 1, floor))

@@ -161,17 +161,17 @@ end
 
 -- Tells those at the head of the queue that only want to be told, and that may hold the lock together: one that
 -- wants it exclusively, or all before the first of those. They keep their places, or others would come before them
--- until their requests are here. One that has died keeps its place for one second more.
+-- until their requests are here. The dead among them are passed over.
 local function tell_head()
   local told_for = 1000
   local has_told = false
   for _, member in ipairs(try('ZRANGE', queue, 0, 63) or {}) do
     local waiter, wants, notice = string.match(member, '^([^+!]*)([^!]*)(!?)$')
-    if notice == '' or has_told and wants == '' then
-      return
-    end
     local until_ms = try('ZSCORE', living, member)
     if until_ms and tonumber(until_ms) >= now then
+      if notice == '' or has_told and wants == '' then
+        return
+      end
       try('ZADD', living, 'LT', now + told_for, member)
       tell_waiter(waiter, '0')
       has_told = true

@@ -69,8 +69,8 @@ do
       .. 'no client could acquire the lock; delete that key, because new fences come from the clock, and unlock again')
   end
   local held = tonumber(epoch or string.match(value, '^%S+ (%d+) %S+$') or '0')
-  if held > last and held < 2 ^ 52 then
-    last = held
+  if held < 2 ^ 52 then
+    last = math.max(last, held)
   end
   local time = redis.call('TIME')
   local floor = (time[1] - 1704067200) * 100000 + math.floor(time[2] / 10)

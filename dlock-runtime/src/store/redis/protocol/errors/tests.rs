@@ -324,3 +324,130 @@ fn what_a_server_says_fits_into_a_line_of_a_log() {
         assert!(error.message().chars().count() < 2 * LONGEST_QUOTE);
     }
 }
+
+/// The whole text of each failure that is found out on the way to a server.
+#[test]
+fn failures_say_what_happened_and_what_to_do() {
+    let limit = Duration::from_millis(1500);
+    let cause = StoreError::new(
+        Kind::Unreachable,
+        "cannot connect to a:1: connection refused",
+    );
+    let other = StoreError::new(Kind::Loading, "redis is loading");
+    let expected = "check whether the server is stopped, paused by `CLIENT PAUSE` or busy with a long command, and whether a \
+                    proxy in front of it still reaches it";
+    for (error, kind, text) in [
+        (no_runtime("no tokio runtime"), Kind::NoRuntime, "no tokio runtime".to_owned()),
+        (
+            of_connect("a:1", &io::Error::other("Host is down (os error 112)")),
+            Kind::Unreachable,
+            "cannot connect to a:1: host is down".to_owned(),
+        ),
+        (
+            silent("a:1", limit),
+            Kind::Unreachable,
+            format!("cannot connect to a:1: it accepts connections, but gave no answer within 2s; {expected}"),
+        ),
+        (
+            silenced("a:1", limit),
+            Kind::Unreachable,
+            format!("no connection to a:1 within 2s, after it stopped answering; {expected}"),
+        ),
+        (
+            given_up("a:1", limit, &cause),
+            Kind::Unreachable,
+            "cannot connect to a:1 within 1.5s: connection refused".to_owned(),
+        ),
+        (
+            given_up("a:1", limit, &other),
+            Kind::Loading,
+            "cannot connect to a:1 within 1.5s: redis is loading".to_owned(),
+        ),
+        (
+            in_a_cluster(),
+            Kind::Unsupported,
+            "the server is a node of a Redis Cluster; write `redis-cluster://` in the URL".to_owned(),
+        ),
+        (
+            in_no_cluster(),
+            Kind::Unsupported,
+            "the server is not in cluster mode; write `redis://` in the URL".to_owned(),
+        ),
+        (
+            too_old("it is Redis 5"),
+            Kind::Unsupported,
+            "the server is too old: it is Redis 5; use Redis 6.2 or later, or Valkey".to_owned(),
+        ),
+        (
+            of_login(&error("ERR DB index is out of range"), limit, 77),
+            Kind::Unsupported,
+            "the server has no database 77 (DB index is out of range); set another number at the end of the URL, or \
+             raise `databases` in the server's configuration"
+                .to_owned(),
+        ),
+        (
+            of_login(&error("ERR invalid DB index"), limit, 77),
+            Kind::Unsupported,
+            "the server has no database 77 (invalid DB index); set another number at the end of the URL, or \
+             raise `databases` in the server's configuration"
+                .to_owned(),
+        ),
+        (
+            of_login(&error("ERR unknown command 'AUTH', with args beginning with: 'x'"), limit, 0),
+            Kind::Unsupported,
+            "unknown command 'AUTH'".to_owned(),
+        ),
+        (
+            of_request(&error("NOREPLICAS Not enough good replicas to write."), limit),
+            Kind::Refused,
+            "NOREPLICAS not enough good replicas to write: its setting `min-replicas-to-write` needs more than answer"
+                .to_owned(),
+        ),
+    ] {
+        assert_eq!((error.kind(), error.message()), (kind, &*text));
+    }
+    let proxy = closed_by_a_proxy();
+    assert_eq!(proxy.kind(), Kind::Unsupported);
+    assert!(proxy.message().contains("twemproxy"), "{proxy}");
+}
+
+/// What is tried on a new connection may be refused for a while, as by a server that has no memory.
+#[test]
+fn only_a_refusal_that_stays_ends_a_connection() {
+    let limit = Duration::from_secs(1);
+    let answer = |line: &str| redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
+    let refused = |line: &str| refused_for_good("EVALSHA", answer(line), limit);
+    for passing in [
+        "+OK",
+        ":1",
+        "-NOSCRIPT No matching script",
+        "-OOM command not allowed when used memory > 'maxmemory'",
+        "-LOADING Redis is loading the dataset in memory",
+    ] {
+        assert_eq!(refused(passing), Ok(()), "{passing}");
+    }
+    let denied = refused("-NOPERM this user has no permissions to run the 'evalsha' command");
+    let denied = denied.expect_err("it stays");
+    assert_eq!(denied.kind(), Kind::Denied);
+    let text =
+        "this user has no permissions to run the 'evalsha' command (`EVALSHA`, rule `+evalsha`)";
+    assert_eq!(denied.message(), text);
+    let unknown = refused("-ERR unknown command 'EVALSHA', with args beginning with: 'x'");
+    assert_eq!(unknown.expect_err("it stays"), not_known("EVALSHA"));
+}
+
+#[test]
+fn the_last_line_that_a_server_names_is_its_own() {
+    for (text, line) in [
+        ("ERR a script: x, on @user_script:12.", Some(12)),
+        (
+            "ERR Error running script: @user_script:3: @user_script: 7: b",
+            Some(3),
+        ),
+        ("ERR a @user_script:3 b user_script:45:", Some(45)),
+        ("ERR a user_script: b", None),
+        ("ERR a", None),
+    ] {
+        assert_eq!(script_line(&error(text)), line, "{text}");
+    }
+}
