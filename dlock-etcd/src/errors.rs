@@ -270,6 +270,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of all answers")]
     fn each_answer_says_what_is_to_be_done_and_whether_the_request_may_have_been_carried_out() {
         use StoreErrorKind::{
             Denied, Disconnected, OutOfMemory, Refused, Unauthenticated, Unsupported,
@@ -381,7 +382,12 @@ mod tests {
             assert_eq!(error.to_string(), format!("{words}; {advice}"));
             assert_eq!(error.has_no_effect(), has_no_effect, "{text}");
         }
-        // Those without advice of their own.
+    }
+
+    #[test]
+    fn an_answer_without_advice_of_its_own_keeps_its_text() {
+        use StoreErrorKind::{Disconnected, Refused};
+        let config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
         for (code, text, kind, words, has_no_effect) in [
             (
                 Code::NotFound,

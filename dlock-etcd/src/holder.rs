@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    fn claim(create: i64, value: Value) -> KeyValue {
+    fn claim(create: i64, value: &Value) -> KeyValue {
         KeyValue {
             key: format!("n/k/{create}").into_bytes(),
             create_revision: create,
@@ -187,11 +187,11 @@ mod tests {
 
     #[test]
     fn the_holder_whose_lease_ends_last_is_described() {
-        let waiter = |create| claim(create, Value::plain(100, Stage::waits_now(None)));
+        let waiter = |create| claim(create, &Value::plain(100, Stage::waits_now(None)));
         let queue = Queue::read(&[
-            claim(1, shared("one", None)),
-            claim(2, shared("two", Some(101))),
-            claim(3, shared("three", Some(101))),
+            claim(1, &shared("one", None)),
+            claim(2, &shared("two", Some(101))),
+            claim(3, &shared("three", Some(101))),
             waiter(4),
             waiter(5),
         ]);
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(holder.last_fence, 104);
         let holder = describe(&queue, rest, None, LockMode::Exclusive);
         assert_eq!((holder.last_fence, holder.position), (103, None));
-        let alone = Queue::read(&[claim(1, shared("one", None))]);
+        let alone = Queue::read(&[claim(1, &shared("one", None))]);
         let holder = describe(&alone, rest, None, LockMode::Exclusive);
         assert_eq!((holder.fence, holder.others), (101, 0));
     }
@@ -220,7 +220,7 @@ mod tests {
     fn a_key_without_a_lease_never_ends() {
         let queue = Queue::read(&[KeyValue {
             lease: 0,
-            ..claim(1, shared("one", None))
+            ..claim(1, &shared("one", None))
         }]);
         let rest = |_| Some(Duration::from_secs(9));
         let holder = describe(&queue, rest, None, LockMode::Exclusive);
@@ -234,7 +234,7 @@ mod tests {
     fn the_rests_of_up_to_eight_holders_are_asked_for() {
         for (count, expected) in [(1, 1), (8, 8), (9, 0)] {
             let kvs: Vec<_> = (1..=count)
-                .map(|it| claim(it, shared("one", None)))
+                .map(|it| claim(it, &shared("one", None)))
                 .collect();
             assert_eq!(leases(&Queue::read(&kvs)).len(), expected, "{count}");
         }

@@ -193,7 +193,7 @@ mod tests {
         let expected = ("order:42".to_owned(), owner, 0);
         assert_eq!(heard.try_recv(), Ok(expected));
         for foreign in [
-            message("n//notice/nobody", b"order:42"),
+            message("n//notice/by-hand", b"order:42"),
             message(&format!("n//notice/{owner}"), b"\xff"),
         ] {
             assert!(listener.tell(&foreign), "it goes on to listen");

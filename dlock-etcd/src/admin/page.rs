@@ -268,7 +268,7 @@ mod tests {
             assert_eq!(&*from <= name && name < &*to, is_in, "{name:?}");
         }
         let next = after(b"n/a/1");
-        assert!(&next[..] > &b"n/a/1"[..] && &next[..] <= &b"n/a/1\0"[..]);
+        assert!(next[..] > b"n/a/1"[..] && next[..] <= b"n/a/1\0"[..]);
         assert_eq!([number(7), number(0), number(-1)], [7, 0, 0]);
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
     use crate::admin::messages::MemberHeader;
 
-    fn told(status: &MemberStatus) -> Vec<String> {
+    fn reported(status: &MemberStatus) -> Vec<String> {
         let mut info = BTreeMap::new();
         tell_status(&mut info, status);
         info.iter()
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_a_member_is_told() {
+    fn a_report_has_the_state_of_its_member() {
         let sound = MemberStatus {
             header: Some(MemberHeader {
                 cluster_id: 0xab,
@@ -248,7 +248,7 @@ mod tests {
             "product=etcd",
             "revision=7",
         ];
-        assert_eq!(told(&sound), usual);
+        assert_eq!(reported(&sound), usual);
         for (status, differs) in [
             (
                 MemberStatus {
@@ -295,8 +295,11 @@ mod tests {
                 &["alarms=NOSPACE,CORRUPT"],
             ),
         ] {
-            let told = told(&status);
-            let others: Vec<_> = told.iter().filter(|it| !usual.contains(&&***it)).collect();
+            let reported = reported(&status);
+            let others: Vec<_> = reported
+                .iter()
+                .filter(|it| !usual.contains(&&***it))
+                .collect();
             assert_eq!(others, differs);
         }
     }

@@ -336,7 +336,7 @@ async fn only_places_that_no_claim_knows_are_deleted_after_a_restore() {
     };
     assert!(!end(&all.place).await, "it waits");
     let gate = all.server.keys("dlock//gate/").await.remove(0);
-    assert!(!end(&gate).await, "it is that of those who wait");
+    assert!(!end(&gate).await, "it is that of all waiters");
     put("dlock/order:42/by-hand").await;
     assert!(!end("dlock/order:42/by-hand").await, "it has no owner");
     let restored = format!("dlock/order:42/{}", all.waiter.owner(7));

@@ -176,7 +176,7 @@ fn wait(scene: &Scene, owner: OwnerId, queue: Queue, revision: i64) {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_grant_is_read_before_its_watch_begins_is_told_at_once() {
+async fn a_waiter_whose_grant_is_read_before_its_watch_begins_is_notified_at_once() {
     let mut scene = Scene::alone();
     let [first, second] = [scene.owner(1), scene.owner(2)];
     wait(&scene, first, queue(&[first, second]), 5);
@@ -184,7 +184,10 @@ async fn a_waiter_whose_grant_is_read_before_its_watch_begins_is_told_at_once() 
     wait(&scene, second, queue(&[first, second]), 5);
     assert!(scene.heard.try_recv().is_err(), "it waits");
     wait(&scene, second, queue(&[first, second]), 5);
-    assert!(scene.heard.try_recv().is_err(), "the first is told once");
+    assert!(
+        scene.heard.try_recv().is_err(),
+        "the first is notified once"
+    );
     wait(&scene, second, Queue::read(&[]), 6);
     assert!(scene.heard.try_recv().is_err(), "its key is gone");
 }
@@ -203,7 +206,7 @@ async fn a_key_is_followed_as_long_as_a_claim_waits_for_it() {
     let watch = follow.with(&key, task).flatten().unwrap();
     follow.leave(&key, first);
     follow.leave(&key, holder);
-    assert_eq!(follow.each(|key, _| key.clone()), [key.clone()]);
+    assert_eq!(follow.each(|it, _| *it == key), [true]);
     assert!(!watch.is_finished());
     follow.leave(&key, second);
     assert!(!scene.is_followed(&key));
@@ -212,7 +215,7 @@ async fn a_key_is_followed_as_long_as_a_claim_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_manager_that_has_ended_is_told_nothing_more() {
+async fn a_manager_that_has_ended_gets_no_more_hints() {
     let mut scene = Scene::alone();
     let [first, second] = [scene.owner(1), scene.owner(2)];
     let hooks = scene.store.properties().hooks.unwrap();

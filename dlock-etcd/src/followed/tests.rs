@@ -292,7 +292,7 @@ async fn a_waiter_has_the_lease_of_its_last_request() {
 }
 
 #[tokio::test]
-async fn each_change_of_a_queue_wakes_those_who_wait_for_one() {
+async fn each_change_of_a_queue_wakes_its_waiters() {
     let [first, second] = owners();
     let mut all = followed([first, second]);
     let now = SystemClock.now();

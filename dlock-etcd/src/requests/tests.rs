@@ -185,7 +185,7 @@ async fn readers_join_each_other_and_a_writer_waits_for_all() {
 
 /// The deadline of a waiter is that of its last request: without a beat, nothing is known of its lease.
 #[tokio::test]
-async fn a_waiter_hears_that_its_place_is_not_kept() {
+async fn a_waiter_gets_an_error_while_its_place_is_not_kept() {
     let server = EtcdServer::start().await;
     let proxy = Proxy::start(server.port());
     let scene = Scene::with(proxy.port(), |options| {
