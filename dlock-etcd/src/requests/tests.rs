@@ -210,3 +210,22 @@ async fn a_waiter_gets_an_error_while_its_place_is_not_kept() {
     })
     .await;
 }
+
+/// As for a process with very many claims, which forgets those that have not been asked for in a while.
+#[tokio::test]
+async fn a_claim_that_was_forgotten_finds_its_key_and_holds() {
+    let server = EtcdServer::start().await;
+    let scene = Scene::open(server.port());
+    let (key, owner) = (key("order:42"), scene.owner(1));
+    let (name, lease) = (format!("dlock/order:42/{owner}"), server.lease(600).await);
+    let value = "1 100 exclusive - - - w1 -";
+    assert!(server.put_with(&lease, &name, value).await);
+    let create = u64::try_from(server.revision().await).unwrap();
+    let answer = scene
+        .store
+        .acquire(AcquireRequest::new(&key, owner, TTL))
+        .await;
+    assert_eq!(answer, Ok(AcquireOutcome::granted(100 + create)));
+    assert_eq!(claim(&server, &key).await, name);
+    assert_eq!(scene.release(&key, owner).await, Released::WasHeld);
+}
