@@ -119,4 +119,48 @@ mod tests {
         };
         assert_eq!(raised(just_now, 100, clock), None);
     }
+
+    #[test]
+    fn a_base_that_lags_by_a_second_is_kept() {
+        let clock = 90_000_000_000;
+        let base = |behind| Base {
+            value: clock - 100 - behind,
+            modified: 3,
+        };
+        assert_eq!(raised(base(RAISED_JUST_NOW), 100, clock), None);
+        let late = base(RAISED_JUST_NOW + 1);
+        assert_eq!(raised(late, 100, clock), Some(clock - 100));
+    }
+
+    #[test]
+    fn a_base_that_another_program_has_written_is_named() {
+        let answer = |value: &[u8]| {
+            let kv = KeyValue {
+                key: b"shop//fence".to_vec(),
+                mod_revision: 7,
+                value: value.to_vec(),
+                ..KeyValue::default()
+            };
+            let range = crate::proto::RangeResponse {
+                header: None,
+                kvs: vec![kv],
+            };
+            TxnResponse {
+                responses: vec![range.into()],
+                ..TxnResponse::default()
+            }
+        };
+        let read = Base {
+            value: 42,
+            modified: 7,
+        };
+        assert_eq!(of_answer(&answer(b"42"), 0), Ok(read));
+        for foreign in [&b"mine"[..], b"", b"\xff"] {
+            let error = of_answer(&answer(foreign), 0).unwrap_err();
+            let words = "`shop//fence` is not a number; delete that key";
+            assert_eq!(error.message(), words);
+        }
+        let error = of_answer(&answer(b"42"), 1).unwrap_err();
+        assert_eq!(error.message(), "a transaction without its answers");
+    }
 }

@@ -4,8 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use dlock_runtime::{
     LockKey,
-    clock::{Clock, Moment, SystemClock},
     store::{OwnerId, StoreError},
+    clock::{Clock, Moment, SystemClock},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -139,18 +139,15 @@ impl Core {
         let since = SystemClock.now();
         let lease = conn.grant(WAITING).await?;
         let name = keys::gate(&self.config.namespace, lease);
+        // The key is not there: no lease had this number before.
         let txn = TxnRequest {
-            compare: vec![ops::is_created_at(&name, 0)],
             success: vec![ops::put(&name, Vec::new(), lease)],
-            failure: Vec::new(),
+            ..TxnRequest::default()
         };
         // Without an answer, the lease is not used, and ends by itself.
-        let answer = conn.txn(txn).await?;
-        if answer.succeeded {
-            let create = answer.header().revision;
-            let gate = Gate { lease, create };
-            self.places.opened(gate, since, conn.number());
-        }
+        let create = conn.txn(txn).await?.header().revision;
+        let gate = Gate { lease, create };
+        self.places.opened(gate, since, conn.number());
         Ok(())
     }
 
@@ -250,183 +247,4 @@ impl Core {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use std::sync::Arc;
-
-    use dlock_runtime::{
-        random::SystemRandom,
-        store::{
-            ALIVE, AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink,
-            LockStore, Queue as Queueing, ReleaseRequest, RenewBatch, RenewRequest, Renewal,
-            StoreOptions,
-        },
-    };
-    use dlock_testkit::{EtcdServer, eventually, within};
-    use tokio::sync::mpsc;
-
-    use super::*;
-    use crate::{EtcdStore, places::shared};
-
-    pub(crate) const LONG: Duration = Duration::from_secs(60);
-    pub(crate) const TTL: Duration = Duration::from_secs(120);
-
-    pub(crate) struct Heard(pub(crate) mpsc::UnboundedSender<u64>);
-
-    impl HintReceiver for Heard {
-        fn hint(&self, hint: &Hint<'_>) -> bool {
-            self.0.send(hint.fence).is_ok()
-        }
-
-        fn look_again(&self) -> bool {
-            true
-        }
-    }
-
-    pub(crate) fn open(server: &EtcdServer) -> EtcdStore {
-        let mut options = StoreOptions::default();
-        options.response_timeout = LONG;
-        EtcdStore::open(&server.url(), &options).unwrap()
-    }
-
-    /// The watch has ended without a word, as one whose events the server has lost.
-    #[tokio::test]
-    async fn a_grant_that_no_watch_reports_is_found_by_the_next_beat() {
-        let server = EtcdServer::start().await;
-        eventually(LONG, "a grant that lasts", async || is_found(&server).await).await;
-    }
-
-    /// Returns `false` if the machine was so slow that the waiter was silent for too long.
-    async fn is_found(server: &EtcdServer) -> bool {
-        let (holder, waiter) = (open(server), open(server));
-        let client = ClientId::new(&SystemRandom);
-        let (send, mut heard) = mpsc::unbounded_channel();
-        let hooks = waiter.properties().hooks.unwrap();
-        hooks.attach(client, HintSink::new(Arc::new(Heard(send))));
-        let (held, waits) = (
-            OwnerId::new(ClientId::new(&SystemRandom), 1),
-            OwnerId::new(client, 1),
-        );
-        let key = LockKey::new(format!("order:{waits}")).unwrap();
-        let granted = holder.acquire(AcquireRequest::new(&key, held, TTL)).await;
-        assert!(matches!(granted, Ok(AcquireOutcome::Granted { .. })));
-        let request = AcquireRequest::new(&key, waits, TTL).queue(Queueing::ForLease);
-        let asked = Instant::now();
-        let answer = waiter.acquire(request).await;
-        assert!(
-            matches!(answer, Ok(AcquireOutcome::Busy(_))),
-            "broken promise: two hold the key: {answer:?}"
-        );
-        let stopped = waiter.core.follow.with(&key, |followed| {
-            followed.task.as_ref().map(|task| task.handle.abort())
-        });
-        assert_eq!(stopped, Some(Some(())));
-        holder
-            .release(ReleaseRequest::new(&key, held))
-            .await
-            .unwrap();
-        let fence = within(LONG / 4, heard.recv()).await.flatten();
-        let answer = waiter.acquire(request).await;
-        let is_found = fence.is_some_and(|it| it > 0 && answer == Ok(AcquireOutcome::granted(it)));
-        let is_late = asked.elapsed() > ALIVE;
-        assert!(is_found || is_late, "{fence:?}, {answer:?}");
-        waiter
-            .release(ReleaseRequest::new(&key, waits))
-            .await
-            .unwrap();
-        is_found
-    }
-
-    #[tokio::test]
-    async fn a_beat_reads_all_queues_at_once_where_that_crashes_no_member() {
-        let server = EtcdServer::start().await;
-        let (holder, waiter) = (open(&server), open(&server));
-        let client = ClientId::new(&SystemRandom);
-        let keys = [1, 2, 3].map(|it| LockKey::new(format!("order:{it}")).unwrap());
-        let owner = |number| OwnerId::new(client, number);
-        for (number, key) in (1..).zip(&keys) {
-            let ask = async |store: &EtcdStore, number| {
-                let request = AcquireRequest::new(key, owner(number), TTL);
-                store.acquire(request.queue(Queueing::ForLease)).await
-            };
-            let held = ask(&holder, number).await;
-            assert!(matches!(held, Ok(AcquireOutcome::Granted { .. })));
-            let waits = ask(&waiter, 10 + number).await;
-            assert!(
-                matches!(waits, Ok(AcquireOutcome::Busy(_))),
-                "broken promise: two hold the key"
-            );
-        }
-        waiter.core.session.conn().await.unwrap().met("3.5.7");
-        let transactions = async || server.messages().await.get("Txn").copied();
-        // Beside the beats of the store, which send as much.
-        let before = transactions().await;
-        waiter.core.keep_alive().await.unwrap();
-        assert!(transactions().await > before);
-
-        // Renewals are read in the same way.
-        holder.core.session.conn().await.unwrap().met("3.5.7");
-        let gone = server.keys("dlock/order:2/").await.remove(0);
-        server.delete(&gone).await;
-        let requests: Vec<_> = (1..)
-            .zip(&keys)
-            .map(|(number, key)| RenewRequest::new(key, owner(number), TTL))
-            .collect();
-        let before = transactions().await;
-        let renewed = holder.renew(RenewBatch::new(&requests)).await;
-        assert!(transactions().await > before);
-        let [held, lost] = [Ok(Renewal::Renewed), Ok(Renewal::NotOwner)];
-        assert_eq!(renewed, [held.clone(), lost, held]);
-    }
-
-    /// A process with very many claims forgets those that have not been asked for in a while.
-    async fn forget(store: &EtcdStore, key: &LockKey, owners: &[OwnerId]) {
-        let claims = &store.core.claims;
-        for owner in owners {
-            claims.enter(key, *owner).await.until = Some(Instant::now());
-        }
-        let client = ClientId::new(&SystemRandom);
-        for number in 1.. {
-            let other = OwnerId::new(client, number);
-            claims.enter(key, other).await.doubt(shared(1));
-            if owners.iter().all(|owner| claims.is_unknown(key, *owner)) {
-                return;
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn the_place_of_a_forgotten_claim_ends_with_its_waiter() {
-        let server = EtcdServer::start().await;
-        let (holder, waiter) = (open(&server), open(&server));
-        let key = LockKey::new("order:42").unwrap();
-        let client = ClientId::new(&SystemRandom);
-        let [held, living, released, silent] = [1, 2, 3, 4].map(|it| OwnerId::new(client, it));
-        let request = |owner| AcquireRequest::new(&key, owner, TTL).queue(Queueing::ForLease);
-        holder.acquire(request(held)).await.unwrap();
-        for owner in [living, released, silent] {
-            let answer = waiter.acquire(request(owner)).await;
-            assert!(
-                matches!(answer, Ok(AcquireOutcome::Busy(_))),
-                "broken promise: two hold the key: {answer:?}"
-            );
-        }
-        forget(&waiter, &key, &[released, silent]).await;
-        waiter
-            .release(ReleaseRequest::new(&key, released))
-            .await
-            .unwrap();
-        let left = async |owner: OwnerId| {
-            let keys = server.keys("dlock/order:42/").await;
-            keys.iter().any(|key| key.ends_with(&owner.to_string()))
-        };
-        assert!(!left(released).await, "the release has deleted it");
-        assert!(left(silent).await);
-        eventually(LONG, "a place of no waiter is deleted", async || {
-            // The lease of both goes on.
-            waiter.acquire(request(living)).await.unwrap();
-            !left(silent).await
-        })
-        .await;
-        assert!(left(living).await);
-    }
-}
+pub(crate) mod tests;

@@ -98,15 +98,7 @@ impl Conn {
     /// Makes a lease. It lasts for `seconds` from a moment after this call.
     pub(crate) async fn grant(&self, seconds: i64) -> Result<i64, StoreError> {
         let request = LeaseGrantRequest { ttl: seconds };
-        let answer: LeaseGrantResponse = self.call(GRANT, request).await?;
-        if answer.ttl < seconds || answer.id == 0 {
-            let text = format!(
-                "etcd gave a lease of {} s instead of {seconds} s",
-                answer.ttl
-            );
-            return Err(errors::bad_answer(&text));
-        }
-        Ok(answer.id)
+        granted(&self.call(GRANT, request).await?, seconds)
     }
 
     /// Ends a lease and deletes its keys. From then on no request that names the lease has an effect.
@@ -234,6 +226,18 @@ impl Conn {
     }
 }
 
+/// Returns the id of a lease that lasts for `seconds` at least.
+fn granted(answer: &LeaseGrantResponse, seconds: i64) -> Result<i64, StoreError> {
+    if answer.ttl < seconds || answer.id == 0 {
+        let text = format!(
+            "etcd gave a lease of {} s instead of {seconds} s",
+            answer.ttl
+        );
+        return Err(errors::bad_answer(&text));
+    }
+    Ok(answer.id)
+}
+
 /// The events of a range of keys.
 pub(crate) struct Watch {
     answers: Streaming<WatchResponse>,
@@ -279,7 +283,7 @@ mod tests {
     use dlock_testkit::EtcdServer;
 
     use super::*;
-    use crate::{EtcdStore, dial::dial, version};
+    use crate::{EtcdStore, dial::dial, scene::Scene, version};
 
     /// Reads two keys, and returns the number of transactions that the server has got for that.
     async fn transactions(server: &EtcdServer, conn: &Conn) -> u64 {
@@ -309,6 +313,22 @@ mod tests {
         assert_eq!(transactions(&server, &conn).await, 0);
         conn.met("3.5.7");
         assert_eq!(transactions(&server, &conn).await, 1);
+    }
+
+    #[test]
+    fn a_lease_that_is_shorter_than_requested_is_refused() {
+        let answer = |id, ttl| LeaseGrantResponse {
+            id,
+            ttl,
+            ..LeaseGrantResponse::default()
+        };
+        assert_eq!(granted(&answer(7, 10), 10), Ok(7));
+        assert_eq!(granted(&answer(7, 11), 10), Ok(7), "etcd has a minimum");
+        for invalid in [answer(7, 9), answer(0, 10)] {
+            let error = granted(&invalid, 10).unwrap_err();
+            let text = format!("etcd gave a lease of {} s instead of 10 s", invalid.ttl);
+            assert_eq!(error.message(), text);
+        }
     }
 
     fn header(member_id: u64, raft_term: u64) -> ResponseHeader {
@@ -353,5 +373,126 @@ mod tests {
                 "{before} {kept:?} {confirmed:?}"
             );
         }
+    }
+
+    #[tokio::test]
+    async fn each_request_says_what_it_found() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let conn = scene.conn().await;
+        let lease = conn.grant(600).await.unwrap();
+        assert!(server.put_with(&lease.to_string(), "one", "1").await);
+        let rest = conn.rest(lease).await.unwrap();
+        assert!((500..=600).contains(&rest.as_secs()), "{rest:?}");
+        assert_eq!(conn.keys_of(lease).await, Ok(vec![b"one".to_vec()]));
+        let deleted = conn.delete(b"one").await.map_err(|it| it.error).unwrap();
+        assert_eq!(deleted, (true, server.revision().await));
+        let deleted = conn.delete(b"one").await.map_err(|it| it.error).unwrap();
+        assert!(!deleted.0);
+        assert_eq!(conn.revoke(lease).await, Ok(()));
+        assert_eq!(conn.revoke(lease).await, Ok(()), "it is gone as well");
+        assert_eq!(conn.rest(lease).await, Ok(Duration::ZERO));
+        let error = conn.grant(i64::MAX).await.unwrap_err();
+        assert!(error.has_no_effect(), "etcd refuses it: {error}");
+    }
+
+    #[tokio::test]
+    async fn a_write_shows_that_the_database_has_room() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let (conn, session) = (scene.conn().await, &scene.store.core.session);
+        let put = || vec![ops::put(b"one", Vec::new(), 0)];
+        let delete = || vec![ops::delete(b"one")];
+        let get = || vec![ops::get(b"one")];
+        for (exists, success, failure, is_full) in [
+            (false, put(), get(), false),
+            (true, put(), get(), true),
+            (true, delete(), put(), false),
+            (true, put(), delete(), true),
+            (false, delete(), put(), true),
+        ] {
+            server.delete("one").await;
+            if exists {
+                server.put("one", "1").await;
+            }
+            conn.ties().is_full.store(true, Ordering::Release);
+            assert!(session.is_full());
+            let request = TxnRequest {
+                compare: vec![ops::is_created_at(b"one", 0)],
+                success,
+                failure,
+            };
+            let answer = conn.txn(request).await.map_err(|it| it.error).unwrap();
+            assert_eq!(answer.succeeded, !exists);
+            assert_eq!(session.is_full(), is_full, "{exists}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_keep_alive_before_an_election_is_repeated_once() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let conn = scene.conn().await;
+        let lease = conn.grant(600).await.unwrap();
+        let read = ops::read(vec![ops::get(b"one"), ops::get(b"two")]);
+        let term = conn.term.load(Ordering::Acquire);
+        // As if the last answer had come from the leader before.
+        for before in [term, term - 1] {
+            conn.term.store(before, Ordering::Release);
+            let confirmed = conn.confirm_read(&[lease, 7], &read).await;
+            let (exist, answer) = confirmed.map_err(|it| it.error).unwrap();
+            assert_eq!(exist, [true, false]);
+            assert_eq!(answer.responses.len(), 2);
+        }
+        assert_eq!(conn.term.load(Ordering::Acquire), term);
+        // Beside a transaction, it is not.
+        conn.term.store(term - 1, Ordering::Release);
+        let put = || TxnRequest {
+            success: vec![ops::put(b"one", Vec::new(), lease)],
+            ..TxnRequest::default()
+        };
+        let Err(failure) = conn.confirm(&[lease], put()).await else {
+            panic!("nothing is known of the lease");
+        };
+        assert!(failure.is_new_term && !failure.error.has_no_effect());
+        let text = "the leader changed during the request; it is repeated";
+        assert_eq!(failure.error.message(), text);
+        let confirmed = conn.confirm(&[lease, 7], put()).await;
+        let (exist, answer) = confirmed.map_err(|it| it.error).unwrap();
+        assert_eq!((exist, answer.succeeded), (vec![true, false], true));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_is_refused_says_more_than_its_keep_alive() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let conn = scene.conn().await;
+        let put = TxnRequest {
+            success: vec![ops::put(b"one", Vec::new(), 7)],
+            ..TxnRequest::default()
+        };
+        let Err(failure) = conn.confirm(&[7], put).await else {
+            panic!("there is no such lease");
+        };
+        assert!(failure.is_missing_lease && failure.error.has_no_effect());
+    }
+
+    #[tokio::test]
+    async fn a_read_of_nothing_is_an_error_and_reads_alone_keep_their_order() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let conn = scene.conn().await;
+        conn.met("3.5.6");
+        let Err(failure) = conn.read(&ops::read(Vec::new())).await else {
+            panic!("nothing was read");
+        };
+        assert_eq!(failure.error.message(), "a read of nothing");
+        server.put("one", "1").await;
+        let read = ops::read(vec![ops::get(b"two"), ops::get(b"one")]);
+        let answer = conn.read(&read).await.map_err(|it| it.error).unwrap();
+        let found = |index| ops::keys_of(&answer, index).unwrap().len();
+        assert_eq!([found(0), found(1)], [0, 1]);
+        assert_eq!(answer.header().revision, server.revision().await);
+        assert!(answer.succeeded);
     }
 }

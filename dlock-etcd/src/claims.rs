@@ -369,4 +369,99 @@ mod tests {
         drop(claims.enter(&key, owner).await);
         assert!(!claims.is_unknown(&key, owner));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_lasts_as_long_as_its_longest_request() {
+        let mut claim = Claim::default();
+        let now = Instant::now();
+        let lasts = |claim: &Claim, seconds| claim.lasts_beyond(now + Duration::from_secs(seconds));
+        assert!(lasts(&claim, 1000), "nothing was asked yet");
+        claim.lasts(now, 10);
+        assert!(lasts(&claim, 9) && !lasts(&claim, 10));
+        claim.lasts(now, 5);
+        assert!(lasts(&claim, 9), "a shorter one shortens nothing");
+        claim.lasts(now, 20);
+        assert!(lasts(&claim, 19) && !lasts(&claim, 20));
+        claim.is_ending = true;
+        assert!(lasts(&claim, 20), "its deletion may arrive late");
+    }
+
+    #[test]
+    fn each_request_without_an_answer_leaves_its_lease_in_doubt() {
+        let other = Lease { id: 8, ..LEASE };
+        let mut claim = Claim::default();
+        assert!(claim.is_empty());
+        for lease in [LEASE, other, LEASE] {
+            claim.doubt(lease);
+        }
+        assert!(!claim.is_empty());
+        claim.settled(LEASE);
+        assert_eq!(claim.unsettled, [LEASE, other], "one of two requests");
+        claim.settled(Lease { id: 9, ..LEASE });
+        assert_eq!(claim.unsettled, [LEASE, other]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_whose_lease_has_ended_is_no_place() {
+        let taken = Taken {
+            lease: LEASE,
+            is_new: false,
+            is_fresh: false,
+            since: SystemClock.now(),
+        };
+        let value = Value::plain(1, Stage::holds_now());
+        let mut claim = Claim::default();
+        assert!(claim.placed(&taken, true, 5, &value));
+        assert!(!claim.placed(&taken, false, 5, &value));
+        assert!(claim.place.is_none());
+        assert_eq!(claim.unsettled, [LEASE], "it may last for a moment");
+        assert!(!claim.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_is_known_to_readers_between_requests() {
+        let (claims, (key, owner)) = (Claims::default(), id());
+        assert_eq!(claims.known(&key, owner), None);
+        let taken = Taken {
+            lease: LEASE,
+            is_new: true,
+            is_fresh: true,
+            since: SystemClock.now(),
+        };
+        let mut claim = claims.enter(&key, owner).await;
+        claim.named_by = Some(LEASE.id);
+        claim.placed(&taken, true, 5, &Value::plain(1, Stage::holds_now()));
+        assert_eq!(claims.known(&key, owner), None, "the request goes on");
+        claim.publish();
+        assert_eq!(claims.known(&key, owner), Some((5, Some(LEASE.id))));
+        drop(claim);
+        assert_eq!(claims.known(&key, owner), Some((5, Some(LEASE.id))));
+        let mut claim = claims.enter(&key, owner).await;
+        claim.place = None;
+        claim.doubt(LEASE);
+        drop(claim);
+        assert_eq!(claims.known(&key, owner), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_with_a_request_under_way_is_not_forgotten() {
+        let claims = Claims::default();
+        let mut under_way = Vec::new();
+        for number in 0..MANY {
+            let (key, owner) = id();
+            let mut claim = claims.enter(&key, owner).await;
+            claim.doubt(LEASE);
+            claim.lasts(Instant::now(), 10);
+            if number % 500 == 0 {
+                under_way.push((key, owner, claim));
+            }
+        }
+        tokio::time::advance(Duration::from_secs(30)).await;
+        let (key, owner) = id();
+        drop(claims.enter(&key, owner).await);
+        assert_eq!(claims.table().slots.len(), 2);
+        for (key, owner, _) in &under_way {
+            assert!(!claims.is_unknown(key, *owner));
+        }
+    }
 }

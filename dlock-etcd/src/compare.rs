@@ -110,3 +110,36 @@ impl Compare for Lease {
         keys.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::LockManager;
+    use dlock_testkit::EtcdServer;
+
+    use super::*;
+    use crate::{
+        Etcd,
+        scene::{claim, key},
+    };
+
+    #[tokio::test]
+    async fn a_lease_whose_last_request_got_no_answer_has_no_comparison() {
+        let server = EtcdServer::start().await;
+        let builder = LockManager::builder().scheme("etcd", Etcd);
+        let manager = builder.connect(&server.url()).await.unwrap();
+        let guard = manager.lock("order:42").acquire().await.unwrap();
+        let keys = guard.compare().unwrap();
+        let name = claim(&server, &key("order:42")).await;
+        assert_eq!(keys[0].name(), name.as_bytes());
+        let owner = guard.records().unwrap()[0].owner;
+        let store = guard.store::<EtcdStore>().unwrap();
+        let create = store.core.claims.known(guard.key(), owner).unwrap().0;
+        assert_eq!(keys[0].create_revision(), create);
+        store.core.claims.enter(guard.key(), owner).await.place = None;
+        let error = guard.compare().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the lease of `order:42` is lost, or being acquired again; acquire the lock, and begin again"
+        );
+    }
+}

@@ -449,4 +449,121 @@ mod tests {
         assert!(error.contains("no certificate of an authority"), "{error}");
         assert!(parsed(&url(&authority.ca_file())).is_ok());
     }
+
+    #[test]
+    fn a_certificate_of_the_client_is_read_with_its_key() {
+        let authority = Authority::new();
+        let identity = authority.issue(&["shop"]);
+        let [cert, key] = [identity.cert_file(), identity.key_file()];
+        let [cert, key] = [cert.display().to_string(), key.display().to_string()];
+        let plain = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        let ca = authority.ca_file().display().to_string();
+        let url = |cert: &str, key: &str| {
+            format!("etcd://a?sslmode=require&sslrootcert={ca}&sslcert={cert}&sslkey={key}")
+        };
+        let config = parsed(&url(&cert, &key)).unwrap();
+        assert!(!config.is_nameless);
+        for (cert, key, reasons) in [
+            (
+                &plain,
+                &key,
+                [
+                    "`sslcert`",
+                    &format!("`{plain}`: it contains no certificate or key in PEM format"),
+                ],
+            ),
+            (
+                &cert,
+                &plain,
+                [
+                    "`sslkey`",
+                    &format!("`{plain}`: it contains no certificate or key in PEM format"),
+                ],
+            ),
+            (
+                &cert,
+                &cert,
+                [
+                    "`sslmode`",
+                    &format!("cannot use `{ca}`, `{cert}`, `{cert}`: "),
+                ],
+            ),
+        ] {
+            let error = parsed(&url(cert, key)).unwrap_err().to_string();
+            for reason in reasons {
+                assert!(error.contains(reason), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn tls_without_a_certificate_of_the_client_is_nameless() {
+        let authority = Authority::new();
+        let ca = authority.ca_file().display().to_string();
+        for (query, is_nameless) in [
+            ("sslmode=disable", false),
+            ("", false),
+            (&*format!("sslmode=require&sslrootcert={ca}"), true),
+        ] {
+            let config = parsed(&format!("etcd://a?{query}")).unwrap();
+            assert_eq!(config.is_nameless, is_nameless, "{query}");
+        }
+    }
+
+    #[test]
+    fn odd_parts_of_a_url_are_read_or_refused() {
+        for (url, place) in [
+            ("etcd://a", "a:2379"),
+            ("etcd://a/", "a:2379"),
+            ("etcd://[::1]", "[::1]:2379"),
+            ("etcd://[::1]:2380", "[::1]:2380"),
+            ("etcd://shop:@a", "a:2379"),
+        ] {
+            let config = parsed(url).unwrap();
+            assert_eq!(config.members[0].place, place, "{url}");
+        }
+        for (url, why) in [
+            ("etcd:a", "no host"),
+            ("etcd://::1", "an IPv6 address without brackets"),
+            ("etcd://:2379", "a host is empty"),
+            ("etcd://shop:%4@a", "percent-encoded"),
+            ("etcd://shop:%ff@a", "percent-encoded"),
+            ("etcd://%zz:hush@a", "percent-encoded"),
+            ("etcd://a b", "a character that host names do not have"),
+            ("etcd://a?sslkey=k&sslmode=require", "belong together"),
+            ("etcd://a?sslcert=c&sslkey=k", "need `sslmode=require`"),
+        ] {
+            let error = parsed(url).expect_err(url).to_string();
+            assert!(error.contains(why), "{url}: {error}");
+        }
+        let hidden = parsed("etcd://shop:hush/x@a,b:99999").unwrap_err();
+        assert!(hidden.to_string().contains("etcd://…"), "{hidden}");
+        let shown = parsed("etcd://shop:hush@a,b?colour=red").unwrap_err();
+        assert!(shown.to_string().contains("etcd://a,b"), "{shown}");
+        let shown = format!("{:?}", parsed("etcd://shop:hush@a").unwrap());
+        assert!(shown.contains("etcd://a") && !shown.contains("hush"));
+    }
+
+    #[test]
+    fn each_cause_of_an_error_is_named_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{text}")]
+        struct Caused {
+            text: &'static str,
+            source: Option<Box<Caused>>,
+        }
+
+        let caused = |text, source: Option<Caused>| Caused {
+            text,
+            source: source.map(Box::new),
+        };
+        let deepest = caused("no route", None);
+        let middle = caused("tcp connect error", Some(deepest));
+        let repeated = caused("tcp connect error", Some(middle));
+        let error = caused("transport error", Some(repeated));
+        assert_eq!(
+            cause(&error),
+            "transport error: tcp connect error: no route"
+        );
+    }
 }

@@ -141,7 +141,10 @@ mod tests {
     use dlock_testkit::Authority;
 
     use super::*;
-    use crate::config::Config;
+    use crate::{
+        config::Config,
+        conn::{Conn, Ties, Tried},
+    };
 
     #[tokio::test]
     async fn a_connection_that_is_closed_in_its_handshake_is_no_fault_of_certificates() {
@@ -184,5 +187,33 @@ mod tests {
         let read = timeout(brief, own.read_exact(&mut bytes)).await;
         assert!(read.is_err(), "the rest is for the parent");
         assert!(timeout(brief, own.write_all(b"request")).await.is_err());
+    }
+
+    /// The next one has to read the base of fences again.
+    #[tokio::test]
+    async fn a_channel_makes_one_connection_and_no_other_in_its_place() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let mut options = StoreOptions::default();
+        options.response_timeout = Duration::from_secs(60);
+        let config = Config::parse(&format!("etcd://{place}"), &options).unwrap();
+        let dialled = dial(config.members[0].endpoint());
+        let (channel, accepted) = tokio::join!(dialled, listener.accept());
+        let (_give_up, given_up) = tokio::sync::watch::channel(());
+        let ties = Ties {
+            doubt: Arc::default(),
+            given_up,
+            is_full: Arc::default(),
+            number: 1,
+        };
+        let place = place.to_string();
+        let opened = Conn::open(Arc::new(config), place, channel.unwrap(), ties).await;
+        let conn = opened.unwrap();
+        drop(accepted);
+        for _ in 0..3 {
+            assert_eq!(conn.try_out().await, Tried::Fails);
+        }
+        let again = timeout(Duration::from_millis(50), listener.accept());
+        assert!(again.await.is_err());
     }
 }

@@ -59,3 +59,46 @@ impl Drop for Unanswered<'_> {
         self.0.raise();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn is_tried(doubt: &Doubt) -> bool {
+        let tried = timeout(Duration::from_millis(1), doubt.raised());
+        tried.await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_in_doubt_from_a_request_without_an_answer_until_its_next_one() {
+        let doubt = Doubt::default();
+        assert!(!doubt.is_open() && !is_tried(&doubt).await);
+        drop(Unanswered(&doubt));
+        assert!(doubt.is_open());
+        assert!(is_tried(&doubt).await && !is_tried(&doubt).await, "once");
+        assert!(doubt.is_open(), "a try is no answer");
+        // Another request gets no answer while the connection is tried.
+        doubt.raise();
+        doubt.settle();
+        assert!(!doubt.is_open());
+        assert!(is_tried(&doubt).await);
+        assert!(doubt.is_open(), "it counts for the next try");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_doubt_about_one_of_two_connections_to_a_member_is_one_about_both() {
+        let own = Arc::<Doubt>::default();
+        let near = Doubt::with(own.clone());
+        near.raise();
+        assert!(own.is_open() && is_tried(&own).await);
+        near.settle();
+        assert!(own.is_open(), "the other one has not answered");
+        own.settle();
+        own.raise();
+        assert!(!near.is_open(), "that of the store says nothing about it");
+    }
+}

@@ -143,7 +143,10 @@ fn of_transport(status: &Status) -> String {
 
 /// The error of a connection that could not be made.
 pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
-    let text = cause(error);
+    of_handshake(cause(error))
+}
+
+fn of_handshake(text: String) -> StoreError {
     // A member, or what is before it, closes connections for many reasons.
     let has_broken = ["handshake eof", "reset by peer", "Broken pipe"]
         .iter()
@@ -213,6 +216,8 @@ pub(crate) fn bad_answer(what: &str) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::{io, sync::Arc};
+
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::Authority;
 
@@ -243,9 +248,11 @@ mod tests {
         );
         let headless = Status::unavailable("etcdserver: no leader");
         let denied = Status::unauthenticated("etcdserver: invalid user ID or password");
+        let of_proxy = Status::unimplemented("unknown service");
         for (query, status, is_named) in [
             (&*ca, &closed, true),
             (&ca, &denied, false),
+            (&ca, &of_proxy, false),
             (&ca, &headless, false),
             (&with_own, &closed, false),
             ("sslmode=disable", &closed, false),
@@ -260,6 +267,243 @@ mod tests {
             );
             assert!(error.has_no_effect(), "{text}");
         }
+    }
+
+    #[test]
+    #[allow(clippy::too_many_lines, reason = "a table of all answers")]
+    fn each_answer_says_what_is_to_be_done_and_whether_the_request_may_have_been_carried_out() {
+        use StoreErrorKind::{
+            Denied, Disconnected, OutOfMemory, Refused, Unauthenticated, Unsupported,
+        };
+        const CHECK: &str = "check the user and the password in the URL";
+        const MAJORITY: &str = "a majority of the members must be up and reachable";
+        let config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
+        for (code, text, kind, words, advice, has_no_effect) in [
+            (
+                Code::PermissionDenied,
+                "etcdserver: permission denied",
+                Denied,
+                "permission denied",
+                "grant the user's role `readwrite` on the prefix `dlock/`: etcdctl role grant-permission ROLE readwrite \
+                 dlock/ --prefix",
+                true,
+            ),
+            (
+                Code::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+                Unauthenticated,
+                "authentication failed, invalid user ID or password",
+                CHECK,
+                true,
+            ),
+            (
+                Code::InvalidArgument,
+                "etcdserver: user name is empty",
+                Unauthenticated,
+                "user name is empty",
+                "the server wants a login: write `etcd://user:password@host`",
+                true,
+            ),
+            (
+                Code::FailedPrecondition,
+                "etcdserver: authentication is not enabled",
+                Unauthenticated,
+                "authentication is not enabled",
+                "the URL has a user, and the server knows none: remove it, or enable authentication",
+                true,
+            ),
+            (
+                Code::Unauthenticated,
+                "etcdserver: invalid auth token",
+                Unauthenticated,
+                "invalid auth token",
+                CHECK,
+                true,
+            ),
+            (
+                Code::ResourceExhausted,
+                "etcdserver: mvcc: database space exceeded",
+                OutOfMemory,
+                "mvcc: database space exceeded",
+                "compact and defragment the members, or raise `--quota-backend-bytes`; then: etcdctl alarm disarm",
+                false,
+            ),
+            (
+                Code::ResourceExhausted,
+                "etcdserver: too many requests",
+                Refused,
+                "too many requests",
+                "the members are overloaded: check their disks",
+                true,
+            ),
+            (
+                Code::DataLoss,
+                "etcdserver: corrupt cluster",
+                Refused,
+                "corrupt cluster",
+                "the members disagree about their data: check their logs",
+                false,
+            ),
+            (
+                Code::Unavailable,
+                "etcdserver: no leader",
+                Disconnected,
+                "no leader",
+                MAJORITY,
+                false,
+            ),
+            (
+                Code::Unavailable,
+                "etcdserver: leader changed",
+                Disconnected,
+                "leader changed",
+                MAJORITY,
+                false,
+            ),
+            (
+                Code::Unavailable,
+                "etcdserver: request timed out",
+                Disconnected,
+                "request timed out",
+                MAJORITY,
+                false,
+            ),
+            (
+                Code::Unimplemented,
+                "unknown service etcdserverpb.KV",
+                Unsupported,
+                "unknown service etcdserverpb.KV",
+                "dlock needs etcd 3.4 or later; check the version and the address",
+                true,
+            ),
+        ] {
+            let error = of_status(&Status::new(code, text), &config);
+            assert_eq!(error.kind(), kind, "{text}");
+            assert_eq!(error.to_string(), format!("{words}; {advice}"));
+            assert_eq!(error.has_no_effect(), has_no_effect, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_advice_of_its_own_keeps_its_text() {
+        use StoreErrorKind::{Disconnected, Refused};
+        let config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
+        for (code, text, kind, words, has_no_effect) in [
+            (
+                Code::NotFound,
+                "etcdserver: requested lease not found",
+                Refused,
+                "etcdserver: requested lease not found",
+                true,
+            ),
+            (
+                Code::Unavailable,
+                "etcdserver: server stopped",
+                Disconnected,
+                "etcdserver: server stopped",
+                false,
+            ),
+            (
+                Code::InvalidArgument,
+                "no request of etcd's",
+                Disconnected,
+                "no request of etcd's",
+                true,
+            ),
+            (Code::Unavailable, "", Disconnected, "Unavailable", false),
+        ] {
+            let error = of_status(&Status::new(code, text), &config);
+            assert_eq!((error.kind(), error.message()), (kind, words));
+            assert_eq!(error.has_no_effect(), has_no_effect, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_cause_of_a_broken_connection_is_named() {
+        let config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
+        let mut status = Status::unavailable("transport error");
+        status.set_source(Arc::new(io::Error::other("broken pipe")));
+        let error = of_status(&status, &config);
+        assert_eq!(error.message(), "transport error: broken pipe");
+    }
+
+    #[test]
+    fn only_an_answer_of_the_connection_makes_it_doubtful() {
+        for (status, is_expected) in [
+            (
+                Status::permission_denied("etcdserver: permission denied"),
+                false,
+            ),
+            (Status::permission_denied("forbidden by a proxy"), true),
+            (Status::unavailable("broken pipe"), true),
+        ] {
+            assert_eq!(is_doubtful(&status), is_expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_missing_lease_and_a_full_database_are_known_by_their_answers() {
+        for (code, text, is_missing) in [
+            (
+                Code::NotFound,
+                "etcdserver: requested lease not found",
+                true,
+            ),
+            (Code::NotFound, "etcdserver: member not found", false),
+            (
+                Code::Unknown,
+                "etcdserver: requested lease not found",
+                false,
+            ),
+        ] {
+            let status = Status::new(code, text);
+            assert_eq!(is_missing_lease(&status), is_missing, "{code:?} {text}");
+            assert!(!is_full(&status), "{text}");
+        }
+        let full = Status::resource_exhausted("etcdserver: mvcc: database space exceeded");
+        assert!(is_full(&full));
+    }
+
+    #[test]
+    fn a_request_of_which_a_step_was_carried_out_may_have_an_effect() {
+        let refused = StoreError::new(StoreErrorKind::Denied, "permission denied; ask")
+            .with_advice()
+            .without_effect();
+        let error = with_effect(&refused);
+        assert!(!error.has_no_effect());
+        assert_eq!(error.to_string(), "permission denied; ask");
+    }
+
+    #[test]
+    fn a_connection_that_ends_in_its_handshake_is_no_fault_of_certificates() {
+        use StoreErrorKind::{Tls, Unreachable};
+        for (text, kind) in [
+            ("tcp connect error: Connection refused", Unreachable),
+            ("tls handshake eof", Unreachable),
+            (
+                "invalid peer certificate: Connection reset by peer",
+                Unreachable,
+            ),
+            ("tls: Broken pipe", Unreachable),
+            ("invalid peer certificate: UnknownIssuer", Tls),
+            ("received fatal alert: HandshakeFailure", Tls),
+            ("received corrupt message of type InvalidContentType", Tls),
+        ] {
+            let error = of_handshake(text.to_owned());
+            assert_eq!((error.kind(), error.message()), (kind, text));
+            assert!(error.has_no_effect(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_member_is_named_with_its_reason() {
+        let [one, other] = ["refused", "silent"]
+            .map(|why| StoreError::new(StoreErrorKind::Unreachable, why).with_advice());
+        let only = of_members(&[("a:2379", one.clone())]);
+        assert_eq!(only, one, "the URL names it");
+        let both = of_members(&[("a:2379", one), ("b:2379", other)]);
+        assert_eq!(both.to_string(), "a:2379: refused; b:2379: silent");
+        assert!(both.has_no_effect());
     }
 
     #[test]

@@ -164,4 +164,79 @@ mod tests {
             assert_eq!(ttl(LockMode::Shared), seconds(of_readers));
         }
     }
+
+    fn claim(create: i64, value: &Value) -> KeyValue {
+        KeyValue {
+            key: format!("n/k/{create}").into_bytes(),
+            create_revision: create,
+            value: value.to_bytes(),
+            lease: create,
+            ..KeyValue::default()
+        }
+    }
+
+    fn shared(name: &str, epoch: Option<u64>) -> Value {
+        Value {
+            mode: LockMode::Shared,
+            epoch,
+            label: Some(format!("{name}@host/1")),
+            function: Some(format!("shop::{name}")),
+            ..Value::plain(100, Stage::holds_now())
+        }
+    }
+
+    #[test]
+    fn the_holder_whose_lease_ends_last_is_described() {
+        let waiter = |create| claim(create, &Value::plain(100, Stage::waits_now(None)));
+        let queue = Queue::read(&[
+            claim(1, &shared("one", None)),
+            claim(2, &shared("two", Some(101))),
+            claim(3, &shared("three", Some(101))),
+            waiter(4),
+            waiter(5),
+        ]);
+        let rest = |lease| {
+            Some(Duration::from_secs(
+                [2, 9, 4][usize::try_from(lease).unwrap() - 1],
+            ))
+        };
+        let holder = describe(&queue, rest, Some(b"n/k/5"), LockMode::Exclusive);
+        assert_eq!(holder.label.as_deref(), Some("two@host/1"));
+        assert_eq!(holder.function.as_deref(), Some("shop::two"));
+        assert_eq!((holder.fence, holder.others), (101, 2));
+        assert_eq!(holder.position, Some(1));
+        assert_eq!(holder.ttl, Some(Duration::from_secs(9)));
+        assert!(!holder.never_ends);
+        // A grant to it has the fence 105.
+        assert_eq!(holder.last_fence, 104);
+        let holder = describe(&queue, rest, None, LockMode::Exclusive);
+        assert_eq!((holder.last_fence, holder.position), (103, None));
+        let alone = Queue::read(&[claim(1, &shared("one", None))]);
+        let holder = describe(&alone, rest, None, LockMode::Exclusive);
+        assert_eq!((holder.fence, holder.others), (101, 0));
+    }
+
+    #[test]
+    fn a_key_without_a_lease_never_ends() {
+        let queue = Queue::read(&[KeyValue {
+            lease: 0,
+            ..claim(1, &shared("one", None))
+        }]);
+        let rest = |_| Some(Duration::from_secs(9));
+        let holder = describe(&queue, rest, None, LockMode::Exclusive);
+        assert_eq!((holder.never_ends, holder.ttl), (true, None));
+        assert_eq!(leases(&queue), [0; 0]);
+        let free = describe(&Queue::default(), rest, None, LockMode::Exclusive);
+        assert_eq!((free.fence, free.last_fence, free.ttl), (0, 0, None));
+    }
+
+    #[test]
+    fn the_rests_of_up_to_eight_holders_are_asked_for() {
+        for (count, expected) in [(1, 1), (8, 8), (9, 0)] {
+            let kvs: Vec<_> = (1..=count)
+                .map(|it| claim(it, &shared("one", None)))
+                .collect();
+            assert_eq!(leases(&Queue::read(&kvs)).len(), expected, "{count}");
+        }
+    }
 }

@@ -81,6 +81,7 @@ mod tests {
 
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{EtcdServer, Proxy, eventually};
+    use futures_util::future::join_all;
     use tokio::time::timeout;
 
     use super::*;
@@ -154,5 +155,34 @@ mod tests {
         assert_eq!(conn.streams.idle().len(), 0);
         proxy.thaw();
         assert_eq!(exist(&conn, &[7, lease]).await, [false, true]);
+    }
+
+    #[tokio::test]
+    async fn streams_beyond_four_end_with_their_answers() {
+        let server = EtcdServer::start().await;
+        let proxy = Proxy::start(server.port());
+        let (_store, conn) = connect(proxy.port()).await;
+        let lease = conn.grant(600).await.unwrap();
+        proxy.hold_replies();
+        let leases = [lease];
+        let all_have_asked = async {
+            eventually(LONG, "all have asked", async || {
+                server.messages().await.get("LeaseKeepAlive") == Some(&6)
+            })
+            .await;
+            proxy.thaw();
+        };
+        let asked = join_all((0..6).map(|_| exist(&conn, &leases)));
+        let (existing, ()) = tokio::join!(asked, all_have_asked);
+        assert_eq!(existing, [const { [true] }; 6]);
+        assert_eq!(conn.streams.idle().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn no_keep_alives_need_no_stream() {
+        let server = EtcdServer::start().await;
+        let (_store, conn) = connect(server.port()).await;
+        assert_eq!(exist(&conn, &[]).await, [true; 0]);
+        assert_eq!(conn.streams.idle().len(), 0);
     }
 }

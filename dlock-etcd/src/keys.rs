@@ -373,4 +373,45 @@ mod tests {
             assert_eq!(Value::read(foreign.as_bytes()), None, "{foreign}");
         }
     }
+
+    #[test]
+    fn a_stage_has_the_time_at_which_it_began() {
+        let before = now();
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        assert!(u128::from(before) <= time.as_millis(), "{before} {time:?}");
+        assert!(u128::from(before) + 60_000 > time.as_millis());
+        let Stage::Waits { since, label } = Stage::waits_now(Some("one".to_owned())) else {
+            panic!("it waits");
+        };
+        assert!(since >= before && label.as_deref() == Some("one"));
+        let Stage::Holds { since } = Stage::holds_now() else {
+            panic!("it holds");
+        };
+        assert!(since >= before);
+        // A holder that writes again has held since it wrote first.
+        let earlier = Stage::Holds { since: 7 };
+        assert_eq!(earlier.holding(), earlier);
+        for other in [Stage::Unknown, Stage::waits_now(None)] {
+            let Stage::Holds { since } = other.holding() else {
+                panic!("it holds");
+            };
+            assert!(since >= before);
+        }
+    }
+
+    #[test]
+    fn a_word_that_would_change_the_others_is_left_out() {
+        for label in ["", "-", "a b"] {
+            let value = Value {
+                label: Some(label.to_owned()),
+                function: Some("shop::settle".to_owned()),
+                ..Value::plain(1, Stage::Holds { since: 5 })
+            };
+            let expected = Value {
+                label: None,
+                ..value.clone()
+            };
+            assert_eq!(Value::read(&value.to_bytes()), Some(expected), "{label:?}");
+        }
+    }
 }

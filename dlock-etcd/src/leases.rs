@@ -275,4 +275,47 @@ mod tests {
         assert_eq!(take(1), None, "the connection has a successor");
         assert_eq!(take(2), Some(3));
     }
+
+    const NOTHING: [Option<i64>; 2] = [None; 2];
+
+    fn lease(id: i64) -> Lease {
+        Lease {
+            id,
+            seconds: 10,
+            is_shared: false,
+            conn: 0,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_that_was_kept_alive_last_is_used_first() {
+        let leases = Leases::default();
+        let begin = SystemClock.now();
+        let later = |seconds| begin.plus(Duration::from_secs(seconds));
+        for (id, seconds) in [(1, 1), (3, 3), (2, 2)] {
+            leases.give(lease(id), later(seconds));
+        }
+        let take = |seconds| leases.take_idle(0, 10, later(seconds));
+        assert_eq!(take(3), Some((3, later(3))));
+        assert_eq!(take(3), Some((2, later(2))));
+        // With one that has lost half of its TTL, those before it go as well.
+        leases.give(lease(2), later(2));
+        assert_eq!([take(7), take(3)].map(|it| it.map(|it| it.0)), NOTHING);
+        leases.give(lease(4), later(2));
+        let almost = later(2).plus(Duration::from_millis(4999));
+        assert_eq!(leases.take_idle(0, 10, almost).map(|it| it.0), Some(4));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_leases_beyond_64_are_left_to_end() {
+        let leases = Leases::default();
+        let now = SystemClock.now();
+        for id in 1..=70 {
+            leases.give(lease(id), now);
+        }
+        let taken: Vec<_> = (0..70)
+            .filter_map(|_| leases.take_idle(0, 10, now))
+            .collect();
+        assert_eq!(taken.len(), 64);
+    }
 }

@@ -45,6 +45,8 @@ mod holder;
 mod keep_alive;
 mod keys;
 mod leases;
+#[cfg(test)]
+mod log;
 mod names;
 mod near;
 mod notices;
@@ -56,6 +58,8 @@ mod raise;
 mod release;
 mod renew;
 mod requests;
+#[cfg(test)]
+mod scene;
 mod scheme;
 mod session;
 mod settle;

@@ -147,3 +147,110 @@ impl Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::{
+        store::{HintReceiver, LockStore, OwnerId},
+        random::SystemRandom,
+    };
+    use dlock_testkit::{EtcdServer, eventually, within};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::scene::{LONG, Scene};
+
+    #[tokio::test]
+    async fn a_message_is_for_the_owner_in_its_name_and_the_key_in_its_value() {
+        struct Heard(mpsc::UnboundedSender<(String, OwnerId, u64)>);
+
+        impl HintReceiver for Heard {
+            fn hint(&self, hint: &Hint<'_>) -> bool {
+                let heard = (hint.key.to_owned(), hint.owner, hint.fence);
+                self.0.send(heard).is_ok()
+            }
+
+            fn look_again(&self) -> bool {
+                true
+            }
+        }
+
+        let scene = Scene::alone();
+        let (send, mut heard) = mpsc::unbounded_channel();
+        let listener = Listener {
+            range: keys::notices("n", scene.client()),
+            session: scene.store.core.session.clone(),
+            sink: HintSink::new(Arc::new(Heard(send))),
+        };
+        let owner = scene.owner(7);
+        let message = |name: &str, value: &[u8]| KeyValue {
+            key: name.into(),
+            value: value.into(),
+            ..KeyValue::default()
+        };
+        let to_owner = message(&format!("n//notice/{owner}"), b"order:42");
+        assert!(listener.tell(&to_owner));
+        let expected = ("order:42".to_owned(), owner, 0);
+        assert_eq!(heard.try_recv(), Ok(expected));
+        for foreign in [
+            message("n//notice/by-hand", b"order:42"),
+            message(&format!("n//notice/{owner}"), b"\xff"),
+        ] {
+            assert!(listener.tell(&foreign), "it goes on to listen");
+            assert!(heard.try_recv().is_err());
+        }
+        drop(heard);
+        assert!(!listener.tell(&to_owner), "the manager has ended");
+    }
+
+    #[tokio::test]
+    async fn messages_of_before_and_of_later_are_heard_until_the_manager_leaves() {
+        let server = EtcdServer::start().await;
+        let client = ClientId::new(&SystemRandom);
+        let mut scene = Scene::with(server.port(), |_| ());
+        let owners = [0, 1, 2, 3].map(|number| scene.owner(number));
+        let mine = |number: usize| format!("dlock//notice/{}", owners[number]);
+        let others = format!("dlock//notice/{}", OwnerId::new(client, 1));
+        let watches = async |count| {
+            eventually(LONG, "it listens", async || server.watches().await == count).await;
+        };
+        watches(1).await;
+        server.put(&others, "order:1").await;
+        server.put(&mine(1), "order:1").await;
+        server.delete(&mine(1)).await;
+        server.put(&mine(2), "order:2").await;
+        for number in [1, 2] {
+            let heard = within(LONG, scene.heard.recv()).await.flatten();
+            assert_eq!(heard, Some((owners[number], 0)));
+        }
+        // A manager that attaches again reads those that it has missed.
+        let (send, mut heard) = mpsc::unbounded_channel();
+        let hooks = scene.store.properties().hooks.unwrap();
+        let sink = HintSink::new(Arc::new(crate::scene::Heard(send)));
+        hooks.attach(scene.client(), sink);
+        let missed = within(LONG, heard.recv()).await.flatten();
+        assert_eq!(missed, Some((owners[2], 0)));
+        watches(1).await;
+        // One whose messages are not taken has ended.
+        drop(heard);
+        server.put(&mine(3), "order:3").await;
+        watches(0).await;
+        let (send, _heard) = mpsc::unbounded_channel();
+        let sink = HintSink::new(Arc::new(crate::scene::Heard(send)));
+        hooks.attach(scene.client(), sink);
+        watches(1).await;
+        hooks.detach(scene.client()).await;
+        watches(0).await;
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_cannot_listen_says_why_and_tries_again() {
+        crate::log::begin();
+        let _scene = Scene::alone();
+        eventually(LONG, "it is tried again", async || {
+            let lines = crate::log::with("cannot listen for operators; it is tried again");
+            lines.iter().filter(|line| line.contains("refused")).count() >= 2
+        })
+        .await;
+    }
+}

@@ -132,3 +132,74 @@ pub(crate) fn found(answer: &TxnResponse) -> HashMap<&[u8], &KeyValue> {
     });
     ranges.map(|kv| (&*kv.key, kv)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{PutResponse, RangeResponse, ResponseOp};
+
+    /// The answer to a read of one key, with a header of its own or that of its transaction.
+    fn read_at(name: &str, revision: i64, term: u64) -> ResponseOp {
+        let kv = KeyValue {
+            key: name.into(),
+            ..KeyValue::default()
+        };
+        let header = ResponseHeader {
+            member_id: 1,
+            revision,
+            raft_term: term,
+        };
+        let kvs = vec![kv];
+        let header = Some(header);
+        RangeResponse { header, kvs }.into()
+    }
+
+    fn answer() -> TxnResponse {
+        let header = ResponseHeader {
+            member_id: 1,
+            revision: 9,
+            raft_term: 3,
+        };
+        let put = ResponseOp {
+            response: Some(OpAnswer::Put(PutResponse {})),
+        };
+        TxnResponse {
+            header: Some(header),
+            succeeded: true,
+            responses: vec![
+                read_at("together", 0, 0),
+                read_at("alone", 7, 2),
+                put,
+                ResponseOp::default(),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_read_that_was_sent_alone_has_a_revision_of_its_own() {
+        let answer = answer();
+        for (index, name, expected) in [(0, "together", 9), (1, "alone", 7)] {
+            let (kvs, revision) = read_of(&answer, index).unwrap();
+            assert_eq!((&*kvs[0].key, revision), (name.as_bytes(), expected));
+            assert_eq!(keys_of(&answer, index).unwrap(), kvs);
+        }
+        let terms: Vec<_> = headers(&answer).map(|it| it.raft_term).collect();
+        assert_eq!(terms, [2], "the other one has that of the transaction");
+        let found = found(&answer);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[&b"alone"[..]].key, b"alone");
+    }
+
+    #[test]
+    fn an_answer_without_what_was_read_is_an_error() {
+        let answer = answer();
+        for index in [2, 3, 4] {
+            for error in [
+                read_of(&answer, index).unwrap_err(),
+                keys_of(&answer, index).unwrap_err(),
+            ] {
+                assert_eq!(error.message(), "a transaction without its answers");
+            }
+        }
+    }
+}

@@ -314,4 +314,92 @@ mod tests {
         });
         assert!(waiter.await.is_err(), "the beat has failed");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_open_gate_is_closed_with_its_lease() {
+        let places = Places::default();
+        let gate = Gate {
+            lease: 7,
+            create: 1,
+        };
+        places.opened(gate, SystemClock.now(), 1);
+        places.close(8);
+        assert_eq!(places.gate().await, Ok(gate));
+        places.close(7);
+        assert!(timeout(BRIEF, places.gate()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_gets_an_error_if_no_gate_could_be_opened() {
+        let places = Places::default();
+        let mut waiter = Box::pin(places.gate());
+        assert!(timeout(BRIEF, waiter.as_mut()).await.is_err());
+        assert!(timeout(BRIEF, places.kicked()).await.is_ok(), "it asks");
+        assert!(places.wants_gate() && !places.wants_gate(), "for one gate");
+        let failed = StoreError::timed_out(BRIEF);
+        places.ended(Beat {
+            kept: Ok(()),
+            opened: Err(failed.clone()),
+        });
+        assert_eq!(waiter.await, Err(failed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_worth_what_its_last_keep_alive_says() {
+        let places = Places::default();
+        let now = SystemClock.now();
+        let gate = Gate {
+            lease: 7,
+            create: 1,
+        };
+        places.opened(gate, now, 1);
+        let asked = after(now, 2500, 2500);
+        assert!(places.covers(7, now) && !places.covers(7, asked));
+        assert!(!places.covers(8, now), "nothing is known of it");
+        places.kept(7, after(now, 1000, 1000));
+        assert!(places.covers(7, asked));
+        // An answer that is read late.
+        places.kept(7, after(now, 500, 500));
+        assert!(places.covers(7, asked));
+        places.kept(8, now);
+        assert!(!places.covers(8, now), "it was not made here");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_forgotten_when_it_must_have_ended() {
+        let places = Places::default();
+        let begin = SystemClock.now();
+        for lease in [7, 8] {
+            places.opened(Gate { lease, create: 1 }, begin, 1);
+        }
+        tokio::time::advance(FORGOTTEN.saturating_sub(BRIEF)).await;
+        assert_eq!(places.to_keep(HashSet::from([7])), [7]);
+        assert!(places.lease(7).is_shared && places.lease(8).is_shared);
+        tokio::time::advance(BRIEF).await;
+        assert_eq!(places.to_keep(HashSet::from([7])), [7]);
+        assert!(places.lease(7).is_shared, "a waiter has it");
+        assert!(!places.lease(8).is_shared);
+    }
+
+    /// Each lease may be in a snapshot that was taken before the connection was made.
+    #[tokio::test(start_paused = true)]
+    async fn leases_are_searched_once_for_each_connection_after_them() {
+        let places = Places::default();
+        let now = SystemClock.now();
+        let open = |lease, conn| places.opened(Gate { lease, create: 1 }, now, conn);
+        let to_search = |conn| {
+            let mut leases = places.to_search(conn);
+            leases.sort_unstable();
+            leases
+        };
+        assert_eq!(to_search(1), [0; 0]);
+        open(7, 1);
+        assert_eq!(to_search(1), [0; 0], "no snapshot of before has it");
+        assert_eq!(to_search(2), [7]);
+        open(8, 2);
+        assert_eq!(to_search(2), [7, 8], "the first was not searched yet");
+        places.searched(2);
+        assert_eq!(to_search(2), [0; 0]);
+        assert_eq!(to_search(3), [7, 8]);
+    }
 }

@@ -362,4 +362,83 @@ mod tests {
         let places = [1, 2, 3].map(|it| queue.position(format!("n/k/{it}").as_bytes()));
         assert_eq!(places, [None, Some(0), Some(1)]);
     }
+
+    #[test]
+    fn a_claim_that_comes_holds_at_once_if_it_would_hold_behind_all_others() {
+        let permits = LockMode::Permits;
+        for (modes, comes, holds) in [
+            (&[] as &[_], EXCLUSIVE, true),
+            (&[], TWO, true),
+            (&[SHARED], SHARED, true),
+            (&[SHARED, SHARED], EXCLUSIVE, false),
+            (&[EXCLUSIVE], SHARED, false),
+            (&[EXCLUSIVE], EXCLUSIVE, false),
+            // A waiter is before it.
+            (&[SHARED, EXCLUSIVE], SHARED, false),
+            (&[TWO, TWO, TWO], SHARED, false),
+            (&[TWO], TWO, true),
+            (&[TWO, TWO], TWO, false),
+            (&[TWO, TWO], permits(3), true),
+            (&[TWO], permits(1), false),
+        ] {
+            assert_eq!(queue(modes).admits(comes), holds, "{modes:?} {comes:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_has_the_owner_in_its_name_or_in_its_value() {
+        let client = dlock_runtime::store::ClientId::new(&dlock_runtime::random::SystemRandom);
+        let [named, written] = [1, 2].map(|it| OwnerId::new(client, it));
+        let value = Value {
+            owner: Some(written),
+            ..Value::plain(1, keys::Stage::Unknown)
+        };
+        let by_lease = KeyValue {
+            value: value.to_bytes(),
+            ..claim(7, EXCLUSIVE, None)
+        };
+        assert_eq!(Entry::read(&by_lease).owner, Some(written));
+        let by_owner = KeyValue {
+            key: keys::claim("n", "k", named),
+            ..by_lease
+        };
+        assert_eq!(Entry::read(&by_owner).owner, Some(named));
+        assert_eq!(Entry::read(&claim(7, EXCLUSIVE, None)).owner, None);
+    }
+
+    #[test]
+    fn a_claim_that_is_written_again_keeps_its_place() {
+        let mut queue = queue(&[SHARED, SHARED, EXCLUSIVE]);
+        let again = KeyValue {
+            mod_revision: 9,
+            ..claim(1, SHARED, Some(7))
+        };
+        queue.apply(&Event {
+            kind: EventType::Put as i32,
+            kv: Some(again),
+        });
+        queue.apply(&Event {
+            kind: EventType::Delete as i32,
+            kv: None,
+        });
+        assert_eq!(queue.holders().count(), 2);
+        let first = queue.get(b"n/k/1").unwrap();
+        assert_eq!((first.create, first.modified), (1, 9));
+        assert_eq!(queue.position(b"n/k/3"), Some(0));
+        assert!(queue.holds(b"n/k/1") && !queue.holds(b"n/k/3"));
+        assert!(!queue.holds(b"n/k/9") && queue.position(b"n/k/9").is_none());
+    }
+
+    #[test]
+    fn an_epoch_is_written_only_while_the_claim_that_has_it_is_unchanged() {
+        let two = queue(&[SHARED, SHARED]);
+        let own = two.epoch(b"n/k/1").unwrap();
+        assert_eq!((own.fence(), own.is_unchanged()), (101, None));
+        let joined = two.epoch(b"n/k/2").unwrap();
+        let unchanged = ops::is_modified_at(b"n/k/1", 1);
+        assert_eq!(
+            (joined.fence(), joined.is_unchanged()),
+            (101, Some(unchanged))
+        );
+    }
 }

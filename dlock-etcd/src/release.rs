@@ -269,3 +269,6 @@ async fn end_one_by_one(
         is_known,
     })
 }
+
+#[cfg(test)]
+mod tests;

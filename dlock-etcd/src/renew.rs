@@ -222,29 +222,4 @@ async fn limited<T>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{claims::Place, leases::Lease};
-
-    #[tokio::test]
-    async fn a_lease_is_lost_only_if_its_key_is_gone() {
-        let mut claim = Claim::default();
-        assert_eq!(not_held(&claim), Ok(Renewal::NotOwner));
-        claim.place = Some(Place {
-            create: 5,
-            base: 100,
-            mode: dlock_runtime::LockMode::Shared,
-            lease: Lease {
-                id: 7,
-                seconds: 10,
-                is_shared: false,
-                conn: 1,
-            },
-            held: Some(105),
-            label: None,
-            function: None,
-            since: SystemClock.now(),
-        });
-        assert!(not_held(&claim).is_err(), "the renewal is repeated");
-    }
-}
+mod tests;

@@ -340,13 +340,4 @@ pub(crate) fn seconds(ttl: Duration) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_a_second_is_rounded_up() {
-        for (ttl, expected) in [(1000, 1), (1001, 2), (1999, 2), (30_000, 30)] {
-            assert_eq!(seconds(Duration::from_millis(ttl)), expected);
-        }
-    }
-}
+mod tests;

@@ -236,3 +236,126 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::{
+        EtcdStore, log,
+        scene::{LONG, Scene},
+    };
+
+    fn place(proxy: &Proxy) -> String {
+        format!("127.0.0.1:{}", proxy.port())
+    }
+
+    #[tokio::test]
+    async fn the_next_member_follows_one_that_fails_and_the_log_says_why() {
+        log::begin();
+        let server = EtcdServer::start().await;
+        let [first, second] = [Proxy::start(server.port()), Proxy::start(server.port())];
+        let places = [place(&first), place(&second)];
+        let url = format!("etcd://{},{}", places[0], places[1]);
+        first.refuse();
+        let store = EtcdStore::open(&url, &StoreOptions::default()).unwrap();
+        let session = &store.core.session;
+        let conn = session.conn().await.unwrap();
+        assert_eq!((&conn.place, conn.number()), (&places[1], 2));
+
+        second.refuse();
+        second.cut();
+        conn.doubt().raise();
+        within(LONG, conn.is_given_up()).await.expect("it ends");
+        let mut reason = None;
+        eventually(LONG, "requests fail", async || {
+            reason = session.conn().await.err();
+            reason.is_some()
+        })
+        .await;
+        let reason = reason.unwrap();
+        assert!(reason.has_no_effect(), "{reason}");
+        for place in &places {
+            let text = reason.to_string();
+            assert!(text.contains(&format!("{place}: ")), "{text}");
+        }
+        let is_logged = |words: &str, also: &str| {
+            let lines = log::with(&format!("url={url} "));
+            let mut lines = lines.iter().filter(|line| line.starts_with(words));
+            lines.any(|line| line.contains(also))
+        };
+        assert!(is_logged("WARN cannot connect to etcd", "refused"));
+        let member = format!("member={}", places[1]);
+        assert!(is_logged("WARN the connection to etcd was lost", &member));
+
+        first.accept();
+        let mut next = None;
+        eventually(LONG, "there is a connection again", async || {
+            next = session.conn().await.ok();
+            next.is_some()
+        })
+        .await;
+        let next = next.unwrap();
+        assert_eq!(next.place, places[0]);
+        assert!(next.number() > conn.number());
+    }
+
+    /// The one that was lost may be the slowest to come back.
+    #[tokio::test]
+    async fn the_next_connection_is_to_another_member() {
+        let server = EtcdServer::start().await;
+        let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
+        let places = [0, 1].map(|it: usize| place(&proxies[it]));
+        let url = format!("etcd://{},{}", places[0], places[1]);
+        let store = EtcdStore::open(&url, &StoreOptions::default()).unwrap();
+        let session = &store.core.session;
+        for expected in [0, 1, 0] {
+            let mut conn = None;
+            eventually(LONG, "there is a connection", async || {
+                conn = session.conn().await.ok();
+                conn.is_some()
+            })
+            .await;
+            let conn = conn.unwrap();
+            assert_eq!(conn.place, places[expected]);
+            proxies[expected].cut();
+            conn.doubt().raise();
+            within(LONG, conn.is_given_up()).await.expect("it ends");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_wait_for_the_first_connection_until_the_store_is_closed() {
+        let server = EtcdServer::start().await;
+        let proxy = Proxy::start(server.port());
+        proxy.freeze();
+        let scene = Scene::with(proxy.port(), |options| options.connect_timeout = LONG);
+        let session = scene.store.core.session.clone();
+        let mut conn = Box::pin(session.conn());
+        assert!(conn.as_mut().now_or_never().is_none());
+        drop(scene);
+        let Some(Err(error)) = within(LONG, conn).await else {
+            panic!("there is no connection");
+        };
+        assert_eq!(error.message(), "the store was closed");
+        assert!(error.has_no_effect());
+    }
+
+    #[tokio::test]
+    async fn a_silent_member_is_given_up_after_the_limit() {
+        let server = EtcdServer::start().await;
+        let proxy = Proxy::start(server.port());
+        proxy.freeze();
+        let limit = Duration::from_millis(200);
+        let scene = Scene::with(proxy.port(), |options| options.connect_timeout = limit);
+        let session = &scene.store.core.session;
+        let Some(Err(error)) = within(LONG, session.conn()).await else {
+            panic!("there is no connection");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+        assert!(error.has_no_effect(), "no request was sent");
+    }
+}

@@ -124,10 +124,6 @@ impl fmt::Debug for EtcdStore {
 
 impl LockStore for EtcdStore {
     async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
-        if !LockModes::ALL.contains(request.mode) {
-            let text = format!("etcd has no locks with `{}`", request.mode);
-            return Err(StoreError::new(StoreErrorKind::Unsupported, text).unsent());
-        }
         // The steps of a request make a large future.
         Box::pin(self.core.acquire(request)).await
     }

@@ -71,6 +71,7 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log;
 
     #[test]
     fn old_versions_are_refused_and_faulty_ones_are_known() {
@@ -111,6 +112,63 @@ mod tests {
             ("unknown", false),
         ] {
             assert_eq!(is_torn_by_kills(version), is_torn, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_version_with_faults_is_in_the_log_with_its_successors() {
+        const FAULTS: &str =
+            "this version of etcd can revoke leases that are alive, and lose events of watches; ";
+        log::begin();
+        for (version, advice) in [
+            (
+                "3.4.30",
+                Some("update it to 3.4.31 or later, or better to 3.5.13 or later"),
+            ),
+            ("3.4.31", None),
+            (
+                "3.5.2",
+                Some(
+                    "its members can also disagree after one was killed; update it to 3.5.13 or later",
+                ),
+            ),
+            ("3.5.12", Some("update it to 3.5.13 or later")),
+            ("3.5.13", None),
+            ("3.6.0", None),
+        ] {
+            let member = format!("member-{version}:2379");
+            assert_eq!(check(version, &member), Ok(()));
+            let lines = log::with(&member);
+            assert_eq!(lines.len(), usize::from(advice.is_some()), "{lines:?}");
+            if let Some(advice) = advice {
+                let start = format!("WARN {FAULTS}{advice} ");
+                assert!(lines[0].starts_with(&start), "{lines:?}");
+                assert!(lines[0].contains(version), "{lines:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_too_old_is_named_with_its_member() {
+        for version in ["3.3.27", "2.4.9", "3.0.0"] {
+            let error = check(version, "a:2379").unwrap_err();
+            let text = format!("`a:2379` is etcd {version}; dlock needs 3.4 or later");
+            assert_eq!(error.to_string(), text);
+            assert_eq!(error.kind(), StoreErrorKind::Unsupported);
+            assert!(error.has_no_effect(), "no request was sent");
+        }
+        for (version, numbers) in [
+            ("3.4.0", Some([3, 4, 0])),
+            ("3.6.0-rc.1", Some([3, 6, 0])),
+            ("3.5", None),
+            ("3.x.1", None),
+            ("", None),
+        ] {
+            assert_eq!(super::numbers(version), numbers, "{version}");
+        }
+        #[cfg(feature = "admin")]
+        for (version, is_expected) in [("3.3.27", true), ("3.4.0", false), ("unknown", false)] {
+            assert_eq!(is_refused(version), is_expected, "{version}");
         }
     }
 }

@@ -152,3 +152,82 @@ fn granted<'a>(
             Some(Grant::new(key, entry.owner?, fence))
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::{
+        store::{ClientId, OwnerId},
+        random::SystemRandom,
+    };
+
+    use super::*;
+    use crate::{
+        keys::{Stage, Value},
+        proto::KeyValue,
+    };
+
+    fn put(key: &str, owner: OwnerId, revision: i64) -> Event {
+        Event {
+            kind: EventType::Put as i32,
+            kv: Some(KeyValue {
+                key: keys::claim("n", key, owner),
+                create_revision: revision,
+                mod_revision: revision,
+                value: Value::plain(100, Stage::waits_now(None)).to_bytes(),
+                lease: 7,
+            }),
+        }
+    }
+
+    fn deleted(key: &str, owner: OwnerId, revision: i64) -> Event {
+        Event {
+            kind: EventType::Delete as i32,
+            kv: Some(KeyValue {
+                key: keys::claim("n", key, owner),
+                mod_revision: revision,
+                ..KeyValue::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_comes_to_the_front_was_granted_the_lock() {
+        let client = ClientId::new(&SystemRandom);
+        let [one, two, three] = [1, 2, 3].map(|it| OwnerId::new(client, it));
+        let mut followed = Followed {
+            namespace: "n".to_owned(),
+            queues: BTreeMap::new(),
+        };
+        let mut grants = |events: Vec<Event>| {
+            let answer = WatchResponse {
+                events,
+                ..WatchResponse::default()
+            };
+            let grants = followed.grants(&answer);
+            let seen = grants.iter().map(|it| (it.key.clone(), it.owner, it.fence));
+            (seen.collect::<Vec<_>>(), followed.queues.len())
+        };
+        let a = || "a".to_owned();
+        // The first holds at once, and another lock has no waiters.
+        let begun = vec![put("a", one, 1), put("a", two, 2), put("b", one, 3)];
+        assert_eq!(grants(begun), (vec![], 2));
+        let foreign = Event {
+            kind: EventType::Delete as i32,
+            kv: None,
+        };
+        let other = vec![deleted("b", one, 4), put("a", three, 5), foreign];
+        assert_eq!(grants(other), (vec![], 1));
+        // Each release is one grant, also if their events come together.
+        let both = vec![deleted("a", one, 6), deleted("a", two, 7)];
+        assert_eq!(grants(both), (vec![(a(), two, 102), (a(), three, 105)], 1));
+        // The end of a waiter grants nothing.
+        let waits = vec![put("a", one, 8), deleted("a", one, 9)];
+        assert_eq!(grants(waits), (vec![], 1));
+        // In one transaction: a waiter is never the holder between.
+        let together = vec![put("a", two, 10), put("a", one, 11)];
+        assert_eq!(grants(together), (vec![], 1));
+        let ended = vec![deleted("a", three, 12), deleted("a", two, 12)];
+        assert_eq!(grants(ended), (vec![(a(), one, 111)], 1));
+        assert_eq!(grants(vec![deleted("a", one, 13)]), (vec![], 0));
+    }
+}

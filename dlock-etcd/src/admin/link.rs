@@ -157,3 +157,25 @@ pub(super) fn rule(namespace: &str, permission: &str) -> String {
         String::from_utf8_lossy(&prefix)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::store::StoreOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_user_who_may_not_read_learns_the_permission_for_that() {
+        let mut options = StoreOptions::default();
+        options.namespace = "shop/eu".to_owned();
+        let link = Link::new(Config::parse("etcd://a", &options).unwrap());
+        let error = |kind| link.of_reading(StoreError::new(kind, "why"));
+        let denied = error(StoreErrorKind::Denied);
+        assert_eq!(
+            denied.to_string(),
+            "permission denied; grant it with: etcdctl role grant-permission ROLE read shop%2Feu/ --prefix"
+        );
+        assert!(denied.kind() == StoreErrorKind::Denied && denied.has_no_effect());
+        assert_eq!(error(StoreErrorKind::Refused).message(), "why");
+    }
+}

@@ -206,3 +206,69 @@ fn grouped(namespace: &str, kvs: Vec<KeyValue>) -> Vec<Claims> {
 fn number(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kv(name: &str) -> KeyValue {
+        KeyValue {
+            key: name.into(),
+            ..KeyValue::default()
+        }
+    }
+
+    #[test]
+    fn a_page_costs_its_members_time_for_itself_and_for_each_key() {
+        assert_eq!(cost(2, 0), cost(1, 0) * 2);
+        assert_eq!(cost(0, 10), cost(0, 1) * 10);
+        assert_eq!(cost(1, 500), cost(1, 0) + cost(0, 500));
+        assert!(cost(0, 1) > Duration::ZERO && cost(1, 0) > cost(0, 1));
+        let page = Page {
+            claims: Vec::new(),
+            next: None,
+            read: 500,
+            left: 0,
+            revision: 1,
+        };
+        assert_eq!(page.cost(), cost(1, 500));
+        assert!(cost(usize::MAX, u64::MAX) > cost(1000, 1000));
+    }
+
+    #[test]
+    fn claims_on_one_key_are_together_and_other_names_are_left_out() {
+        let names = [
+            "n//fence",
+            "n/a/1",
+            "n/a/2",
+            "n/b%2Fc/1",
+            "n/b/1",
+            "n/b/2",
+            "n/b/3",
+            "n/nothing",
+        ];
+        let groups = grouped("n", names.map(kv).into());
+        let seen: Vec<_> = groups.iter().map(|it| (&*it.key, it.kvs.len())).collect();
+        assert_eq!(seen, [("a", 2), ("b/c", 1), ("b", 3)]);
+        assert_eq!(groups[0].kvs, [kv("n/a/1"), kv("n/a/2")]);
+    }
+
+    #[test]
+    fn a_range_has_the_names_that_begin_with_its_text() {
+        let (from, to) = beginning_with("n", "order:");
+        for (name, is_in) in [
+            ("n/order:/x", true),
+            ("n/order:\u{10ffff}/x", true),
+            ("n/order", false),
+            ("n/orders/x", false),
+            ("n/order;/x", false),
+            ("m/order:/x", false),
+        ] {
+            let name = name.as_bytes();
+            assert_eq!(&*from <= name && name < &*to, is_in, "{name:?}");
+        }
+        let next = after(b"n/a/1");
+        assert!(next[..] > b"n/a/1"[..] && next[..] <= b"n/a/1\0"[..]);
+        assert_eq!([number(7), number(0), number(-1)], [7, 0, 0]);
+    }
+}

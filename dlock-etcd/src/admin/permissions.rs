@@ -77,3 +77,21 @@ fn write_nothing(namespace: &str) -> TxnRequest {
         failure: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_of_the_user_is_a_missing_permission() {
+        let answer = |kind| Err::<(), _>(Failure::new(StoreError::new(kind, "why")));
+        assert_eq!(is_allowed(Ok(())), Ok(true));
+        assert_eq!(is_allowed(answer(StoreErrorKind::Denied)), Ok(false));
+        // The database is full: etcd has not looked at the user.
+        assert_eq!(is_allowed(answer(StoreErrorKind::OutOfMemory)), Ok(true));
+        for kind in [StoreErrorKind::Disconnected, StoreErrorKind::Refused] {
+            let error = is_allowed(answer(kind)).unwrap_err();
+            assert_eq!(error.kind(), kind);
+        }
+    }
+}

@@ -207,3 +207,102 @@ async fn within<T>(
 fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
     info.insert(name.to_owned(), value.to_string());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::messages::MemberHeader;
+
+    fn reported(status: &MemberStatus) -> Vec<String> {
+        let mut info = BTreeMap::new();
+        tell_status(&mut info, status);
+        info.iter()
+            .map(|(name, it)| format!("{name}={it}"))
+            .collect()
+    }
+
+    #[test]
+    fn a_report_has_the_state_of_its_member() {
+        let sound = MemberStatus {
+            header: Some(MemberHeader {
+                cluster_id: 0xab,
+                member_id: 0xcd,
+                revision: 7,
+            }),
+            version: "3.5.16".to_owned(),
+            db_size: 20,
+            leader: 0xcd,
+            errors: Vec::new(),
+            db_size_in_use: 10,
+            is_learner: false,
+            db_size_quota: 0,
+        };
+        let usual = [
+            "alarms=",
+            "cluster_id=ab",
+            "db_size=20",
+            "db_size_in_use=10",
+            "etcd_version=3.5.16",
+            "has_leader=true",
+            "is_leader=true",
+            "is_learner=false",
+            "member_id=cd",
+            "product=etcd",
+            "revision=7",
+        ];
+        assert_eq!(reported(&sound), usual);
+        for (status, differs) in [
+            (
+                MemberStatus {
+                    leader: 0xef,
+                    is_learner: true,
+                    ..sound.clone()
+                },
+                &["is_leader=false", "is_learner=true"][..],
+            ),
+            (
+                MemberStatus {
+                    leader: 0,
+                    ..sound.clone()
+                },
+                &["has_leader=false", "is_leader=false"],
+            ),
+            (
+                MemberStatus {
+                    version: "3.5.2".to_owned(),
+                    ..sound.clone()
+                },
+                &[
+                    "etcd_version=3.5.2",
+                    "is_torn_by_kills=true",
+                    "leases_fixed_in=3.5.13 or later",
+                ],
+            ),
+            (
+                MemberStatus {
+                    version: "3.3.27".to_owned(),
+                    ..sound.clone()
+                },
+                &["etcd_version=3.3.27", "is_too_old=true"],
+            ),
+            (
+                MemberStatus {
+                    errors: vec![
+                        "memberID:8 alarm:CORRUPT ".to_owned(),
+                        "memberID:9 alarm:NOSPACE ".to_owned(),
+                        "etcdserver: no leader".to_owned(),
+                    ],
+                    ..sound.clone()
+                },
+                &["alarms=NOSPACE,CORRUPT"],
+            ),
+        ] {
+            let reported = reported(&status);
+            let others: Vec<_> = reported
+                .iter()
+                .filter(|it| !usual.contains(&&***it))
+                .collect();
+            assert_eq!(others, differs);
+        }
+    }
+}

@@ -141,3 +141,76 @@ fn compared(before: &Queue, after: &Queue) -> Unlocked {
         Unlocked::StillShared
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_runtime::{store::ClientId, random::SystemRandom};
+
+    use super::*;
+    use crate::{
+        keys::{Stage, Value},
+        proto::KeyValue,
+    };
+
+    fn queue(mode: LockMode, owners: &[OwnerId]) -> Queue {
+        let kvs: Vec<_> = (1..)
+            .zip(owners)
+            .map(|(create, owner)| {
+                let value = Value {
+                    mode,
+                    ..Value::plain(100, Stage::holds_now())
+                };
+                KeyValue {
+                    key: keys::claim("n", "k", *owner),
+                    create_revision: create,
+                    value: value.to_bytes(),
+                    ..KeyValue::default()
+                }
+            })
+            .collect();
+        Queue::read(&kvs)
+    }
+
+    fn owners(count: u64) -> Vec<OwnerId> {
+        let client = ClientId::new(&SystemRandom);
+        (1..=count).map(|it| OwnerId::new(client, it)).collect()
+    }
+
+    #[test]
+    fn an_operator_learns_what_became_of_the_lock() {
+        let all = owners(3);
+        let [shared, exclusive] = [LockMode::Shared, LockMode::Exclusive];
+        let (both, second) = (queue(shared, &all[..2]), queue(shared, &all[1..2]));
+        let outcome = |before: &Queue, after: &Queue| compared(before, after);
+        assert!(matches!(outcome(&both, &second), Unlocked::StillShared));
+        assert!(matches!(outcome(&both, &Queue::default()), Unlocked::Freed));
+        let next = queue(shared, &all[2..]);
+        assert!(matches!(outcome(&both, &next), Unlocked::HandedOn));
+        let (before, after) = (queue(exclusive, &all), queue(exclusive, &all[1..]));
+        assert!(matches!(outcome(&before, &after), Unlocked::HandedOn));
+    }
+
+    #[test]
+    fn only_leases_with_the_fence_that_was_seen_are_ended() {
+        let all = owners(70);
+        let queue = queue(LockMode::Shared, &all);
+        let wanted = |owner, fence, is_all| {
+            let wanted = Wanted {
+                owner,
+                fence,
+                is_all,
+            };
+            let ended = wanted.of(&queue);
+            ended
+                .into_iter()
+                .map(|(.., owner)| owner)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(wanted(Some(all[1]), 101, false), [Some(all[1])]);
+        assert_eq!(wanted(Some(all[1]), 102, false), []);
+        assert_eq!(wanted(None, 101, false), [], "none is another program's");
+        let some = wanted(None, 101, true);
+        let expected: Vec<_> = all[..60].iter().copied().map(Some).collect();
+        assert_eq!(some, expected, "as many as one transaction ends");
+    }
+}

@@ -13,6 +13,10 @@ use super::*;
 use crate::{
     EtcdStore,
     beat::tests::{Heard, LONG, TTL, open},
+    keys::{Stage, Value},
+    log,
+    proto::KeyValue,
+    scene::{Scene, key},
 };
 
 const KEY: &str = "order:42";
@@ -148,4 +152,130 @@ async fn ends_and_begins_again(server: &EtcdServer) -> bool {
     let is_told = is_over && waiters.is_told().await;
     release(&waiters.store, &key, second).await;
     is_told
+}
+
+/// The claims of these owners, one behind the other.
+fn queue(owners: &[OwnerId]) -> Queue {
+    let kvs: Vec<_> = (4..)
+        .zip(owners)
+        .map(|(create, owner)| KeyValue {
+            key: keys::claim("dlock", KEY, *owner),
+            create_revision: create,
+            mod_revision: create,
+            value: Value::plain(100, Stage::waits_now(None)).to_bytes(),
+            lease: 7,
+        })
+        .collect();
+    Queue::read(&kvs)
+}
+
+fn wait(scene: &Scene, owner: OwnerId, queue: Queue, revision: i64) {
+    let (key, now) = (key(KEY), SystemClock.now());
+    let follow = &scene.store.core.follow;
+    follow.wait((&key, owner), 7, (queue, revision), now, now);
+}
+
+#[tokio::test]
+async fn a_waiter_whose_grant_is_read_before_its_watch_begins_is_notified_at_once() {
+    let mut scene = Scene::alone();
+    let [first, second] = [scene.owner(1), scene.owner(2)];
+    wait(&scene, first, queue(&[first, second]), 5);
+    assert_eq!(scene.heard.try_recv(), Ok((first, 104)));
+    wait(&scene, second, queue(&[first, second]), 5);
+    assert!(scene.heard.try_recv().is_err(), "it waits");
+    wait(&scene, second, queue(&[first, second]), 5);
+    assert!(
+        scene.heard.try_recv().is_err(),
+        "the first is notified once"
+    );
+    wait(&scene, second, Queue::read(&[]), 6);
+    assert!(scene.heard.try_recv().is_err(), "its key is gone");
+}
+
+#[tokio::test]
+async fn a_key_is_followed_as_long_as_a_claim_waits_for_it() {
+    let scene = Scene::alone();
+    let follow = &scene.store.core.follow;
+    let [first, second] = [scene.owner(1), scene.owner(2)];
+    let holder = scene.owner(3);
+    assert!(follow.each(|_, _| ()).is_empty());
+    wait(&scene, first, queue(&[holder, first]), 5);
+    wait(&scene, second, queue(&[holder, first, second]), 6);
+    let task = |followed: &mut Followed| followed.task.as_ref().map(|it| it.handle.clone());
+    let key = key(KEY);
+    let watch = follow.with(&key, task).flatten().unwrap();
+    follow.leave(&key, first);
+    follow.leave(&key, holder);
+    assert_eq!(follow.each(|it, _| *it == key), [true]);
+    assert!(!watch.is_finished());
+    follow.leave(&key, second);
+    assert!(!scene.is_followed(&key));
+    eventually(LONG, "its watch ends", async || watch.is_finished()).await;
+    follow.leave(&key, second);
+}
+
+#[tokio::test]
+async fn a_manager_that_has_ended_gets_no_more_hints() {
+    let mut scene = Scene::alone();
+    let [first, second] = [scene.owner(1), scene.owner(2)];
+    let hooks = scene.store.properties().hooks.unwrap();
+    hooks.detach(scene.client()).await;
+    wait(&scene, first, queue(&[first]), 5);
+    assert!(scene.heard.try_recv().is_err());
+
+    // One that does not take a hint has ended as well.
+    let (follow, client) = (&scene.store.core.follow, scene.client());
+    let (send, heard) = mpsc::unbounded_channel();
+    follow.attach(client, HintSink::new(Arc::new(Heard(send))));
+    drop(heard);
+    assert!(locked(&follow.shared.sinks).contains_key(&client));
+    follow.leave(&key(KEY), first);
+    wait(&scene, second, queue(&[second]), 6);
+    assert!(!locked(&follow.shared.sinks).contains_key(&client));
+}
+
+#[tokio::test]
+async fn a_watch_that_ends_is_in_the_log_with_its_reason() {
+    log::begin();
+    let scene = Scene::alone();
+    let key = key("order:unwatched");
+    let (owner, now) = (scene.owner(1), SystemClock.now());
+    let follow = &scene.store.core.follow;
+    follow.wait((&key, owner), 7, (Queue::default(), 5), now, now);
+    eventually(LONG, "the reason is in the log", async || {
+        let lines = log::with("key=order:unwatched");
+        lines.iter().any(|line| {
+            line.starts_with("DEBUG a watch ended, and begins again") && line.contains("refused")
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_that_etcd_ends_is_in_the_log_with_its_reason() {
+    log::begin();
+    let server = EtcdServer::start().await;
+    let scene = Scene::open(server.port());
+    scene.conn().await;
+    let key = key("order:compacted");
+    for number in 0..5 {
+        server.put("elsewhere", &number.to_string()).await;
+    }
+    server.compact().await;
+    let (owner, now) = (scene.owner(1), SystemClock.now());
+    let follow = &scene.store.core.follow;
+    follow.wait((&key, owner), 7, (Queue::default(), 1), now, now);
+    eventually(LONG, "the reason is in the log", async || {
+        let lines = log::with("key=order:compacted");
+        lines
+            .iter()
+            .any(|line| line.starts_with("DEBUG etcd ended a watch") && line.contains("compacted="))
+    })
+    .await;
+    // It begins again, behind a read.
+    eventually(LONG, "it is watched", async || {
+        let revision = follow.with(&key, |followed| followed.revision());
+        revision > Some(1)
+    })
+    .await;
 }

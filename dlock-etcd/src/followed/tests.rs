@@ -211,9 +211,133 @@ async fn rests_are_asked_for_by_one_and_run_out() {
     let later = |seconds| now.plus(Duration::from_secs(seconds));
     assert_eq!(all.unknown_rests(now), [SHARED]);
     assert_eq!(all.unknown_rests(now), [0; 0], "another caller asks");
+    let millis = |millis| now.plus(Duration::from_millis(millis));
+    assert_eq!(all.unknown_rests(millis(1000)), [0; 0], "it may be late");
+    assert_eq!(all.unknown_rests(millis(1001)), [SHARED], "it has failed");
     all.note_rests(&[(SHARED, Duration::from_secs(9))], now);
     assert_eq!(all.unknown_rests(later(8)), [0; 0]);
-    assert_eq!(all.unknown_rests(later(10)), [SHARED]);
+    assert_eq!(all.unknown_rests(later(9)), [SHARED]);
+    all.note_rests(&[(SHARED, Duration::from_millis(500))], now);
+    assert_eq!(all.unknown_rests(millis(700)), [0; 0], "once each second");
+    // That of a lease without a holder is not kept.
+    all.note_rests(&[(SHARED, Duration::from_secs(9))], now);
+    all.begin_again(Queue::default(), 6, now);
+    assert_eq!(all.unknown_rests(now), [0; 0]);
+    all.begin_again(Queue::read(&[claim(first, 4)]), 7, now);
+    assert_eq!(all.unknown_rests(now), [SHARED]);
+}
+
+#[tokio::test]
+async fn the_rest_of_a_lease_runs_out_while_its_waiters_wait() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    let now = SystemClock.now();
+    all.note_rests(&[(SHARED, Duration::from_secs(2))], now);
+    let name = keys::claim(NAMESPACE, KEY, second);
+    for (seconds, expected) in [(0, Some(2)), (1, Some(1)), (2, None), (3, None)] {
+        let at = now.plus(Duration::from_secs(seconds));
+        let View::Waits { holder, .. } = all.view(&name, &place(5), LockMode::Exclusive, at) else {
+            panic!("the second waits");
+        };
+        assert_eq!(holder.ttl, expected.map(Duration::from_secs), "{seconds}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_with_another_lease_is_looked_at_again() {
+    let [first, second] = owners();
+    let all = followed([first, second]);
+    let name = keys::claim(NAMESPACE, KEY, second);
+    let mut other = place(5);
+    other.lease.id += 1;
+    let view = all.view(&name, &other, LockMode::Exclusive, SystemClock.now());
+    assert!(matches!(view, View::Changed));
+}
+
+#[tokio::test]
+async fn a_waiter_that_joins_others_asks() {
+    let [first, second] = owners();
+    let shared = |owner, create| {
+        let value = Value {
+            mode: LockMode::Shared,
+            ..Value::plain(100, keys::Stage::waits_now(None))
+        };
+        let value = value.to_bytes();
+        KeyValue {
+            value,
+            ..claim(owner, create)
+        }
+    };
+    let now = SystemClock.now();
+    let mut all = followed([first, second]);
+    all.begin_again(Queue::read(&[shared(first, 4), shared(second, 5)]), 6, now);
+    assert_eq!(told(&mut all), [(second, 0)], "it has to write the epoch");
+}
+
+#[tokio::test]
+async fn a_waiter_has_the_lease_of_its_last_request() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    assert_eq!(all.lease_of(second), Some(SHARED));
+    all.ask(second, SHARED + 1, SystemClock.now());
+    assert_eq!(all.lease_of(second), Some(SHARED + 1));
+    all.ask(first, SHARED, SystemClock.now());
+    let mut leases: Vec<_> = all.leases().collect();
+    leases.sort_unstable();
+    assert_eq!(leases, [SHARED, SHARED + 1]);
+    assert!(!all.has_quit(first) && !all.has_quit(second));
+    all.remove(second);
+    assert_eq!((all.lease_of(second), all.has_quit(second)), (None, false));
+    all.remove(first);
+    assert!(all.is_empty());
+}
+
+#[tokio::test]
+async fn each_change_of_a_queue_wakes_its_waiters() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    let now = SystemClock.now();
+    let queue = Queue::read(&[claim(first, 4), claim(second, 5)]);
+    let mut changes = all.changes();
+    all.read(queue.clone(), 6, now);
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    all.begin_again(queue, 7, now);
+    assert!(changes.has_changed().unwrap());
+    changes.mark_unchanged();
+    all.apply(&events(vec![deleted(first, 8)]));
+    assert!(changes.has_changed().unwrap());
+}
+
+#[tokio::test]
+async fn only_the_last_task_of_a_key_changes_its_queue() {
+    let mut all = followed(owners());
+    assert!(all.is_watched_by(0) && !all.is_watched_by(1));
+    all.stop();
+    assert!(!all.is_watched() && !all.is_watched_by(0));
+    let task = tokio::spawn(std::future::pending::<()>());
+    let handle = task.abort_handle();
+    all.task = Some(Task { number: 1, handle });
+    assert!(all.is_watched_by(1) && !all.is_watched_by(0));
+    all.stop();
+    assert!(task.await.unwrap_err().is_cancelled());
+}
+
+#[tokio::test]
+async fn events_of_keys_without_an_owner_remove_no_waiter() {
+    let [first, second] = owners();
+    let mut all = followed([first, second]);
+    let mut unnamed = deleted(second, 6);
+    unnamed.kv.as_mut().unwrap().key = b"n/order:42/by-hand".to_vec();
+    let empty = Event {
+        kv: None,
+        ..deleted(second, 7)
+    };
+    all.apply(&events(vec![unnamed, empty, put(claim(second, 5))]));
+    assert_eq!((all.lease_of(second), all.revision()), (Some(SHARED), 6));
+    // Of several events, the last one counts, in whatever order they come.
+    all.apply(&events(vec![deleted(first, 9), deleted(second, 8)]));
+    assert_eq!(all.revision(), 9);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use dlock_admin::{Inspect, LockInfo};
 use dlock_etcd::admin::EtcdInspector;
-use dlock_runtime::store::StoreOptions;
+use dlock_runtime::{LockKey, store::StoreOptions};
 use dlock_testkit::{EtcdMake, EtcdServer};
 use tokio::{runtime::Handle, task::block_in_place};
 
@@ -124,4 +124,34 @@ async fn parts_are_short_and_add_up_to_all_locks_while_others_come_and_go() {
         assert!(others.contains(&behind), "{behind}: {others:?}");
     }
     server.delete(&format!("{NAMESPACE}/")).await;
+}
+
+#[tokio::test]
+async fn given_locks_are_read_once_each_in_the_order_of_their_keys() {
+    let server = EtcdServer::shared(EtcdMake::Usual).await;
+    let mut options = StoreOptions::default();
+    options.namespace = "given".to_owned();
+    let claims: Vec<_> = (0..250)
+        .map(|number| {
+            let (name, value) = claim(&format!("k:{number:03}"), 1);
+            (name.replacen(NAMESPACE, "given", 1), value)
+        })
+        .collect();
+    server.put_all(&claims).await;
+    let inspector = EtcdInspector::connect(&server.url(), &options)
+        .await
+        .unwrap();
+    inspector.lift_limit();
+    let key = |number: usize| LockKey::new(format!("k:{number:03}")).unwrap();
+    // Some are free.
+    let mut keys: Vec<_> = (0..300).rev().map(key).collect();
+    keys.push(key(7));
+    let locks = inspector.locks_of(&keys).await.unwrap();
+    let found: Vec<_> = locks.iter().map(|it| it.key.clone()).collect();
+    let expected: Vec<_> = (0..250).map(|it| key(it).to_string()).collect();
+    assert_eq!(found, expected);
+    let one = inspector.lock(&key(7)).await.unwrap().unwrap();
+    assert_eq!((&*one.key, one.holder_count), ("k:007", 1));
+    assert!(inspector.lock(&key(299)).await.unwrap().is_none());
+    server.delete("given/").await;
 }

@@ -8,7 +8,7 @@ use dlock_runtime::{
         AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore as _, OwnerId, Queue,
         ReleaseRequest, RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind,
     },
-    testing::SystemRandom,
+    random::SystemRandom,
 };
 
 use crate::database::Database;

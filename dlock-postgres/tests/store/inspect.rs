@@ -231,7 +231,7 @@ async fn processes_are_counted_by_the_names_of_their_connections() {
 async fn grants_are_not_published_and_that_is_said() {
     let database = Database::new().await;
     let inspector = inspector(&database.url()).await;
-    let error = inspector.hand_offs().await.unwrap_err();
+    let error = inspector.grants().await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Unsupported);
     assert_eq!(
         error.to_string(),

@@ -166,7 +166,7 @@ fn look_through(
         seconds(began.elapsed())
     );
     let bench = Bench::of(&tree, room.targets)?;
-    let reach = Reach::of(&bench, room.targets)?;
+    let reach = Reach::of(&bench, room)?;
     println!(
         "{}: what {} tests come to is known after {}",
         room.name,

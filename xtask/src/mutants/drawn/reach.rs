@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::rooms::Room;
 use crate::cargo;
 use crate::mutants::bench::Bench;
 use crate::mutants::look::Target;
@@ -32,11 +33,12 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// Runs every test of these targets. One that fails without a mistake, also when it is run again, is an error.
-    pub(super) fn of(bench: &Bench, targets: &[Target]) -> Result<Self, String> {
+    /// Runs every test of a room. One that fails without a mistake, also when it is run again, is an error.
+    pub(super) fn of(bench: &Bench, room: &Room) -> Result<Self, String> {
         let mut all = Vec::new();
-        for (order, target) in targets.iter().enumerate() {
-            let names = bench.names(*target)?;
+        for (order, target) in room.targets.iter().enumerate() {
+            let mut names = bench.names(*target)?;
+            names.retain(|name| room.has(*target, name));
             all.extend(names.into_iter().map(|name| (order, *target, name)));
         }
         let folder = cargo::target().join("drawn/reached");

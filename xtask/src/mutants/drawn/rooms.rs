@@ -101,6 +101,7 @@ pub(super) const ROOMS: [Room; 13] = [
         targets: &[
             unit("dlock-etcd"),
             test("dlock-etcd", "store"),
+            TYPED,
             test("dlock-etcd", "faults"),
         ],
     },
@@ -134,6 +135,15 @@ pub(super) const ROOMS: [Room; 13] = [
         targets: &[MACROS],
     },
 ];
+
+impl Room {
+    /// Whether this test looks after the room. Of the command's tests, those of its store do.
+    pub(super) fn has(&self, target: Target, name: &str) -> bool {
+        let package = format!("dlock-{}/src", self.name);
+        let is_store = self.places == [&*package];
+        target != TYPED || !is_store || name.starts_with(&format!("{}::", self.name))
+    }
+}
 
 /// The room of a file that git knows, if its mistakes are counted.
 pub(super) fn room_of(file: &str) -> Option<&'static Room> {
@@ -198,6 +208,19 @@ mod tests {
         let text = "mod a;\n#[cfg(test)]\nmod b;\n#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n";
         assert_eq!(test_modules("p/src/lib.rs", text), ["p/src/b"]);
         assert_eq!(test_modules("p/src/c.rs", text), ["p/src/c/b"]);
+    }
+
+    #[test]
+    fn the_commands_tests_of_other_stores_are_left_out() {
+        let room = |name| ROOMS.iter().find(|room| room.name == name).unwrap();
+        for (name, target, test, expected) in [
+            ("etcd", TYPED, "etcd::reads::a", true),
+            ("etcd", TYPED, "postgres::reads::a", false),
+            ("etcd", unit("dlock-etcd"), "beat::tests::a", true),
+            ("admin", TYPED, "postgres::reads::a", true),
+        ] {
+            assert_eq!(room(name).has(target, test), expected, "{name} {test}");
+        }
     }
 
     #[test]
