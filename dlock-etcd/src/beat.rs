@@ -4,8 +4,8 @@ use std::{collections::HashSet, time::Duration};
 
 use dlock_runtime::{
     LockKey,
-    store::{OwnerId, StoreError},
     clock::{Clock, Moment, SystemClock},
+    store::{OwnerId, StoreError},
 };
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout};

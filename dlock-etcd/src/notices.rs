@@ -151,8 +151,8 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use dlock_runtime::{
-        store::{HintReceiver, LockStore, OwnerId},
         random::SystemRandom,
+        store::{HintReceiver, LockStore, OwnerId},
     };
     use dlock_testkit::{EtcdServer, eventually, within};
     use tokio::sync::mpsc;

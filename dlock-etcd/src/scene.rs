@@ -4,11 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use dlock_runtime::{
     LockKey, LockMode,
+    clock::{Clock, Moment, SystemClock},
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
         Queue, ReleaseRequest, Released, RenewRequest, Renewal, StoreError, StoreOptions,
     },
-    clock::{Clock, Moment, SystemClock}, random::SystemRandom,
 };
 use dlock_testkit::EtcdServer;
 use tokio::sync::mpsc;

@@ -10,7 +10,7 @@ use crate::{
     answers::Answers,
     config::Config,
     queue::Queue,
-    session::{Status, Session},
+    session::{Session, Status},
     sinks::Sinks,
     slots::Slots,
     timers::Timers,

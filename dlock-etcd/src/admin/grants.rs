@@ -156,8 +156,8 @@ fn granted<'a>(
 #[cfg(test)]
 mod tests {
     use dlock_runtime::{
-        store::{ClientId, OwnerId},
         random::SystemRandom,
+        store::{ClientId, OwnerId},
     };
 
     use super::*;

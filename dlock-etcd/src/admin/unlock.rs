@@ -144,7 +144,7 @@ fn compared(before: &Queue, after: &Queue) -> Unlocked {
 
 #[cfg(test)]
 mod tests {
-    use dlock_runtime::{store::ClientId, random::SystemRandom};
+    use dlock_runtime::{random::SystemRandom, store::ClientId};
 
     use super::*;
     use crate::{
@@ -185,9 +185,9 @@ mod tests {
         assert!(matches!(outcome(&both, &second), Unlocked::StillShared));
         assert!(matches!(outcome(&both, &Queue::default()), Unlocked::Freed));
         let next = queue(shared, &all[2..]);
-        assert!(matches!(outcome(&both, &next), Unlocked::HandedOn));
+        assert!(matches!(outcome(&both, &next), Unlocked::Granted));
         let (before, after) = (queue(exclusive, &all), queue(exclusive, &all[1..]));
-        assert!(matches!(outcome(&before, &after), Unlocked::HandedOn));
+        assert!(matches!(outcome(&before, &after), Unlocked::Granted));
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use dlock_runtime::{
+    random::SystemRandom,
     store::{
         ALIVE, AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore,
         Queue as Queueing, ReleaseRequest, RenewBatch, RenewRequest, Renewal, StoreOptions,
     },
-    random::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, eventually, within};
 use tokio::sync::mpsc;

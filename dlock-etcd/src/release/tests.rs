@@ -1,8 +1,8 @@
 //! Tests of releases, with a server.
 
 use dlock_runtime::{
-    store::LockStore,
     clock::{Clock, SystemClock},
+    store::LockStore,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use futures_util::FutureExt;

@@ -2,10 +2,10 @@
 
 use dlock_runtime::{
     LockKey,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions,
     },
-    random::SystemRandom,
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use futures_util::FutureExt;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use dlock_runtime::{
     LockKey, LockMode,
+    random::SystemRandom,
     store::{
         AcquireOutcome, AcquireRequest, ClientId, Holder, LockStore as _, OwnerId, Queue,
         ReleaseRequest, RenewBatch, RenewRequest, Renewal, StoreError, StoreErrorKind,
     },
-    random::SystemRandom,
 };
 
 use crate::database::Database;

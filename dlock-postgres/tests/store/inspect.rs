@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
+use dlock_admin::{Inspect as _, LockInfo, ServerReport, Unlocked};
 use dlock_postgres::{
     Fence as _, Schema,
     admin::{MigrateError, Migrated, Migration, PostgresInspector},
 };
 use dlock_runtime::{
     LockKey, LockMode,
-    admin::{Inspect as _, LockInfo, ServerReport, Unlocked},
     store::{OwnerId, StoreErrorKind, StoreOptions},
 };
 use dlock_testkit::eventually;
@@ -514,7 +514,7 @@ async fn an_operator_ends_the_lease_that_was_seen_and_learns_what_came_of_it() {
     let lock = seen(&inspector, "job").await;
     assert_eq!(
         inspector.unlock(&lock, None).await.unwrap(),
-        Unlocked::HandedOn
+        Unlocked::Granted
     );
     let release = format!("SELECT dlock.release('job', '{}')", owner(2));
     client.batch_execute(&release).await.unwrap();

@@ -507,7 +507,7 @@ async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'stat
         reads.cmd("ZRANGE").arg(key).arg(&["0", "-1", "WITHSCORES"]);
     }
     reads.cmd("GET").arg(counter);
-    let (time, kind, left, queue_left, living_left, queue, living, last): Read =
+    let (time, kind, left, queue_left, living_left, queue, living, last_fence): Read =
         reads.query_async(behind).await.unwrap();
     let now = time.0 * 1000 + time.1 / 1000;
     let mut faults = Vec::new();
@@ -534,14 +534,14 @@ async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'stat
         .map(|(_, alive_until)| whole(*alive_until))
         .max()
     {
-        let least = longest - now + 1000 - ROUNDED;
+        let shortest = longest - now + 1000 - ROUNDED;
         for left in [queue_left, living_left] {
             expect(
                 left > 0 && left <= 4000,
                 "the sets of waiters end by themselves",
             );
             expect(
-                left >= least,
+                left >= shortest,
                 "they last a second longer than the last waiter",
             );
         }
@@ -585,7 +585,7 @@ async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'stat
     if let Some(fence) = fence {
         let fence = fence.parse::<u64>();
         expect(
-            fence.is_ok_and(|it| it <= last),
+            fence.is_ok_and(|it| it <= last_fence),
             "the counter is not behind the lock",
         );
     }

@@ -159,7 +159,7 @@ mod tests {
         let (writer, next) = (path(1, LockMode::Exclusive), path(2, LockMode::Exclusive));
         let readers = [3, 4].map(|place| path(place, LockMode::Shared));
         let (created, deleted) = (EventType::NodeCreated, EventType::NodeDeleted);
-        for request in [&writer, &next, &writer, &readers[0], &readers[1]] {
+        for claim in [&writer, &next, &writer, &readers[0], &readers[1]] {
             assert_eq!(granted(created, claim), [0_i64; 0], "{claim}");
         }
         for other in ["/n/lock:a%2Fb", "/n/lock:a%2Fb/mine", "/n/notice", "/m/x/y"] {

@@ -96,7 +96,7 @@ impl Place {
 
     /// Creates a claim that stays until it is deleted, however slow the machine is.
     async fn put(&self, key: &str, place: u64, mode: &str) {
-        let name = format!("/lock:{key}/{}", request(place, mode));
+        let name = format!("/lock:{key}/{}", claim(place, mode));
         self.create(&name, "1 1000 0 60000 - - - - next@host/2")
             .await;
     }
@@ -122,7 +122,7 @@ fn staying() -> CreateOptions<'static> {
 }
 
 /// The name of a claim as dlock writes it.
-fn request(place: u64, mode: &str) -> String {
+fn claim(place: u64, mode: &str) -> String {
     format!("{place:032x}.1-{mode}-{place:010}")
 }
 

@@ -12,7 +12,7 @@ use dlock::{LockMode, Wait};
 use dlock_admin::{Inspect, LockInfo};
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 
-use super::{Place, SESSION, TTL, applications, inspector, key, request, seen, staying};
+use super::{Place, SESSION, TTL, applications, claim, inspector, key, seen, staying};
 use crate::{
     scripted::{GET_DATA, LIST, MULTI_READ, Reply, Scripted, UNIMPLEMENTED},
     world::LIMIT,
@@ -114,7 +114,7 @@ async fn nodes_of_other_programs_are_left_alone() {
     for node in nodes {
         place.create(node, "mine").await;
     }
-    let held = request(1, "exclusive");
+    let held = claim(1, "exclusive");
     place
         .create(
             &format!("/lock:held/{held}"),
@@ -122,7 +122,7 @@ async fn nodes_of_other_programs_are_left_alone() {
         )
         .await;
     // The name of a claim, but the text of another program.
-    let theirs = request(2, "shared");
+    let theirs = claim(2, "shared");
     place
         .create(&format!("/lock:theirs/{theirs}"), "mine")
         .await;
@@ -271,7 +271,7 @@ async fn an_inspector_survives_the_end_of_its_connection() {
 async fn queues_are_read_many_at_once_unless_the_servers_are_too_old_for_it() {
     for is_old in [false, true] {
         let alone = Arc::new(AtomicUsize::new(0));
-        let (count, child) = (alone.clone(), request(1, "exclusive"));
+        let (count, child) = (alone.clone(), claim(1, "exclusive"));
         let server = Scripted::start(move |request| {
             let directories = ["lock:gone", "lock:held", "lock:left"];
             let children = [&*child];

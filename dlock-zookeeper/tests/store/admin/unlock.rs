@@ -5,7 +5,7 @@ use dlock_admin::{Inspect, Unlocked};
 use dlock_runtime::store::OwnerId;
 use tokio::time::timeout;
 
-use super::{Place, SOON, request, seen, staying};
+use super::{Place, SOON, claim, seen, staying};
 use crate::world::LIMIT;
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn of_a_shared_lock_one_holder_or_all_are_ended() {
         timeout(SOON, guard.lost()).await.expect("it is told");
     }
     let left = place.children("/lock:catalog").await;
-    assert_eq!(left, [request(90, "exclusive")]);
+    assert_eq!(left, [claim(90, "exclusive")]);
 }
 
 #[tokio::test]
