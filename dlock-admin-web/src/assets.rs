@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn all_files_of_the_page_are_served() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/web/page");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/page");
         let files = fs::read_dir(folder).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let files: BTreeSet<_> = files.filter(|name| name != "index.html").collect();

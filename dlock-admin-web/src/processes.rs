@@ -100,10 +100,8 @@ mod tests {
         locks[0].add_waiter(waiter);
         // PostgreSQL counts the processes, and etcd does not.
         for process_count in [Some(2), Some(0), None] {
-            let rest = Overview {
-                process_count,
-                ..Overview::default()
-            };
+            let mut rest = Overview::default();
+            rest.process_count = process_count;
             let (told, has_records) = told(&locks, rest);
             assert_eq!(has_records, process_count == Some(0));
             let of = |name: &str| -> Vec<_> {
@@ -127,11 +125,9 @@ mod tests {
     fn a_record_counts_the_leases_of_its_client() {
         let client = ClientId::new(&SystemRandom);
         let other = ClientId::new(&SystemRandom);
-        let rest = Overview {
-            process_count: Some(1),
-            processes: vec![ProcessInfo::new(client, "cron@host/1", UNIX_EPOCH, "0.1.0")],
-            ..Overview::default()
-        };
+        let mut rest = Overview::default();
+        rest.process_count = Some(1);
+        rest.processes = vec![ProcessInfo::new(client, "cron@host/1", UNIX_EPOCH, "0.1.0")];
         let locks = [
             held("a", Some(OwnerId::new(client, 1)), None),
             // It has not published its record for some time.

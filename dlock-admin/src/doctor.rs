@@ -16,7 +16,7 @@ mod text;
 
 pub use self::{
     clocks::clocks,
-    ensemble::{Member, ensemble},
+    ensemble::{EnsembleMember, ensemble},
     facts::{Facts, LockFacts},
     finding::{Finding, Known, Severity, Topic},
     judge::{AnyStore, Judge, findings},

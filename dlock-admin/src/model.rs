@@ -1,4 +1,4 @@
-//! What inspectors tell about locks, their holders and waiters, processes and servers.
+//! The answers of inspectors: locks with their holders and waiters, processes, and servers.
 
 use std::{
     collections::BTreeMap,

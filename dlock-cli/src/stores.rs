@@ -23,7 +23,7 @@ pub(crate) type Opening<'a> = Pin<
     Box<dyn Future<Output = Result<Result<Arc<dyn Inspect>, ConnectError>, Failure>> + Send + 'a>,
 >;
 
-/// What is different about a store.
+/// The properties of one store.
 pub(crate) trait Store: Sync {
     /// Returns the name for messages. In lower case, it is that of the feature which the store needs.
     fn name(&self) -> &'static str;

@@ -28,7 +28,7 @@ fn room(store: Arc<Fake>) -> Arc<Room> {
     Arc::new(Room {
         desk: Arc::new(desk),
         looks: Looks::default(),
-        examination: Examination::of(None),
+        examination: Examination::by(None),
         streams: Streams::default(),
         hosts: Hosts::default(),
         token: None,

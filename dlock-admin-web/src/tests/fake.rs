@@ -147,11 +147,11 @@ impl Inspect for Fake {
         let number = self.looks.fetch_add(1, SeqCst);
         assert_ne!(Some(number), self.panics[0], "a mistake of this store");
         let processes = guard(&self.processes).clone();
-        self.answer(Overview {
-            locks: guard(&self.locks).clone(),
-            process_count: Some(processes.len()),
-            processes,
-        })
+        let mut seen = Overview::default();
+        seen.locks.clone_from(&guard(&self.locks));
+        seen.process_count = Some(processes.len());
+        seen.processes = processes;
+        self.answer(seen)
     }
 
     fn unlock<'a>(

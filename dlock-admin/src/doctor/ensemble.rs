@@ -14,7 +14,7 @@ use crate::model::ServerReport;
 /// A member of an ensemble, as its report describes it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Member<'a> {
+pub struct EnsembleMember<'a> {
     /// The address in the URL.
     pub server: &'a str,
     /// `true` if the member could be inspected.
@@ -30,7 +30,7 @@ pub struct Member<'a> {
     is_silent: bool,
 }
 
-impl<'a> Member<'a> {
+impl<'a> EnsembleMember<'a> {
     /// Returns the member of a report, of which nothing else is known yet.
     #[must_use]
     pub fn of(report: &'a ServerReport) -> Self {
@@ -55,16 +55,16 @@ impl<'a> Member<'a> {
 /// Judges the members together, each of which is described by one report of `facts`.
 ///
 /// ```
-/// use dlock::admin::{ServerReport, doctor::{Facts, Member, ensemble}};
+/// use dlock::admin::{ServerReport, doctor::{Facts, EnsembleMember, ensemble}};
 ///
 /// let mut facts = Facts::unknown();
 /// facts.servers = ["a", "b"].map(ServerReport::new).into();
-/// let members: Vec<_> = facts.servers.iter().map(Member::of).collect();
+/// let members: Vec<_> = facts.servers.iter().map(EnsembleMember::of).collect();
 /// let findings = ensemble(&facts, &members);
 /// assert!(findings.iter().any(|it| it.advice.as_deref() == Some("use an odd number of members")));
 /// ```
 #[must_use]
-pub fn ensemble(facts: &Facts, members: &[Member<'_>]) -> Vec<Finding> {
+pub fn ensemble(facts: &Facts, members: &[EnsembleMember<'_>]) -> Vec<Finding> {
     let known = members.iter().find_map(|it| it.members);
     let known: Option<BTreeSet<_>> = known.map(|it| it.split(',').collect());
     let all = known.as_ref().map_or(members.len(), BTreeSet::len);
@@ -96,7 +96,7 @@ fn number(all: usize) -> Finding {
         .advice("use an odd number of members")
 }
 
-fn majority(members: &[Member<'_>], all: usize) -> Finding {
+fn majority(members: &[EnsembleMember<'_>], all: usize) -> Finding {
     let named = members.len();
     let up: Vec<_> = members.iter().filter(|it| it.answers).collect();
     let what = format!(
@@ -122,7 +122,7 @@ fn majority(members: &[Member<'_>], all: usize) -> Finding {
 }
 
 /// Checks that all addresses belong to one ensemble.
-fn one_ensemble(members: &[Member<'_>]) -> Option<Finding> {
+fn one_ensemble(members: &[EnsembleMember<'_>]) -> Option<Finding> {
     let ensembles: BTreeSet<_> = members.iter().filter_map(|it| it.ensemble).collect();
     let what = format!(
         "the URL names members of {}",
@@ -136,7 +136,7 @@ fn one_ensemble(members: &[Member<'_>]) -> Option<Finding> {
 }
 
 /// Finds addresses that lead to the same member.
-fn twice(members: &[Member<'_>]) -> Option<Finding> {
+fn twice(members: &[EnsembleMember<'_>]) -> Option<Finding> {
     let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for member in members {
         if let Some(id) = member.id {
@@ -153,7 +153,7 @@ fn twice(members: &[Member<'_>]) -> Option<Finding> {
 }
 
 /// Finds members that a client cannot go to because the URL does not name them.
-fn unnamed(members: &[Member<'_>], known: &BTreeSet<&str>) -> Option<Finding> {
+fn unnamed(members: &[EnsembleMember<'_>], known: &BTreeSet<&str>) -> Option<Finding> {
     if !members.iter().all(|it| it.answers) {
         // Which of them are silent is not known.
         return None;

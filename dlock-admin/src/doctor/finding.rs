@@ -39,13 +39,13 @@ pub enum Topic {
     Version,
     /// The role of a server, such as a replica.
     Role,
-    /// What the user may do.
+    /// The permissions of the user.
     Permissions,
     /// The eviction of keys from a full memory.
     Eviction,
     /// The memory of a server.
     Memory,
-    /// What survives a crash or a restart.
+    /// The leases that survive a crash or a restart.
     Persistence,
     /// The replicas of a server.
     Replicas,
@@ -147,11 +147,11 @@ impl Topic {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is about.
+    /// The subject.
     pub topic: Topic,
     /// The server of the finding, `None` for all servers together.
     pub server: Option<String>,
-    /// What was found.
+    /// The observation.
     pub what: String,
     /// Why it matters.
     pub why: Option<String>,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::ServerReport;
 
-/// What the check of locks has to know about their store.
+/// The facts about a store that the check of its locks needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LockRules {
     /// `true` if the reports say that the user may lock, and not list locks.

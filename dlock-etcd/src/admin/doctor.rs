@@ -5,7 +5,7 @@ mod tests;
 
 use dlock_admin::{
     ServerReport,
-    doctor::{self, Facts, Finding, Judge, LockRules, Member, Topic},
+    doctor::{self, EnsembleMember, Facts, Finding, Judge, LockRules, Topic},
 };
 
 /// The part of the quota from which a database is nearly full.
@@ -47,8 +47,8 @@ impl Judge for EtcdJudge {
     }
 }
 
-fn member(server: &ServerReport) -> Member<'_> {
-    let mut member = Member::of(server);
+fn member(server: &ServerReport) -> EnsembleMember<'_> {
+    let mut member = EnsembleMember::of(server);
     member.has_leader = server.field("has_leader").map(|it| it == "true");
     member.id = server.field("member_id");
     member.ensemble = server.field("cluster_id");

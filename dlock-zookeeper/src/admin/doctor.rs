@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use dlock_admin::{
     ServerReport,
-    doctor::{self, Facts, Finding, Judge, LockRules, Member, Topic},
+    doctor::{self, EnsembleMember, Facts, Finding, Judge, LockRules, Topic},
 };
 
 /// Judges servers by their reports.
@@ -44,8 +44,8 @@ impl Judge for ZooKeeperJudge {
     }
 }
 
-fn member(server: &ServerReport) -> Member<'_> {
-    let mut member = Member::of(server);
+fn member(server: &ServerReport) -> EnsembleMember<'_> {
+    let mut member = EnsembleMember::of(server);
     member.has_leader = server.field("has_leader").map(|it| it == "true");
     member.id = server.field("member_id");
     member.members = server.field("members");

@@ -422,7 +422,7 @@ pub(super) const ALL: &[Mutant] = &[
         "unlock-tells-nobody",
         "A holder whose lock was taken away is not told",
         LOOK_RS,
-        "«self.servers.execute(&command).await.ok();»",
+        "«self.store.servers.execute(&command).await.ok();»",
         "",
         OPERATOR,
     )
