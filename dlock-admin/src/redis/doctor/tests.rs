@@ -84,8 +84,8 @@ fn clock(ahead_ms: i64) -> ClockReading {
 }
 
 /// A failure of a server that did not answer.
-fn no_answer(text: &str) -> Option<StoreError> {
-    Some(StoreError::new(StoreErrorKind::Unreachable, text))
+fn no_answer(text: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, text)
 }
 
 fn facts(layout: Layout, servers: Vec<ServerReport>) -> Case {

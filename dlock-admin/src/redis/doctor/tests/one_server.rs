@@ -164,7 +164,7 @@ fn without_info_nothing_is_claimed() {
 #[test]
 fn a_server_without_an_answer_is_broken_and_nothing_else() {
     let mut dead = server("a:1", &[]);
-    dead.failure = no_answer("the server cannot be reached");
+    dead.failure = Some(no_answer("the server cannot be reached"));
     let facts = facts(Layout::Single, vec![dead]);
     check(
         &facts,
@@ -334,7 +334,7 @@ fn locks_on_the_servers_are_counted() {
     unseen.locks = Err("NOPERM".to_owned());
     check(&unseen, Topic::Locks, Unknown, "NOPERM");
     let mut dead = unseen;
-    dead.servers[0].failure = no_answer("refused");
+    dead.servers[0].failure = Some(no_answer("refused"));
     let about = judge(&dead)
         .into_iter()
         .filter(|it| it.topic == Topic::Locks);
@@ -362,7 +362,7 @@ fn a_server_without_a_password_is_open_to_all() {
     facts.judge.is_open = true;
     let what = "the server asks for no password";
     check(&facts, Topic::Permissions, Severity::Note, what);
-    facts.servers[0].failure = no_answer("NOAUTH");
+    facts.servers[0].failure = Some(no_answer("NOAUTH"));
     let open = judge(&facts);
     assert!(open.iter().all(|it| it.what != what), "{open:#?}");
 }

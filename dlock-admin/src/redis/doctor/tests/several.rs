@@ -152,14 +152,14 @@ fn a_quorum_wants_servers_that_fail_apart() {
     check(&silent, Topic::Quorum, Severity::Unknown, "+info");
 
     let mut down = named(&["a:1", "b:1", "c:1"]);
-    down.servers[2].failure = no_answer("down");
+    down.servers[2].failure = Some(no_answer("down"));
     check(
         &down,
         Topic::Quorum,
         Risk,
         "2 of 3 servers answer, 2 are a majority | if one more server fails",
     );
-    down.servers[1].failure = no_answer("down");
+    down.servers[1].failure = Some(no_answer("down"));
     check(&down, Topic::Quorum, Broken, "1 of 3 servers answer");
 
     let mut young = named(&["a:1", "b:1", "c:1"]);
