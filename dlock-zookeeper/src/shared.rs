@@ -1,4 +1,4 @@
-//! What the requests of a store have in common.
+//! The parts of a store that its requests share, and the requests themselves.
 
 use std::{sync::Arc, time::Duration};
 

@@ -212,7 +212,7 @@ pub(super) const ALL: &[Mutant] = &[
         "handed-without-own-ttl",
         "A lease that is not to be renewed is handed over with what is left of it",
         "dlock-runtime/src/state/attempt/holding.rs",
-        "|| «!self.waiter.timing.renew» ||",
+        "|| «!self.waiter.timing.renew» =>",
         "false",
         STATE,
     )
