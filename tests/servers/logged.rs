@@ -65,20 +65,20 @@ async fn a_lock_that_was_acquired_is_logged_with_the_wait_and_the_origin_of_its_
     let (log, _capturing) = Log::capture();
     let [here, there] = two();
     let first = here.lock(KEY).acquire().await.unwrap();
-    let next = waits(&there).await;
-    sleep(4 * SECOND).await;
+    let next = waits(&here).await;
     first.release().await.unwrap();
     let second = next.await.unwrap().unwrap();
     let next = waits(&there).await;
+    sleep(4 * SECOND).await;
     second.release().await.unwrap();
     next.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(
         told(&log),
         [
             "DEBUG message=acquired key=order:42 token=7 waited_ms=0 origin=\"requested\"",
-            "DEBUG message=acquired key=order:42 token=7 waited_ms=4001 origin=\"granted\"",
             "TRACE message=handed over to the next task of this process key=order:42",
             "DEBUG message=acquired key=order:42 token=7 waited_ms=1 origin=\"handed-over\"",
+            "DEBUG message=acquired key=order:42 token=7 waited_ms=4001 origin=\"granted\"",
         ]
     );
 }

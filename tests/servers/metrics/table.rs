@@ -151,7 +151,12 @@ fn events_below(folder: &Path, found: &mut Vec<Event>) {
 #[test]
 fn the_table_of_events_is_complete() {
     let mut written = Vec::new();
-    for sources in ["dlock-runtime/src", "dlock-cli/src"] {
+    for sources in [
+        "dlock-runtime/src",
+        "dlock-admin/src",
+        "dlock-admin-web/src",
+        "dlock-cli/src",
+    ] {
         events_below(&crate::common::root().join(sources), &mut written);
     }
     written.sort();

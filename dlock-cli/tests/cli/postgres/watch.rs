@@ -28,7 +28,7 @@ async fn an_end_of_its_connection_is_survived() {
     database.execute(end).await;
     let later = billing.lock("later").acquire().await.unwrap();
     let event = watch.line("\"key\":\"later\"", LIMIT).await;
-    assert!(event.contains("\"event\":\"taken\""), "{event}");
+    assert!(event.contains("\"event\":\"acquired\""), "{event}");
     before.release().await.unwrap();
     watch.line("\"event\":\"released\"", LIMIT).await;
     later.release().await.unwrap();
