@@ -93,6 +93,10 @@ async fn inspect(seen: &mut Seen, config: RedisConfig) {
         Ok(deployment) => seen.debug(&deployment),
         Err(error) => seen.error(&error),
     }
+    match dlock::admin::RedisJudge::of(&config) {
+        Ok(judge) => seen.debug(&judge),
+        Err(error) => seen.error(&error),
+    }
     match soon(dlock::admin::Inspector::connect(config)).await {
         Ok(inspector) => {
             seen.debug(&inspector);
@@ -392,6 +396,7 @@ const SEEN: &[&str] = &[
     "Page",
     "Quorum",
     "RedisConfig",
+    "RedisJudge",
     "RedisStore",
     "Server",
     "ServerReport",
@@ -405,18 +410,21 @@ const OTHERS: &[&str] = &[
     "Acquire",
     "AcquireOutcome",
     "AcquireRequest",
+    "AfterUnlock",
     "AlreadyInstalled",
-    "Arrangement",
+    "AnyStore",
     "BlockingGuard",
     "BlockingManager",
     "BlockingRequest",
-    "ClientId",
+    "Budget",
     "ClaimHandle",
+    "ClientId",
     "ClockReading",
     "Denied",
     "Detach",
     "Detached",
     "Drift",
+    "EnsembleMember",
     "Facts",
     "FencingToken",
     "Finding",
@@ -424,17 +432,21 @@ const OTHERS: &[&str] = &[
     "FinishIfHeld",
     "ForeignOwner",
     "Grant",
+    "HeardWakeUp",
     "Hint",
     "HintSink",
     "Holder",
     "HolderInfo",
+    "HolderSnapshot",
     "InvalidHandle",
     "InvalidKeyReason",
     "KeyInMode",
     "KeyPattern",
     "Known",
     "Layout",
+    "LeaseIdentity",
     "LeaseRecord",
+    "Listener",
     "LockFacts",
     "LockInfo",
     "LockKey",
@@ -442,10 +454,12 @@ const OTHERS: &[&str] = &[
     "LockKeys",
     "LockMode",
     "LockModes",
+    "LockRules",
     "LockSite",
+    "LockSnapshot",
     "MemoryStore",
-    "Missing",
     "Moment",
+    "NodeFacts",
     "OnLost",
     "OptionalBlockingGuard",
     "OptionalGuard",
@@ -455,6 +469,7 @@ const OTHERS: &[&str] = &[
     "Pace",
     "PartWriter",
     "Piece",
+    "Presence",
     "Problem",
     "Problems",
     "ProblemsBuilder",
@@ -464,7 +479,7 @@ const OTHERS: &[&str] = &[
     "Queue",
     "RaiseRequest",
     "Raised",
-    "Reading",
+    "RedisReader",
     "Release",
     "ReleaseRequest",
     "Released",
@@ -472,23 +487,24 @@ const OTHERS: &[&str] = &[
     "RenewBatch",
     "RenewRequest",
     "Renewal",
-    "Replica",
     "ReplicaReport",
     "RunIfHeld",
     "RunWhileHeld",
-    "ServerFacts",
     "Severity",
     "StoreErrorKind",
     "StoreOptions",
     "StoreProperties",
     "StoreToken",
+    "Survey",
     "SystemClock",
     "SystemRandom",
     "Topic",
     "Unlocked",
     "Wait",
     "WaiterInfo",
+    "WaiterSnapshot",
     "Walk",
+    "Wanted",
 ];
 
 /// A type that comes later is to be put into one of the lists above, and shown if it has to be.
@@ -520,8 +536,10 @@ fn every_public_type_was_thought_of() {
     }
 
     let mut found = BTreeSet::new();
-    let sources = crate::common::root().join("dlock-runtime/src");
-    collect(&sources, &mut found);
+    for package in ["dlock-runtime", "dlock-admin", "dlock-admin-web"] {
+        let sources = crate::common::root().join(package).join("src");
+        collect(&sources, &mut found);
+    }
     let known: BTreeSet<_> = SEEN
         .iter()
         .chain(OTHERS)

@@ -66,6 +66,10 @@ impl Listener {
     /// # Errors
     ///
     /// [`StoreError`] when it cannot subscribe to one of them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connections.
     pub async fn open(readers: &[RedisReader]) -> Result<Self, StoreError> {
         let (sender, words) = mpsc::channel(MOST_UNHEARD);
         let mut listener = Self {
@@ -92,6 +96,10 @@ impl Listener {
     }
 
     /// Returns the next message, or `None` when a connection has broken: messages may be missed from then on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no message.
     pub async fn next(&mut self) -> Option<HeardWakeUp> {
         while !self.is_over {
             match self.words.recv().await.flatten() {
