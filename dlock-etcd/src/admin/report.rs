@@ -247,7 +247,6 @@ mod tests {
             "is_leader=true",
             "is_learner=false",
             "member_id=cd",
-            "product=etcd",
             "revision=7",
         ];
         assert_eq!(reported(&sound), usual);

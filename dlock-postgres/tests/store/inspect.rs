@@ -280,8 +280,8 @@ async fn a_report_has_the_server_the_tables_and_the_transactions_that_rely_on_le
         .unwrap();
 
     let report = report(&inspector).await;
+    assert_eq!(report.product.as_deref(), Some("PostgreSQL"));
     for (name, value) in [
-        ("product", "PostgreSQL"),
         ("schema", "dlock"),
         ("needed_version", "2"),
         ("oldest_version", "1"),
