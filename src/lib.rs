@@ -151,9 +151,13 @@ pub use dlock_runtime::{
 pub mod admin {
     #[doc(inline)]
     pub use dlock_admin::*;
+
+    /// A page that shows the locks and lets operators release them.
     #[cfg(feature = "admin-web")]
-    #[doc(inline)]
-    pub use dlock_admin_web as web;
+    pub mod web {
+        #[doc(inline)]
+        pub use dlock_admin_web::*;
+    }
 }
 
 #[cfg(any(feature = "axum", feature = "actix-web"))]
