@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -185,22 +186,39 @@ impl Page {
         }
     }
 
-    /// Clicks on the middle of an element, as a mouse does.
+    /// Clicks on the middle of an element, as a mouse does. It is repeated until the element has got it: an update of the page
+    /// may move the element meanwhile. One that is disabled gets none.
     pub async fn click(&self, selector: &str) {
+        static CLICKS: AtomicU64 = AtomicU64::new(0);
+        let number = CLICKS.fetch_add(1, Ordering::Relaxed);
+        // The name of a window outlives the document.
         let place = format!(
             "(() => {{ const it = document.querySelector({selector:?}); it.scrollIntoView({{block: 'center'}}); \
+             const note = () => {{ window.name = 'click {number}'; }}; \
+             if (it.disabled) note(); else it.addEventListener('click', note, {{capture: true, once: true}}); \
              const {{x, y, width, height}} = it.getBoundingClientRect(); return [x + width / 2, y + height / 2]; }})()"
         );
-        self.until(&format!(
-            "document.querySelector({selector:?})?.offsetParent"
-        ))
-        .await;
-        let at = self.eval(&place).await;
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event =
-                json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
-            self.call("Input.dispatchMouseEvent", event).await;
-        }
+        let arrived = format!("window.name === 'click {number}'");
+        let clicked = within(DEADLINE, async {
+            loop {
+                self.until(format!(
+                    "document.querySelector({selector:?})?.offsetParent"
+                ))
+                .await;
+                let at = self.eval(&place).await;
+                for kind in ["mousePressed", "mouseReleased"] {
+                    let event = json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
+                    self.call("Input.dispatchMouseEvent", event).await;
+                }
+                // An error is that of a page that is being left.
+                if self.try_eval(&arrived).await != Ok(Value::Bool(false)) {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+        });
+        let missed = || panic!("`{selector}` got no click");
+        clicked.await.unwrap_or_else(missed);
     }
 
     /// Presses a key by its name, such as `Enter` or `/`.
