@@ -2,7 +2,8 @@
 
 use dlock_runtime::{
     LockMode,
-    store::{LockStore, Released},
+    random::SystemRandom,
+    store::{ClientId, LockStore, Released},
 };
 use dlock_testkit::{EtcdServer, Proxy, eventually, within};
 use futures_util::FutureExt;
@@ -215,12 +216,16 @@ async fn a_waiter_gets_an_error_while_its_place_is_not_kept() {
 #[tokio::test]
 async fn a_claim_that_was_forgotten_finds_its_key_and_holds() {
     let server = EtcdServer::start().await;
-    let scene = Scene::open(server.port());
-    let (key, owner) = (key("order:42"), scene.owner(1));
+    let (key, owner) = (
+        key("order:42"),
+        OwnerId::new(ClientId::new(&SystemRandom), 1),
+    );
     let (name, lease) = (format!("dlock/order:42/{owner}"), server.lease(600).await);
     let value = "1 100 exclusive - - - w1 -";
     assert!(server.put_with(&lease, &name, value).await);
+    // A store that connects writes as well.
     let create = u64::try_from(server.revision().await).unwrap();
+    let scene = Scene::open(server.port());
     let answer = scene
         .store
         .acquire(AcquireRequest::new(&key, owner, TTL))
