@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(inspector.overview().await.unwrap().process_count, None);
     }
 
-    /// What the doctor finds about the servers of another store.
+    /// The findings of the doctor about the servers of another store.
     async fn findings_of(reports: Vec<ServerReport>) -> Vec<Finding> {
         let store = Empty(reports);
         let inspector: &dyn Inspect = &store;

@@ -45,8 +45,6 @@ mod holder;
 mod keep_alive;
 mod keys;
 mod leases;
-#[cfg(test)]
-mod log;
 mod names;
 mod near;
 mod notices;

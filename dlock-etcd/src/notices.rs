@@ -245,10 +245,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_listener_that_cannot_listen_says_why_and_tries_again() {
-        crate::log::begin();
+        dlock_testkit::log::begin();
         let _scene = Scene::alone();
         eventually(LONG, "it is tried again", async || {
-            let lines = crate::log::with("cannot listen for operators; it is tried again");
+            let lines = dlock_testkit::log::with("cannot listen for operators; it is tried again");
             lines.iter().filter(|line| line.contains("refused")).count() >= 2
         })
         .await;

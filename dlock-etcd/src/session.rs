@@ -240,12 +240,12 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use dlock_runtime::store::StoreOptions;
-    use dlock_testkit::{EtcdServer, Proxy, eventually, within};
+    use dlock_testkit::{EtcdServer, Proxy, eventually, log, within};
     use futures_util::FutureExt;
 
     use super::*;
     use crate::{
-        EtcdStore, log,
+        EtcdStore,
         scene::{LONG, Scene},
     };
 

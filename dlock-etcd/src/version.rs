@@ -71,7 +71,7 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log;
+    use dlock_testkit::log;
 
     #[test]
     fn old_versions_are_refused_and_faulty_ones_are_known() {

@@ -24,6 +24,7 @@ mod cluster;
 mod data;
 mod disk;
 mod etcd;
+pub mod log;
 mod machine_time;
 mod memcached;
 mod pool;

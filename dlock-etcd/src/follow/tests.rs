@@ -6,7 +6,7 @@ use dlock_runtime::{
         AcquireOutcome, AcquireRequest, LockStore, Queue as Queueing, ReleaseRequest, StoreError,
     },
 };
-use dlock_testkit::{EtcdServer, eventually, within};
+use dlock_testkit::{EtcdServer, eventually, log, within};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -14,7 +14,6 @@ use crate::{
     EtcdStore,
     beat::tests::{Heard, LONG, TTL, open},
     keys::{Stage, Value},
-    log,
     proto::KeyValue,
     scene::{Scene, key},
 };

@@ -248,7 +248,7 @@ async fn an_end_of_a_lease_waits_for_its_renewal_and_for_no_transaction_with_ano
 }
 
 #[tokio::test]
-async fn a_release_that_has_waited_for_a_renewal_grants_the_key_when_nobody_else_holds_it() {
+async fn a_release_that_has_waited_for_a_renewal_grants_the_key_when_no_other_lease_is_left() {
     for others in [false, true] {
         let database = Database::new().await;
         let (mut one, other) = (database.client().await, database.client().await);

@@ -1,4 +1,4 @@
-//! What a store makes of the answers of the functions: each part of them, and those that make no sense.
+//! The answers of the functions as the store reads them: each part, and answers that are invalid.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ async fn each_part_of_an_answer_reaches_the_caller() {
     assert_eq!(ask().await, AcquireOutcome::granted(7));
 }
 
-/// A function of somebody else may have the name of one of dlock's.
+/// A function of another user may have the name of one of dlock's.
 #[tokio::test]
 async fn an_answer_that_makes_no_sense_grants_and_renews_nothing() {
     let database = Database::new().await;

@@ -1,4 +1,4 @@
-//! What operators are shown of locks and of the server, and what becomes of a lock that they end.
+//! The inspector: locks and server as operators see them, and the outcomes of an unlock.
 
 use std::time::{Duration, SystemTime};
 
@@ -71,7 +71,7 @@ fn keys(locks: &[LockInfo]) -> Vec<&str> {
     locks.iter().map(|it| &*it.key).collect()
 }
 
-/// A time that is an hour before or after another one, but for a machine that stands still meanwhile.
+/// A time that is an hour before or after another one, but for a pause of the machine.
 fn is_an_hour(time: Duration) -> bool {
     (Duration::from_secs(3600)..Duration::from_secs(3600) + DEADLINE).contains(&time)
 }
@@ -81,7 +81,7 @@ async fn a_lock_is_listed_with_its_holders_and_waiters() {
     let database = with_locks().await;
     let inspector = inspector(&database.url()).await;
     let locks = inspector.locks(None).await.unwrap();
-    // Neither a key that nobody holds or awaits, nor one whose lease has ended or whose waiter died long ago.
+    // Neither a key without holders and waiters, nor one whose lease has ended or whose waiter died long ago.
     assert_eq!(keys(&locks), ["awaited", "exclusive", "shared"]);
 
     let lock = &locks[1];
@@ -533,11 +533,11 @@ async fn an_operator_ends_the_lease_that_was_seen_and_learns_what_came_of_it() {
         Unlocked::Freed
     );
     assert_eq!(database.number(holders).await, 0);
-    let mut nobody = lock;
-    nobody.holder = None;
-    nobody.others.clear();
+    let mut free = lock;
+    free.holder = None;
+    free.others.clear();
     assert_eq!(
-        inspector.unlock(&nobody, None).await.unwrap(),
+        inspector.unlock(&free, None).await.unwrap(),
         Unlocked::Changed
     );
 }

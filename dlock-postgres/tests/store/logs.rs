@@ -1,73 +1,15 @@
-//! What a store writes to the log. Its connections are on a thread of its own, so the log is that of the process.
-
-use std::{
-    fmt::{self, Write},
-    sync::{Mutex, OnceLock},
-};
+//! The log of a store. Its connections are on a thread of its own, so the log is that of the process.
 
 use dlock_postgres::{Postgres, Schema};
 use dlock_runtime::LockManager;
-use dlock_testkit::{PostgresServer, eventually};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
+use dlock_testkit::{PostgresServer, eventually, log};
 
 use crate::database::{DEADLINE, Database};
-
-/// The lines of all tests, `LEVEL message field=value …`.
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-struct Log;
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            write!(self.0, " {value:?}").unwrap();
-        } else {
-            write!(self.0, " {field}={value:?}").unwrap();
-        }
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "dlock::store"
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(event.metadata().level().to_string());
-        event.record(&mut line);
-        LINES.lock().unwrap().push(line.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// Writes down what is logged from now on.
-fn begin() {
-    static BEGUN: OnceLock<()> = OnceLock::new();
-    BEGUN.get_or_init(|| tracing::subscriber::set_global_default(Log).unwrap());
-}
 
 /// Waits for a line that begins and ends so.
 async fn logged(start: &str, end: &str) {
     let is_there = async || {
-        let lines = LINES.lock().unwrap();
-        lines
+        log::with(start)
             .iter()
             .any(|it| it.starts_with(start) && it.ends_with(end))
     };
@@ -76,7 +18,7 @@ async fn logged(start: &str, end: &str) {
 
 #[tokio::test]
 async fn a_connection_that_is_lost_or_cannot_be_made_is_in_the_log() {
-    begin();
+    log::begin();
     let server = PostgresServer::start().await;
     let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
     server.execute(&migration).await;
@@ -100,13 +42,13 @@ async fn a_connection_that_is_lost_or_cannot_be_made_is_in_the_log() {
     )
     .await;
     drop(manager);
-    let lines = LINES.lock().unwrap();
-    assert!(!lines.iter().any(|it| it.contains("hush")), "{lines:?}");
+    let lines = log::with("hush");
+    assert!(lines.is_empty(), "{lines:?}");
 }
 
 #[tokio::test]
 async fn a_notice_of_the_server_is_in_the_log() {
-    begin();
+    log::begin();
     let database = Database::new().await;
     let manager = database.manager().await;
     let guard = manager.lock("order:42").acquire().await.unwrap();
@@ -126,7 +68,7 @@ async fn a_notice_of_the_server_is_in_the_log() {
 
 #[tokio::test]
 async fn a_message_that_the_server_did_not_write_is_in_the_log() {
-    begin();
+    log::begin();
     let database = Database::new().await;
     let (one, other) = (database.manager().await, database.manager().await);
     let guard = one.lock("order:42").acquire().await.unwrap();

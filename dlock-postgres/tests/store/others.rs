@@ -44,18 +44,23 @@ async fn a_waiter_is_first_though_nobody_holds_the_key() {
     assert_eq!(holders(&client).await, "late.1");
 }
 
-#[tokio::test]
-async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
-    let database = Database::new().await;
-    let client = database.client().await;
-    assert!(acquire(&client, "one.1", -1).await);
-    assert!(acquire(&client, "crashed.1", -1).await);
+/// Two readers hold the key, of which one has crashed and its lease has ended, and a writer waits.
+async fn one_waits_behind_two(client: &Client) {
+    assert!(acquire(client, "one.1", -1).await);
+    assert!(acquire(client, "crashed.1", -1).await);
     assert!(
-        !acquire(&client, "waiter.1", 0).await,
+        !acquire(client, "waiter.1", 0).await,
         "broken promise: two hold the key"
     );
     let crashed = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE owner = 'crashed.1'";
     assert_eq!(client.execute(crashed, &[]).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    one_waits_behind_two(&client).await;
     assert!(release(&client, "one.1").await);
     assert_eq!(holders(&client).await, "waiter.1");
 }
@@ -64,14 +69,7 @@ async fn a_release_removes_the_ended_lease_of_another_holder_for_a_waiter() {
 async fn an_unlock_removes_the_ended_lease_of_another_holder_for_a_waiter() {
     let database = Database::new().await;
     let client = database.client().await;
-    assert!(acquire(&client, "one.1", -1).await);
-    assert!(acquire(&client, "crashed.1", -1).await);
-    assert!(
-        !acquire(&client, "waiter.1", 0).await,
-        "broken promise: two hold the key"
-    );
-    let crashed = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE owner = 'crashed.1'";
-    assert_eq!(client.execute(crashed, &[]).await.unwrap(), 1);
+    one_waits_behind_two(&client).await;
     let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
     assert_eq!(client.execute(patient, &[]).await.unwrap(), 1);
     let unlock = "SELECT dlock.unlock(key, owner, fence) FROM dlock.holder WHERE owner = 'one.1'";

@@ -1,4 +1,4 @@
-//! The events of all threads in tests, one line each.
+//! The events of all threads of a process, one line each: stores have threads of their own.
 
 use std::{
     fmt::{self, Write},
@@ -17,8 +17,10 @@ fn all() -> MutexGuard<'static, Vec<String>> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Collects from now on: stores have threads of their own.
-pub(crate) fn begin() {
+/// Collects from now on.
+///
+/// Panics if the process has another collector.
+pub fn begin() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| {
         tracing::subscriber::set_global_default(Log).expect("there is no other one");
@@ -26,7 +28,8 @@ pub(crate) fn begin() {
 }
 
 /// The lines that contain this text, such as `LEVEL message field=value`.
-pub(crate) fn with(text: &str) -> Vec<String> {
+#[must_use]
+pub fn with(text: &str) -> Vec<String> {
     let lines = all();
     let found = lines.iter().filter(|line| line.contains(text));
     found.cloned().collect()
@@ -44,7 +47,7 @@ impl Visit for Line {
         if field.name() == "message" {
             self.message = format!("{value:?}");
         } else {
-            write!(self.fields, " {field}={value:?}").unwrap();
+            write!(self.fields, " {field}={value:?}").expect("a string takes all");
         }
     }
 }
