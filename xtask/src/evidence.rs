@@ -1,12 +1,13 @@
-//! Evidence that locks hold, beyond single tests: a model, a simulation, and chaos among real
-//! parts.
+//! Evidence that locks hold, beyond single tests: a model, a simulation, chaos among real parts, and mistakes that tests have
+//! to notice.
 //!
-//! Each is a program of its own under `evidence/`; a short part of each is among its tests. Here it is
-//! built for release, and told.
+//! Each is a program of its own under `evidence/`. Here it is built and started, with the servers that it needs.
 
 use clap::Args;
 
 use crate::cargo::{self, Call};
+use crate::gate::{self, Manner};
+use crate::steps::Step;
 use crate::tools;
 
 #[derive(Args)]
@@ -44,6 +45,17 @@ pub(crate) struct Chaos {
     /// Only with servers that belong together like this, such as `postgres` [default: all, side by side]
     #[arg(long)]
     topology: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct Mutants {
+    /// Mistakes of the list by their names, or `--sample COUNT` and rooms for such as are drawn; `--help` has all options
+    #[arg(
+        value_name = "NAME|OPTION",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    words: Vec<String>,
 }
 
 impl Model {
@@ -108,6 +120,21 @@ impl Chaos {
         let topologies = self.topology.iter();
         words.extend(topologies.map(|topology| format!("--topology={topology}")));
         words
+    }
+}
+
+impl Mutants {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        if !gate::run(&[Step::Server, Step::ZooKeeper], Manner::default()) {
+            return Err("the servers of the tests are missing".to_owned());
+        }
+        let program = Call::new("run --quiet --locked --package dlock-mutants --");
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        if program.run_with(&words) {
+            Ok(())
+        } else {
+            Err("a mistake was not noticed, or not tried".to_owned())
+        }
     }
 }
 

@@ -20,7 +20,6 @@ mod links;
 mod linted;
 mod machine;
 mod msrv;
-mod mutants;
 mod package;
 mod soak;
 mod steps;
@@ -147,10 +146,9 @@ Examples:
 
     /// Puts mistakes into a copy of the library and the command, and sees each of them noticed by a test
     ///
-    /// Builds the copy once, in target/mutants, with each mistake behind a switch, and runs tests and the
-    /// simulation with one after the other switched on. Ends with a table: caught, survived, or equivalent
-    /// with the reason. Fails if a mistake survives that is not listed as equivalent, or one is caught that is.
-    Mutants(mutants::Mutants),
+    /// The program that does it knows its options.
+    #[command(disable_help_flag = true)]
+    Mutants(evidence::Mutants),
 
     /// Tries parsers, keys and what reads a server's replies with inputs that a fuzzer finds
     ///

@@ -16,8 +16,9 @@ use crate::steps::Step;
 use crate::timed::seconds;
 
 /// The executables that only compute or compile, and do the same each time.
-const SAME: [&str; 7] = [
+const SAME: [&str; 8] = [
     "dlock_macros",
+    "dlock_mutants",
     "dlock_sim",
     "historical",
     "macro_shapes",

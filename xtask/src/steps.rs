@@ -46,9 +46,9 @@ const WITHOUT_REDIS: Call = Call::new(
 );
 
 /// The packages whose tests a usual run leaves out: model, simulation and chaos, the shapes and mistakes of functions,
-/// everything dropped at every await, the contract of stores with every make and layout of servers, the stores over etcd and
+/// everything dropped at every await, the list of mistakes, the contract of stores with every make and layout of servers, the stores over etcd and
 /// ZooKeeper but for their options and the command, a million keys, the benchmarks, and the larger examples.
-pub(crate) const SELDOM: [&str; 18] = [
+pub(crate) const SELDOM: [&str; 19] = [
     "custom-store",
     "dlock-bench",
     "dlock-cancellation",
@@ -58,6 +58,7 @@ pub(crate) const SELDOM: [&str; 18] = [
     "dlock-makes",
     "dlock-many-keys",
     "dlock-model",
+    "dlock-mutants",
     "dlock-sim",
     "dlock-ui",
     "dlock-zookeeper",
@@ -76,8 +77,8 @@ macro_rules! usual {
             $verb,
             " --workspace --exclude custom-store --exclude dlock-bench --exclude dlock-cancellation --exclude dlock-chaos \
              --exclude dlock-etcd --exclude dlock-macro-shapes --exclude dlock-makes --exclude dlock-many-keys \
-             --exclude dlock-model --exclude dlock-sim --exclude dlock-ui --exclude dlock-zookeeper --exclude fencing \
-             --exclude ledger --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
+             --exclude dlock-model --exclude dlock-mutants --exclude dlock-sim --exclude dlock-ui --exclude dlock-zookeeper \
+             --exclude fencing --exclude ledger --exclude prometheus --exclude shop --exclude stock --exclude tutorial --all-features --locked ",
             $targets
         ))
     };

@@ -1,5 +1,7 @@
 //! How long a connection may take, and an answer: our limits hold, and no others.
 
+use std::time::Duration;
+
 use dlock::{LockManager, store::StoreErrorKind};
 use dlock_testkit::{Authority, Proxy, RedisServer, eventually};
 use futures_util::future::join_all;
@@ -62,26 +64,29 @@ async fn a_server_that_accepts_and_says_nothing_is_given_up() {
 /// More than the connection queues, while nothing is answered.
 #[tokio::test]
 async fn a_crowd_waits_for_its_place_on_the_connection() {
-    const CROWD: usize = 3000;
+    const CROWD: usize = 1500;
+    // It is about places, not about time: on a busy machine so many sections take more than the usual limit.
+    const PATIENCE: Duration = Duration::from_mins(3);
     let server = RedisServer::start().await;
     for protocol in ["resp3", "resp2"] {
         let url = format!("{}?protocol={protocol}", server.url());
-        let builder = LockManager::builder().response_timeout(LIMIT);
+        let builder = LockManager::builder().response_timeout(PATIENCE);
         let manager = soon(builder.connect(&url)).await.unwrap();
         server.pause();
         let crowd = (0..CROWD).map(|number| {
-            let lock = manager.lock(format!("order:{number}")).wait(LIMIT);
+            let lock = manager.lock(format!("order:{number}")).wait(PATIENCE);
             async move { lock.run(async |_| ()).await }
         });
         let resumed = async {
-            eventually(LIMIT, "all have begun", async || {
+            eventually(PATIENCE, "all have begun", async || {
                 manager.active_keys() == CROWD
             })
             .await;
             server.resume();
         };
-        let (outcomes, ()) = soon(async { tokio::join!(join_all(crowd), resumed) }).await;
-        assert!(outcomes.iter().all(Result::is_ok), "{protocol}");
+        let (outcomes, ()) = tokio::join!(join_all(crowd), resumed);
+        let failures = outcomes.into_iter().filter_map(Result::err);
+        assert_eq!(failures.collect::<Vec<_>>(), [], "{protocol}");
         assert_idle(&[&manager]).await;
         let accepted = run(&mut server.connection().await, "INFO clients").await;
         assert!(accepted.contains("connected_clients:"), "{accepted}");

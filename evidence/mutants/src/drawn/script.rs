@@ -6,7 +6,7 @@ use std::path::Path;
 use regex_lite::Regex;
 
 use super::Draft;
-use crate::mutants::switch::Form;
+use crate::switch::Form;
 
 /// A language: how its conditions, statements and comments look.
 struct Language {

@@ -1,6 +1,6 @@
 //! The rooms: parts of the sources with the tests that look after them.
 
-use crate::mutants::look::{
+use crate::look::{
     ADMIN, CANCELLATION, COMMAND, FORKS, IN_PROCESS, MACROS, PAGE, RUNTIME, TYPED, Target, WEB,
     facade,
 };
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn each_place_of_a_room_is_there() {
         for place in ROOMS.iter().flat_map(|room| room.places) {
-            assert!(crate::cargo::root().join(place).exists(), "{place}");
+            assert!(crate::workspace::root().join(place).exists(), "{place}");
         }
     }
 }

@@ -15,7 +15,7 @@ use syn::{
 };
 
 use super::Draft;
-use crate::mutants::switch::Form;
+use crate::switch::Form;
 
 /// Methods that are mistaken for each other.
 const METHODS: [(&str, &str); 16] = [

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::mutant::Mutant;
 use super::switch::{self, Seed, is_script};
-use crate::cargo;
+use crate::workspace;
 
 #[derive(Debug, Default)]
 pub(super) struct Seeds {
@@ -54,7 +54,7 @@ impl Seeds {
 
     fn file(&mut self, name: &str) -> Result<&mut InFile, String> {
         if !self.files.contains_key(name) {
-            let text = fs::read_to_string(cargo::root().join(name));
+            let text = fs::read_to_string(workspace::root().join(name));
             let text = text.map_err(|error| format!("{name}: {error}"))?;
             let file = InFile {
                 text,

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::rooms::Room;
-use crate::cargo;
-use crate::mutants::bench::Bench;
-use crate::mutants::look::Target;
-use crate::mutants::switch::REACHED;
+use crate::bench::Bench;
+use crate::look::Target;
+use crate::switch::REACHED;
+use crate::workspace;
 
 /// The tests that run at the same time. Most of them wait.
 const AT_ONCE: usize = 4;
@@ -41,7 +41,7 @@ impl Reach {
             names.retain(|name| room.has(*target, name));
             all.extend(names.into_iter().map(|name| (order, *target, name)));
         }
-        let folder = cargo::target().join("drawn/reached");
+        let folder = workspace::target().join("drawn/reached");
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         drop(fs::remove_dir_all(&folder));
         fs::create_dir_all(&folder).map_err(failed)?;

@@ -15,22 +15,29 @@ mod seeds;
 mod switch;
 mod tree;
 mod trial;
+mod workspace;
 
+use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, iter, thread};
 
-use clap::Args;
+use clap::Parser;
 
 use self::bench::{Bench, Found};
 use self::look::Look;
 use self::mutant::Mutant;
 use self::seeds::Seeds;
 use self::tree::Tree;
-use crate::cargo;
 
-#[derive(Args)]
-pub(crate) struct Mutants {
+/// Puts mistakes into a copy of the library and the command, and sees each of them noticed by a test
+///
+/// Builds the copy once, in target/mutants, with each mistake behind a switch, and runs tests and the simulation with one
+/// after the other switched on. Ends with a table: caught, survived, or equivalent with the reason. Fails if a mistake
+/// survives that is not listed as equivalent, or one is caught that is.
+#[derive(Parser)]
+#[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
+struct Mutants {
     /// The first seed of the simulation
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -78,8 +85,18 @@ struct Verdict {
     found: Result<Option<Found>, String>,
 }
 
+fn main() -> ExitCode {
+    match Mutants::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 impl Mutants {
-    pub(crate) fn run(&self) -> Result<(), String> {
+    fn run(&self) -> Result<(), String> {
         if let Some(count) = self.sample {
             return drawn::run(count, self.seed, &self.names);
         }
@@ -171,7 +188,7 @@ fn chosen(all: &[&'static Mutant], names: &[String]) -> Result<Vec<&'static Muta
 
 /// The line in which the mistake is made.
 fn place(mutant: &Mutant) -> String {
-    let text = fs::read_to_string(cargo::root().join(mutant.file)).unwrap_or_default();
+    let text = fs::read_to_string(workspace::root().join(mutant.file)).unwrap_or_default();
     let places = mutant.find_in(&text).unwrap_or_default();
     let at = places.first().map_or(0, |place| place.marked.start);
     let line = text[..at].matches('\n').count() + 1;
@@ -278,7 +295,7 @@ mod tests {
     use super::*;
 
     fn read(file: &str) -> String {
-        let text = fs::read_to_string(cargo::root().join(file));
+        let text = fs::read_to_string(workspace::root().join(file));
         text.unwrap_or_else(|error| panic!("{file} cannot be read: {error}"))
     }
 

@@ -26,7 +26,7 @@ use super::seeds::Seeds;
 use super::switch::{Form, Seed, is_script};
 use super::tree::{self, Tree};
 use super::{PACKAGES, seconds};
-use crate::cargo;
+use crate::workspace;
 
 /// Where the copy is, in the target.
 const FOLDER: &str = "drawn";
@@ -243,7 +243,7 @@ fn all_of(room: &Room, number: u64, judged: &[Judged]) -> Result<Vec<Drawn>, Str
         let Some(file) = path.to_str().filter(|it| room_of(it).is_some()) else {
             continue;
         };
-        let text = fs::read_to_string(cargo::root().join(file));
+        let text = fs::read_to_string(workspace::root().join(file));
         let text = text.map_err(|error| format!("{file}: {error}"))?;
         of_tests.extend(test_modules(file, &text));
         if room_of(file).map(|it| it.name) == Some(room.name) {
@@ -398,7 +398,8 @@ mod tests {
         for path in tree::tracked().expect("this is a checkout") {
             let file = path.to_str().expect("a name is a text");
             if room_of(file).is_some() {
-                let text = fs::read_to_string(cargo::root().join(file)).expect("it can be read");
+                let text =
+                    fs::read_to_string(workspace::root().join(file)).expect("it can be read");
                 let drafts = drafts_of(file, &text).unwrap_or_else(|error| panic!("{error}"));
                 for draft in drafts {
                     assert_ne!(text[draft.at.clone()], draft.wrong, "{file}");

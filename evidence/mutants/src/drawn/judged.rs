@@ -51,12 +51,12 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::cargo;
+    use crate::workspace;
 
     #[test]
     fn each_is_still_drawn_and_has_a_reason() {
         for judged in all().unwrap_or_else(|error| panic!("{error}")) {
-            let text = fs::read_to_string(cargo::root().join(&judged.file));
+            let text = fs::read_to_string(workspace::root().join(&judged.file));
             let text = text.unwrap_or_else(|error| panic!("{}: {error}", judged.file));
             let drafts = super::super::drafts_of(&judged.file, &text);
             let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::seeds::Seeds;
-use crate::cargo;
+use crate::workspace;
 
 /// The places where a script's text is read: a file, the code there, and the code that chooses the text with a mistake.
 const SCRIPTS: [(&str, &str, &str); 2] = [
@@ -32,7 +32,7 @@ impl Tree {
     /// The files that git knows, as they are now, with all of `seeds` behind switches, in this folder of the target. What is
     /// the same already is not written again, so that it is not compiled again.
     pub(super) fn copy(folder: &str, seeds: &Seeds) -> Result<Self, String> {
-        let folder = cargo::target().join(folder);
+        let folder = workspace::target().join(folder);
         let (sources, target) = (folder.join("tree"), folder.join("target"));
         let mut files = tracked()?;
         fs::create_dir_all(&sources).map_err(|error| failed(&sources, &error))?;
@@ -65,7 +65,7 @@ impl Tree {
     pub(super) fn forget_cases(&self, packages: &[&str]) -> Result<(), String> {
         for package in packages {
             let kept = Path::new(package).join(KEPT_CASES);
-            let (original, copy) = (cargo::root().join(&kept), self.sources.join(&kept));
+            let (original, copy) = (workspace::root().join(&kept), self.sources.join(&kept));
             if copy.is_dir() {
                 fs::remove_dir_all(&copy).map_err(|error| failed(&copy, &error))?;
             }
@@ -111,10 +111,10 @@ fn with_mistakes(file: &Path, seeds: &Seeds) -> Result<Vec<u8>, String> {
     let is_script = |(name, ..): &&(&str, _, _)| file == Path::new(name) && package.is_some();
     let script = SCRIPTS.iter().find(is_script);
     if made.is_none() && !is_root && script.is_none() {
-        let original = cargo::root().join(file);
+        let original = workspace::root().join(file);
         return fs::read(&original).map_err(|error| failed(&original, &error));
     }
-    let original = cargo::root().join(file);
+    let original = workspace::root().join(file);
     let text = || fs::read_to_string(&original).map_err(|error| failed(&original, &error));
     let mut text = made.map_or_else(text, Ok)?;
     if let Some((name, code, chosen)) = script {
@@ -143,7 +143,7 @@ fn replaced(text: &str, from: &str, to: &str) -> Option<String> {
 pub(super) fn tracked() -> Result<Vec<PathBuf>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z"])
-        .current_dir(cargo::root())
+        .current_dir(workspace::root())
         .output()
         .map_err(|error| format!("git cannot be run: {error}"))?;
     if !output.status.success() {
@@ -154,7 +154,7 @@ pub(super) fn tracked() -> Result<Vec<PathBuf>, String> {
     let names = names.split_terminator('\0').map(PathBuf::from);
     // One that was deleted is still known until that is committed.
     Ok(names
-        .filter(|name| cargo::root().join(name).is_file())
+        .filter(|name| workspace::root().join(name).is_file())
         .collect())
 }
 

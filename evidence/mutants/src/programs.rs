@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::look::Target;
 use super::switch::VARIABLE;
 use super::tree::Tree;
-use crate::cargo;
+use crate::workspace;
 
 const SIMULATION: &str = "build --release --locked --package dlock-sim";
 
@@ -121,7 +121,7 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",
     ] {
-        told(tree, &cargo::target(), &format!("{call} {apart}"))?;
+        told(tree, &workspace::target(), &format!("{call} {apart}"))?;
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ fn told(tree: &Tree, target: &Path, call: &str) -> Result<String, String> {
 
 fn output(tree: &Tree, target: &Path, call: &str, format: &str) -> Result<Output, String> {
     println!("$ cargo {call}");
-    let mut command = cargo::command(&tree.sources);
+    let mut command = workspace::cargo(&tree.sources);
     command.args(call.split(' '));
     command.arg(format!("--message-format={format}"));
     command.env("CARGO_TARGET_DIR", target);

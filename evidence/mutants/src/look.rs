@@ -107,11 +107,6 @@ impl Target {
             None => format!("the unit tests of {}", self.package),
         }
     }
-
-    /// `true` if its tests start servers.
-    pub(super) fn needs_server(self) -> bool {
-        self.test.is_some()
-    }
 }
 
 impl Look {

@@ -11,7 +11,7 @@ use super::look::{Look, Target};
 use super::programs::Programs;
 use super::tree::Tree;
 use super::trial::{self, Ended};
-use crate::{cargo, tools};
+use crate::workspace;
 
 /// The seeds of one call of the simulation, which reports its findings at its end.
 const AT_ONCE: u64 = 50;
@@ -58,10 +58,7 @@ impl Bench {
         needs_simulation: bool,
         from: u64,
     ) -> Result<Self, String> {
-        if targets.iter().any(|target| target.needs_server()) {
-            tools::provide(&[&tools::REDIS])?;
-            share_tools(tree)?;
-        }
+        share_tools(tree)?;
         let programs = Programs::build(tree, targets, needs_simulation)?;
         Ok(Self { programs, from })
     }
@@ -269,7 +266,7 @@ fn share_tools(tree: &Tree) -> Result<(), String> {
     let link = tree.target.join("tools");
     let failed = |error: io::Error| format!("{}: {error}", link.display());
     fs::create_dir_all(&tree.target).map_err(failed)?;
-    match symlink(cargo::target().join("tools"), &link) {
+    match symlink(workspace::target().join("tools"), &link) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failed(error)),
         _ => Ok(()),
     }
