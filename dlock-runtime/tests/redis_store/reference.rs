@@ -499,7 +499,7 @@ const ROUNDED: i64 = 50;
 /// What is wrong with what is stored of the lock `k`, by the table of keys of the protocol.
 async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'static str> {
     let mut reads = redis::pipe();
-    reads.cmd("TIME").cmd("TYPE").arg(LOCK);
+    reads.atomic().cmd("TIME").cmd("TYPE").arg(LOCK);
     for key in [LOCK, QUEUE, LIVING] {
         reads.cmd("PTTL").arg(key);
     }
@@ -549,11 +549,13 @@ async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'stat
     expect(kind == "none" || left > 0, "a lock has a TTL");
     let mut fence = None;
     if kind == "string" {
-        let value: String = redis::cmd("GET")
+        let value: Option<String> = redis::cmd("GET")
             .arg(LOCK)
             .query_async(behind)
             .await
             .unwrap();
+        // It may have ended meanwhile.
+        let value = value.unwrap_or_default();
         fence = value.split(' ').nth(1).map(str::to_owned);
     } else if kind == "hash" {
         let mut holders: HashMap<String, String> = redis::cmd("HGETALL")
@@ -561,6 +563,10 @@ async fn faults(behind: &mut MultiplexedConnection, counter: &str) -> Vec<&'stat
             .query_async(behind)
             .await
             .unwrap();
+        if holders.is_empty() {
+            // It has ended meanwhile.
+            return faults;
+        }
         let head = holders.remove("!").unwrap_or_default();
         let (epoch, earliest) = head.split_once(' ').unwrap_or_default();
         fence = Some(epoch.to_owned());

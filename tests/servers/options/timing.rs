@@ -60,7 +60,7 @@ pub(super) async fn renew(world: World) {
     guard.release().await.unwrap();
 }
 
-#[distributed_lock(key = "limited", ttl = "4s", max_hold = "6s", manager = locks)]
+#[distributed_lock(key = "limited", ttl = "10s", max_hold = "11s", manager = locks)]
 async fn limited(locks: &LockManager, entered: oneshot::Sender<()>) -> Result<(), LockError> {
     entered.send(()).unwrap();
     pending().await
@@ -80,7 +80,7 @@ pub(super) async fn max_hold(world: World) {
     let (outcome, elapsed) = soon(async { join!(limited(&world.here, entered), waiter) }).await;
     let cause = |cause: &LostCause| *cause == LostCause::MaxHold;
     assert!(is_lost(&outcome, cause), "{outcome:?}");
-    assert!(elapsed >= Duration::from_secs(6), "{elapsed:?}");
+    assert!(elapsed >= Duration::from_secs(11), "{elapsed:?}");
 }
 
 #[derive(Debug, PartialEq)]
