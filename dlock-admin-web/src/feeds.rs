@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_admin::view::LockView;
 use dlock_runtime::LockKey;
 use serde_json::json;
 use tokio::{sync::watch, time::timeout};
@@ -11,10 +12,10 @@ use super::{
     desk::{DeskState, Shown},
     events::Feed,
     looks::LookResult,
+    moment,
     query::Query,
     reply,
     room::{Room, cannot},
-    views::LockView,
 };
 
 /// The time for which a single request waits for the first picture.
@@ -160,7 +161,7 @@ fn document_of(room: &Room, key: &LockKey, shown: &Shown, known: &LookResult) ->
     }
     let lock = seen.as_ref().and_then(|seen| {
         let lock = seen.lock.as_ref()?;
-        Some(LockView::of(lock, seen.read_ms))
+        Some(LockView::of(lock, moment::time(seen.read_ms)))
     });
     reply::text(&json!({
         "server": &shown.server,

@@ -92,7 +92,7 @@ use self::{
     token::Token,
 };
 #[doc(hidden)]
-pub use self::{server::Server, token::fault_of_token, views::mode_of};
+pub use self::{server::Server, token::fault_of_token};
 
 /// The time between two readings, unless another is set.
 const INTERVAL: Duration = Duration::from_secs(2);

@@ -5,12 +5,12 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use dlock_admin::ProcessInfo;
+use dlock_admin::{ProcessInfo, view::THIRD_PARTY};
 use dlock_runtime::store::ClientId;
 
 use super::{
     picture::{Picture, Share},
-    views::{ProcessRow, THIRD_PARTY},
+    views::ProcessRow,
 };
 
 /// Returns the processes of a picture. A holder or waiter without a record, as in a store that keeps none, is listed too.

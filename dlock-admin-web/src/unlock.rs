@@ -12,7 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
-use dlock_admin::{HolderInfo, Inspect, LockInfo, Unlocked};
+use dlock_admin::{HolderInfo, Inspect, LockInfo, Unlocked, view};
 use dlock_runtime::{
     LockKey,
     store::{ClaimHandle, OwnerId, StoreError, StoreErrorKind},
@@ -27,7 +27,6 @@ use super::{
     reply,
     room::Room,
     token::{Given, Token},
-    views::label_of,
 };
 
 /// The greatest size of a request.
@@ -44,8 +43,8 @@ struct UnlockForm {
     typed: String,
     /// That of the holder; `None` for all that share the lock.
     handle: Option<String>,
-    /// A text, because a double cannot represent it.
-    fence: String,
+    /// The fencing token of the lease; `None` for a third-party client.
+    token: Option<String>,
 }
 
 type Refused = (StatusCode, String);
@@ -53,9 +52,15 @@ type Refused = (StatusCode, String);
 /// A request that may be carried out.
 struct UnlockRequest {
     key: LockKey,
-    handle: Option<ClaimHandle>,
-    fence: u64,
+    lease: ShownLease,
     client: Client,
+}
+
+/// The identity of a lease, as the page has shown it.
+struct ShownLease {
+    /// That of the holder; `None` for all that share the lock.
+    handle: Option<ClaimHandle>,
+    token: Option<String>,
 }
 
 /// The sender of a request, for the log.
@@ -206,11 +211,13 @@ async fn unlock(
     let handle = handle
         .transpose()
         .map_err(|error| invalid(error.to_string()))?;
-    let fence = wanted
-        .fence
-        .parse()
-        .map_err(|_| invalid(format!("invalid fence `{}`", wanted.fence)))?;
-    if handle.is_none() && fence == 0 {
+    let token = wanted.token.clone();
+    if let Some(token) = &token
+        && token.parse::<u64>().is_err()
+    {
+        return Err(invalid(format!("invalid fencing token `{token}`")));
+    }
+    if handle.is_none() && token.is_none() {
         let text = "a lease of a third-party client looks like the next one on the same key: use `dlock unlock`";
         return Err((StatusCode::CONFLICT, text.to_owned()));
     }
@@ -221,8 +228,7 @@ async fn unlock(
         .map_err(unavailable)?;
     let request = UnlockRequest {
         key,
-        handle,
-        fence,
+        lease: ShownLease { handle, token },
         client,
     };
     // The client may leave at any time. A release that has begun is completed, and logged, without it.
@@ -238,15 +244,15 @@ impl UnlockRequest {
     ) -> Result<Response, Refused> {
         let Self {
             key: lock,
-            handle: of,
-            fence,
+            lease,
             client,
         } = self;
         let by = client.shown();
         let Client { peer, claimed, .. } = client;
-        let (key, handle) = (lock.as_str(), of.map(|it| it.to_string()));
-        warn!(target: TARGET, %peer, claimed, key, handle, fence, "force-release requested");
-        let done = end_lease(&*inspector, &lock, of, fence).await;
+        let (key, handle) = (lock.as_str(), lease.handle.map(|it| it.to_string()));
+        let token = &lease.token;
+        warn!(target: TARGET, %peer, claimed, key, handle, token, "force-release requested");
+        let done = lease.end(&*inspector, &lock).await;
         let (outcome, seen) = match done {
             Ok(done) => done,
             Err(error) => {
@@ -259,46 +265,51 @@ impl UnlockRequest {
                 };
                 // As a text it is escaped: keys and labels must not control a terminal.
                 let error = error.to_string();
-                warn!(target: TARGET, %peer, claimed, key, handle, fence, error, "force-release failed");
+                warn!(target: TARGET, %peer, claimed, key, handle, token, error, "force-release failed");
                 return Err((status, error));
             }
         };
-        let holder = seen.as_ref().and_then(|seen| meant(seen, of, fence));
-        if outcome != Unlocked::Changed {
-            let owner = of.and(holder).and_then(|it| it.owner);
-            room.desk.forced(key, owner, fence, by);
+        let holder = seen.as_ref().and_then(|seen| lease.holder(seen));
+        if outcome != Unlocked::Changed
+            && let Some(holder) = holder
+        {
+            let owner = lease.handle.and(holder.owner);
+            room.desk.forced(key, owner, holder.fence, by);
         }
         let (outcome, text) = told(outcome);
-        let holder = holder.and_then(label_of);
-        warn!(target: TARGET, %peer, claimed, key, holder, handle, fence, outcome, "force-release");
+        let holder = holder.and_then(HolderInfo::known_label);
+        warn!(target: TARGET, %peer, claimed, key, holder, handle, token, outcome, "force-release");
         Ok(reply::document(
             &json!({ "outcome": outcome, "text": text }),
         ))
     }
 }
 
-/// Ends the lease that the page has shown, unless it has changed since.
-async fn end_lease(
-    inspector: &dyn Inspect,
-    key: &LockKey,
-    handle: Option<ClaimHandle>,
-    fence: u64,
-) -> Result<(Unlocked, Option<LockInfo>), StoreError> {
-    let Some(seen) = inspector.lock(key).await? else {
-        return Ok((Unlocked::Changed, None));
-    };
-    let Some(holder) = meant(&seen, handle, fence) else {
-        return Ok((Unlocked::Changed, Some(seen)));
-    };
-    let owner = handle.and(holder.owner);
-    let outcome = inspector.unlock(&seen, owner).await?;
-    Ok((outcome, Some(seen)))
-}
+impl ShownLease {
+    /// Ends the lease that the page has shown, unless it has changed since.
+    async fn end(
+        &self,
+        inspector: &dyn Inspect,
+        key: &LockKey,
+    ) -> Result<(Unlocked, Option<LockInfo>), StoreError> {
+        let Some(seen) = inspector.lock(key).await? else {
+            return Ok((Unlocked::Changed, None));
+        };
+        let Some(holder) = self.holder(&seen) else {
+            return Ok((Unlocked::Changed, Some(seen)));
+        };
+        let owner = self.handle.and(holder.owner);
+        let outcome = inspector.unlock(&seen, owner).await?;
+        Ok((outcome, Some(seen)))
+    }
 
-/// Returns the holder with this handle, or without one the first, if it has this fence.
-fn meant(seen: &LockInfo, handle: Option<ClaimHandle>, fence: u64) -> Option<&HolderInfo> {
-    let is_it = |it: &&HolderInfo| handle.is_none() || it.owner.map(OwnerId::handle) == handle;
-    seen.holders().find(is_it).filter(|it| it.fence == fence)
+    /// Returns the holder with this handle, or without one the first, if it has this token.
+    fn holder<'a>(&self, seen: &'a LockInfo) -> Option<&'a HolderInfo> {
+        let handle = self.handle;
+        let is_it = |it: &&HolderInfo| handle.is_none() || it.owner.map(OwnerId::handle) == handle;
+        let found = seen.holders().find(is_it);
+        found.filter(|it| view::token(it.fence) == self.token)
+    }
 }
 
 fn told(outcome: Unlocked) -> (&'static str, &'static str) {

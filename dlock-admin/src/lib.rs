@@ -39,6 +39,7 @@ mod pace;
 mod pattern;
 #[cfg(feature = "redis")]
 mod redis;
+pub mod view;
 
 #[cfg(feature = "redis")]
 #[doc(inline)]

@@ -109,6 +109,14 @@ pub struct HolderInfo {
     pub mark: u64,
 }
 
+impl HolderInfo {
+    /// Returns the label of the lease, or else that of the process.
+    #[must_use]
+    pub fn known_label(&self) -> Option<&str> {
+        known(self.label.as_ref(), self.process.as_ref())
+    }
+}
+
 /// A waiter for a lock.
 ///
 /// ```
@@ -136,6 +144,19 @@ pub struct WaiterInfo {
     pub waiting: Duration,
     /// `true` if the waiter has sent a request recently enough. Dead waiters are skipped.
     pub is_alive: bool,
+}
+
+impl WaiterInfo {
+    /// Returns the label that the store knows, or else that of the process.
+    #[must_use]
+    pub fn known_label(&self) -> Option<&str> {
+        known(self.label.as_ref(), self.process.as_ref())
+    }
+}
+
+fn known<'a>(label: Option<&'a String>, process: Option<&'a ProcessInfo>) -> Option<&'a str> {
+    let published = || process.map(|process| &process.label);
+    label.or_else(published).map(String::as_str)
 }
 
 /// A process that acquires locks, as published by its manager.

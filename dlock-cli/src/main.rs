@@ -18,7 +18,6 @@ mod runtime;
 mod source;
 mod stores;
 mod text;
-mod view;
 
 use std::process::ExitCode;
 

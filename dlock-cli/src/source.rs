@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, time::SystemTime};
 
-use dlock_admin::Inspect;
+use dlock_admin::{Inspect, view::moment};
 use dlock_admin_web::Server;
 
-use crate::{global::Global, view::moment};
+use crate::global::Global;
 
 impl Global {
     /// Returns the namespace that is read: a URL can name another one than the option.

@@ -93,9 +93,40 @@ pub(crate) fn rough(duration: Duration) -> String {
     humantime::format_duration(coarse).to_string()
 }
 
+/// Formats so many milliseconds in the same way.
+pub(crate) fn rough_ms(milliseconds: u64) -> String {
+    rough(Duration::from_millis(milliseconds))
+}
+
+/// Describes what a waiter wants, by the name of its mode, unless it is an exclusive lock.
+pub(crate) fn wish(mode: &str, permits: Option<u32>) -> Option<String> {
+    match (mode, permits) {
+        ("exclusive", _) => None,
+        (_, Some(1)) => Some("1 permit".to_owned()),
+        (_, Some(most)) => Some(format!("one of {most} permits")),
+        _ => Some(mode.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use dlock::LockMode;
+    use dlock_admin::view::mode_name;
+
     use super::*;
+
+    #[test]
+    fn a_wish_is_named_unless_it_is_exclusive() {
+        for (mode, named) in [
+            (LockMode::Exclusive, None),
+            (LockMode::Shared, Some("shared")),
+            (LockMode::Permits(1), Some("1 permit")),
+            (LockMode::Permits(3), Some("one of 3 permits")),
+        ] {
+            let (name, permits) = mode_name(mode);
+            assert_eq!(wish(name, permits).as_deref(), named);
+        }
+    }
 
     #[test]
     fn nothing_drives_a_terminal() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dlock_admin::view::{mode_name, token};
 use dlock_runtime::store::OwnerId;
 use serde::Serialize;
 
@@ -10,7 +11,7 @@ use super::{
     difference::{begin, lease},
     identity::LeaseId,
 };
-use crate::{moment, views::mode_of};
+use crate::moment;
 
 /// The number of leases and of waits that are shown, the latest ones.
 const MOST: usize = 200;
@@ -29,7 +30,7 @@ pub(crate) struct HistoryView {
 struct HoldView {
     handle: Option<String>,
     label: Option<String>,
-    fence: String,
+    token: Option<String>,
     from: String,
     to: Option<String>,
     end: Option<&'static str>,
@@ -106,7 +107,7 @@ impl History {
                 } => waits.push(PastWait {
                     owner: *owner,
                     label: label.clone(),
-                    mode: mode_of(*mode).0,
+                    mode: mode_name(*mode).0,
                     from_ms: *from_ms,
                     to: Some((at_ms, *end)),
                 }),
@@ -130,7 +131,7 @@ impl History {
             HoldView {
                 handle: hold.lease.owner.map(|owner| owner.handle().to_string()),
                 label: hold.label.map(|label| label.to_string()),
-                fence: hold.lease.fence.to_string(),
+                token: token(hold.lease.fence),
                 from: moment::text(hold.from_ms),
                 to: hold.to.map(|(to, _)| moment::text(to)),
                 end: hold.to.map(|(_, end)| name(end)),
@@ -178,7 +179,7 @@ impl History {
         let waits = lock.waiters().map(|waiter| PastWait {
             owner: waiter.owner(),
             label: waiter.label().map(Into::into),
-            mode: mode_of(waiter.mode()).0,
+            mode: mode_name(waiter.mode()).0,
             from_ms: waiter.entered_ms(),
             to,
         });

@@ -57,11 +57,11 @@ export function lock(page, query) {
     setText(mode, it ? modeText({ mode: it.mode, holders: count }) : isKnown ? 'free' : '…');
     mode.dataset.mode = it ? it.mode : isKnown ? 'free' : 'unknown';
     setText(facts, it ? factsOf(it) : '');
-    holders.show(it?.holders ?? [], count, (holder) => `${holder.handle} ${holder.fence}`, holderRow, (row, holder) => {
+    holders.show(it?.holders ?? [], count, (holder) => `${holder.handle} ${holder.token}`, holderRow, (row, holder) => {
       showHolder(row, holder, document.picture.taken);
       const button = row.querySelector('button');
       // A third-party client has neither, and the next one on the key looks the same.
-      button.disabled = holder.handle === null && holder.fence === '0';
+      button.disabled = holder.handle === null && holder.token === null;
       setText(button, button.disabled ? 'Only by dlock unlock' : 'Unlock…');
       button.hidden = !canUnlock;
       button.onclick = () => dialog.open(holder, document);
@@ -105,8 +105,8 @@ function absenceOf(document) {
 
 function factsOf(it) {
   const parts = [];
-  if (it.last_fence && it.last_fence !== '0') {
-    parts.push(`last fence ${it.last_fence}`);
+  if (it.last_token) {
+    parts.push(`last token ${it.last_token}`);
   }
   if (it.servers > 1) {
     parts.push(`held at ${it.held_at} of ${it.servers} servers`);
@@ -150,7 +150,7 @@ function showHolder(row, holder, now) {
   showProcess(process, holder.process, now);
   showTime(held, duration(holder.held_ms), holder.since);
   setText(ttl, duration(holder.ttl_ms));
-  show(token, holder.token ?? holder.fence ?? '–', 32);
+  show(token, holder.token ?? '–', 32);
   show(handle, holder.handle ?? '–', 18);
 }
 

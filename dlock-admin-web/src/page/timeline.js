@@ -8,8 +8,8 @@ import { clock, duration, showTime } from './time.js';
 
 const SPANS = [['60', '1 min'], ['300', '5 min'], ['', 'all']];
 const MOST_ROWS = 200;
-const COLUMNS = ['From', 'To', 'Process', 'Did', 'For', 'End', 'Renewals', 'Fence'];
-const NUMBERS = ['For', 'Renewals', 'Fence'];
+const COLUMNS = ['From', 'To', 'Process', 'Did', 'For', 'End', 'Renewals', 'Token'];
+const NUMBERS = ['For', 'Renewals', 'Token'];
 
 export function timeline(chosen) {
   let last = null;
@@ -94,7 +94,7 @@ function tableRow(entry, now) {
     h('td', { class: 'number' }, duration(length)),
     h('td', {}, entry.isGap ? '' : endOf(entry, entry.isHold)),
     h('td', { class: 'number' }, entry.isHold ? String(entry.renewed.length) : ''),
-    h('td', { class: 'number' }, entry.isHold && entry.fence !== null ? String(entry.fence) : ''));
+    h('td', { class: 'number' }, entry.isHold ? entry.token ?? '' : ''));
 }
 
 /// The marks of the drawing, each with its meaning.

@@ -71,7 +71,7 @@ export function unlockDialog(key) {
         method: 'POST',
         // A proxy with a login has a use for `authorization`.
         headers: { 'x-dlock-token': token.value, 'content-type': 'application/json' },
-        body: JSON.stringify({ key, typed: meant, handle: holder.handle ?? null, fence: String(holder.fence ?? '') }),
+        body: JSON.stringify({ key, typed: meant, handle: holder.handle ?? null, token: holder.token }),
       });
       const body = await answer.json().catch(() => ({}));
       if (asked !== turn) {
@@ -141,7 +141,7 @@ export function unlockDialog(key) {
     /// Says that the holder is no longer the one that the dialog was opened for; the server would refuse too.
     update(lock) {
       if (holder && !isDone) {
-        const isThere = lock?.holders.some((it) => it.handle === holder.handle && it.fence === holder.fence);
+        const isThere = lock?.holders.some((it) => it.handle === holder.handle && it.token === holder.token);
         setText(changed, isThere ? '' : '▲ This holder no longer holds the lock.');
       }
     },

@@ -150,11 +150,7 @@ impl Draft {
     }
 
     fn holder(&mut self, holder: &HolderInfo, read_ms: u64) -> LeaseRow {
-        let published = holder
-            .process
-            .as_ref()
-            .map(|process| process.label.as_str());
-        let label = holder.label.as_deref().or(published);
+        let label = holder.known_label();
         let ttl_ms = holder.ttl.map(short);
         LeaseRow {
             client: holder
@@ -172,11 +168,7 @@ impl Draft {
     }
 
     fn waiter(&mut self, waiter: &WaiterInfo, read_ms: u64) -> Waits {
-        let published = waiter
-            .process
-            .as_ref()
-            .map(|process| process.label.as_str());
-        let label = waiter.label.as_deref().or(published);
+        let label = waiter.known_label();
         let since_ms = moment::milliseconds(waiter.waiting);
         Waits {
             client: self.client(waiter.owner.client()),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{body::Body, http::StatusCode};
-use dlock_admin::ProcessInfo;
+use dlock_admin::{ProcessInfo, view};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use url::form_urlencoded::byte_serialize;
@@ -70,18 +70,14 @@ async fn the_list_has_the_store_its_totals_and_the_locks() {
 async fn a_lock_has_its_holders_and_its_queue() {
     let mut lock = held("job:a", 7, "cron@host/1");
     lock.add_waiter(waiter(8, Duration::from_secs(3)));
-    lock.last_fence = u64::MAX;
+    lock.last_fence = 8;
     let router = router(Fake::with(vec![lock]));
     let told = get(&router, "/api/lock?key=job%3Aa").await.json();
     let lock = &told["lock"];
-    assert_eq!(
-        lock["last_fence"],
-        u64::MAX.to_string(),
-        "a double cannot represent it"
-    );
+    let token = |fence| json!(view::token(fence).unwrap());
+    assert_eq!(lock["last_token"], token(8));
     assert_eq!(lock["holders"][0]["handle"], owner(7).handle().to_string());
-    assert_eq!(lock["holders"][0]["fence"], "7");
-    assert!(lock["holders"][0]["token"].is_string());
+    assert_eq!(lock["holders"][0]["token"], token(7));
     assert_eq!(lock["waiters"][0]["waiting_ms"], 3000);
     assert_eq!(lock["waiters"][0]["mode"], "exclusive");
     assert_eq!(
@@ -124,8 +120,8 @@ async fn any_key_is_found_by_its_name_in_a_url() {
         let told = told.json();
         assert_eq!(told["lock"]["key"], **key);
         assert_eq!(
-            told["lock"]["holders"][0]["fence"],
-            u64::to_string(&number),
+            told["lock"]["holders"][0]["token"],
+            json!(view::token(number)),
             "{key}"
         );
         let found = get(&router, &format!("/api/picture?filter={}", encoded(key))).await;

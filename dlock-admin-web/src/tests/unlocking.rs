@@ -8,7 +8,7 @@ use axum::{
     extract::ConnectInfo,
     http::{HeaderName, StatusCode, request::Builder},
 };
-use dlock_admin::{HolderInfo, LockInfo, Unlocked};
+use dlock_admin::{HolderInfo, LockInfo, Unlocked, view};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use futures_util::stream;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn fake() -> Arc<Fake> {
 }
 
 fn wanted() -> Value {
-    json!({"key": "job:a", "typed": "job:a", "handle": owner(7).handle().to_string(), "fence": "7"})
+    json!({"key": "job:a", "typed": "job:a", "handle": owner(7).handle().to_string(), "token": view::token(7)})
 }
 
 /// Returns a request as the page sends it.
@@ -105,7 +105,7 @@ async fn each_outcome_has_its_word() {
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_not_shown_is_left_alone() {
     for (field, value) in [
-        ("fence", json!("6")),
+        ("token", json!(view::token(6))),
         ("handle", json!(owner(8).handle().to_string())),
         ("key", json!("job:free")),
     ] {
@@ -121,7 +121,7 @@ async fn a_lease_that_was_not_shown_is_left_alone() {
     }
     let fake = fake();
     let mut older = wanted();
-    (older["handle"], older["fence"]) = (Value::Null, "6".into());
+    (older["handle"], older["token"]) = (Value::Null, json!(view::token(6)));
     let done = unlock(&page(&fake), asked(TOKEN), &older).await.json();
     assert_eq!(done["outcome"], "changed");
     assert!(fake.unlocked.lock().unwrap().is_empty());
@@ -133,7 +133,7 @@ async fn a_lease_of_a_third_party_client_is_left_to_the_command() {
     lock.add_holder(HolderInfo::new(None, 0, SystemTime::now()));
     let fake = Fake::with(vec![lock]);
     let mut wanted = wanted();
-    (wanted["handle"], wanted["fence"]) = (Value::Null, "0".into());
+    (wanted["handle"], wanted["token"]) = (Value::Null, Value::Null);
     let refused = unlock(&page(&fake), asked(TOKEN), &wanted).await;
     assert_eq!(refused.status, StatusCode::CONFLICT);
     assert!(refused.text.contains("`dlock unlock`"), "{}", refused.text);
@@ -162,8 +162,8 @@ async fn nothing_else_releases_a_lock() {
     };
     let mut other_key = wanted();
     other_key["typed"] = "job:b".into();
-    let mut no_fence = wanted();
-    no_fence["fence"] = "x".into();
+    let mut no_token = wanted();
+    no_token["token"] = "x".into();
     let mut no_handle = wanted();
     no_handle["handle"] = "x".into();
     for (router, builder, wanted, status) in [
@@ -208,7 +208,7 @@ async fn nothing_else_releases_a_lock() {
             Code::UNSUPPORTED_MEDIA_TYPE,
         ),
         (&open, asked(TOKEN), other_key, Code::CONFLICT),
-        (&open, asked(TOKEN), no_fence, Code::BAD_REQUEST),
+        (&open, asked(TOKEN), no_token, Code::BAD_REQUEST),
         (&open, asked(TOKEN), no_handle, Code::BAD_REQUEST),
         (
             &open,

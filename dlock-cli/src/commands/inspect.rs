@@ -4,13 +4,16 @@ use std::{fmt::Write, time::SystemTime};
 
 use clap::Args;
 use dlock::LockKey;
+use dlock_admin::{
+    LockInfo,
+    view::{HolderView, LockView, ProcessView},
+};
 
 use crate::{
     exit::{Exit, Failure},
     global::Global,
     output,
-    text::{printable, rough},
-    view::{HolderView, LockView, ProcessView},
+    text::{printable, rough_ms, wish},
 };
 
 /// Shows one lock: its holders, its waiters, and their times
@@ -28,7 +31,7 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
     let inspector = global.inspector().await?;
     let found = inspector.lock(&key).await?;
     let now = SystemTime::now();
-    let lock = found.map_or_else(|| LockView::free(&args.key), |it| LockView::of(&it, now));
+    let lock = LockView::of(&found.unwrap_or_else(|| free(&args.key)), now);
     if global.json {
         output::document(&lock)?;
     } else {
@@ -42,6 +45,13 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
         Some(_) => Exit::Success,
         None => Exit::Negative,
     })
+}
+
+/// Returns a lock that no server has.
+fn free(key: &str) -> LockInfo {
+    let mut lock = LockInfo::new(key);
+    lock.servers = 0;
+    lock
 }
 
 /// Formats a lock in several lines.
@@ -66,8 +76,8 @@ pub(super) fn described(lock: &LockView) -> String {
         let count = format!("{} of {}", lock.held_at, lock.servers);
         lines.add("servers", &count);
     }
-    if lock.last_fence > 0 {
-        lines.add("last fence", &lock.last_fence.to_string());
+    if let Some(token) = &lock.last_token {
+        lines.add("last token", token);
     }
     lines.add("waiters", &lock.waiter_count.to_string());
     for (place, waiter) in lock.waiters.iter().enumerate() {
@@ -76,11 +86,11 @@ pub(super) fn described(lock: &LockView) -> String {
         } else {
             ", stopped polling: will be skipped"
         };
-        let wish = waiter.wish().map(|it| format!(" ({it})"));
+        let wish = wish(waiter.mode, waiter.permits).map(|it| format!(" ({it})"));
         let text = format!(
             "{}, waiting for {}{}{life}",
-            waiter.name(),
-            rough(waiter.waiting()),
+            printable(waiter.name()),
+            rough_ms(waiter.waiting_ms),
             wish.unwrap_or_default(),
         );
         lines.add(&format!("  {}.", place + 1), &text);
@@ -120,20 +130,19 @@ impl Lines {
     }
 
     fn holder(&mut self, holder: &HolderView) {
-        self.add("holder", &holder.name());
+        self.add("holder", &printable(holder.name()));
         if let Some(function) = &holder.function {
             self.add("  function", &printable(function));
         }
         if let Some(process) = &holder.process {
             self.process(process);
         }
-        if let (Some(since), Some(held)) = (&holder.since, holder.held()) {
-            self.add("  since", &format!("{since}, for {}", rough(held)));
+        if let (Some(since), Some(held)) = (&holder.since, holder.held_ms) {
+            self.add("  since", &format!("{since}, for {}", rough_ms(held)));
         }
-        let ttl = holder.ttl().map_or_else(|| "none".to_owned(), rough);
+        let ttl = holder.ttl_ms.map_or_else(|| "none".to_owned(), rough_ms);
         self.add("  TTL", &ttl);
         if let Some(token) = &holder.token {
-            self.add("  fence", &holder.fence.to_string());
             self.add("  token", &format!("{token} or slightly greater"));
         }
         if let Some(handle) = &holder.handle {

@@ -5,7 +5,7 @@ mod table;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use dlock_admin::LockInfo;
+use dlock_admin::{LockInfo, view::LockView};
 
 use self::table::Columns;
 use crate::{
@@ -15,7 +15,6 @@ use crate::{
     pages::{self, Wanted},
     progress::{self, SLOW, with_progress},
     text::rough,
-    view::{HolderView, LockView},
 };
 
 /// Lists the locks that are held or have waiters
@@ -144,15 +143,15 @@ fn is_wanted(lock: &LockView, args: &LsArgs) -> bool {
     };
     let is_held = |wanted: &String| {
         let mut holders = lock.holders.iter();
-        holders.any(|it| is_of(wanted, it.label(), it.handle.as_ref()))
+        holders.any(|it| is_of(wanted, it.label.as_ref(), it.handle.as_ref()))
     };
     let is_awaited = |wanted: &String| {
         let mut waiters = lock.waiters.iter();
         waiters.any(|it| is_of(wanted, it.label.as_ref(), Some(&it.handle)))
     };
     let is_held_longer = |limit: Duration| {
-        let mut times = lock.holders.iter().filter_map(HolderView::held);
-        times.any(|held| held > limit)
+        let mut times = lock.holders.iter().filter_map(|it| it.held_ms);
+        times.any(|held| Duration::from_millis(held) > limit)
     };
     args.holder.as_ref().is_none_or(is_held)
         && args.waiter.as_ref().is_none_or(is_awaited)

@@ -15,7 +15,7 @@ use std::{
 
 use clap::Args;
 use dlock::StoreError;
-use dlock_admin::Inspect;
+use dlock_admin::{Inspect, view::LockView};
 use dlock_admin_web::Server;
 use serde_json::json;
 
@@ -30,7 +30,6 @@ use crate::{
     output,
     pages::{self, Wanted},
     progress::with_progress,
-    view::LockView,
 };
 
 /// The width of the output of `--once` if it is not a terminal.

@@ -7,7 +7,10 @@ use std::{
 
 use clap::Args;
 use dlock::{LockKey, StoreError, StoreErrorKind, store::ClaimHandle};
-use dlock_admin::Unlocked;
+use dlock_admin::{
+    Unlocked,
+    view::{HolderView, LockView},
+};
 use serde::Serialize;
 use tracing::warn;
 
@@ -17,7 +20,6 @@ use crate::{
     global::Global,
     operator, output,
     text::printable,
-    view::{HolderView, LockView},
 };
 
 /// The target of the log events.
@@ -122,15 +124,15 @@ fn log(key: &str, leases: &[HolderView], done: Result<&str, &StoreError>) {
     let by = operator::name();
     for lease in leases {
         // As texts they are escaped: keys and labels must not control a terminal.
-        let (holder, handle) = (lease.label().map(String::as_str), lease.handle.as_deref());
-        let fence = lease.fence;
+        let (holder, handle) = (lease.label.as_deref(), lease.handle.as_deref());
+        let token = lease.token.as_deref();
         match done {
             Ok(outcome) => {
-                warn!(target: TARGET, by, key, holder, handle, fence, outcome, "force-release");
+                warn!(target: TARGET, by, key, holder, handle, token, outcome, "force-release");
             }
             Err(error) => {
                 let error = error.to_string();
-                warn!(target: TARGET, by, key, holder, handle, fence, error, "force-release failed");
+                warn!(target: TARGET, by, key, holder, handle, token, error, "force-release failed");
             }
         }
     }
@@ -142,7 +144,7 @@ fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure
         let holders = lock.holders.iter();
         let holders = holders.map(|it| {
             let handle = it.handle.as_deref().unwrap_or("-");
-            format!("{handle} ({})", it.name())
+            format!("{handle} ({})", printable(it.name()))
         });
         let holders = holders.collect::<Vec<_>>().join(", ");
         let message = format!("{message}. Its holders: {holders}");
@@ -207,7 +209,7 @@ fn tell(
 fn names(holders: &[HolderView]) -> String {
     holders
         .iter()
-        .map(HolderView::name)
+        .map(|it| printable(it.name()))
         .collect::<Vec<_>>()
         .join(", ")
 }

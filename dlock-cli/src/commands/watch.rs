@@ -12,7 +12,10 @@ use std::{
 };
 
 use clap::Args;
-use dlock_admin::{Grants, Inspect};
+use dlock_admin::{
+    Grants, Inspect,
+    view::{LockView, moment},
+};
 use futures_util::FutureExt;
 use jiff::Zoned;
 use tokio::time::{Instant, sleep_until};
@@ -24,7 +27,6 @@ use crate::{
     global::Global,
     output,
     text::{printable, rough},
-    view::{HolderView, LockView, moment},
 };
 
 /// Prints changes of locks as they happen, until it is interrupted
@@ -213,13 +215,14 @@ fn words(interval: Duration, event: &Event) -> String {
     let time = Zoned::now().strftime("%H:%M:%S%.3f");
     let key = printable(event.key.as_deref().unwrap_or_default());
     let who = match (&event.holder, &event.waiter) {
-        (_, Some(waiter)) => waiter.name(),
-        (Some(holder), None) => holder.name(),
-        (None, None) => String::new(),
+        (_, Some(waiter)) => printable(waiter.name()),
+        (Some(holder), None) => printable(holder.name()),
+        (None, None) => "".into(),
     };
     let function = event.holder.as_ref().and_then(|it| it.function.as_deref());
     let function = function.map(|it| format!(" in {}", printable(it)));
-    let held = event.holder.as_ref().and_then(HolderView::held);
+    let held = event.holder.as_ref().and_then(|it| it.held_ms);
+    let held = held.map(Duration::from_millis);
     let held = match event.change {
         // The lease may have ended at any time since the last reading.
         Change::Released if event.unseen > interval + SURE => held.map(|it| {
@@ -230,7 +233,7 @@ fn words(interval: Duration, event: &Event) -> String {
         _ => None,
     };
     let (function, held) = (function.unwrap_or_default(), held.unwrap_or_default());
-    let is_shared = event.holder.is_some() && event.mode.as_deref() == Some("shared");
+    let is_shared = event.holder.is_some() && event.mode == Some("shared");
     let shared = match event.holders {
         Some(holders) if is_shared => format!(", shared by {holders}"),
         _ => String::new(),
@@ -280,22 +283,20 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use dlock_admin::{HolderInfo, view::HolderView};
+
     use super::*;
 
     #[test]
     fn released_leases_show_their_last_reading() {
         let interval = Duration::from_secs(1);
-        let holder = HolderView {
-            handle: Some("a.1".to_owned()),
-            label: Some("billing@host/1".to_owned()),
-            function: None,
-            process: None,
-            fence: 1,
-            token: None,
-            since: None,
-            held_ms: Some(592),
-            ttl_ms: Some(30_000),
-        };
+        let now = UNIX_EPOCH + Duration::from_secs(1);
+        let mut holder = HolderInfo::new(None, 0, now);
+        holder.label = Some("billing@host/1".to_owned());
+        holder.since = Some(now - Duration::from_millis(592));
+        let holder = HolderView::of(&holder, now);
         for (change, unseen, told) in [
             (Change::Released, 1_100, "billing@host/1, held for 592ms"),
             (

@@ -132,7 +132,7 @@ async fn a_program_that_may_not_unlock_offers_and_does_nothing() {
     text(&page, "orders@").await;
     assert_eq!(page.eval("[...document.querySelectorAll('button')].filter((it) => it.offsetParent && it.textContent.includes('Unlock')).length").await, 0);
     site.assert_clean(&page);
-    let request = json!({"key": "order:1", "typed": "order:1", "handle": null, "fence": guard.fencing_token().to_string()});
+    let request = json!({"key": "order:1", "typed": "order:1", "handle": null, "token": guard.fencing_token().to_string()});
     let call = format!(
         "fetch('api/unlock', {{ method: 'POST', headers: {{ 'content-type': 'application/json', authorization: 'Bearer x' }}, \
          body: JSON.stringify({request}) }}).then((it) => it.status)"

@@ -190,7 +190,7 @@ pub(crate) async fn holders_and_waiters_are_shown_in_order<P: Place>(namespace: 
     );
     assert_eq!(lock["mode"], "exclusive");
     assert_eq!(holder["token"], guard.fencing_token().to_string());
-    assert_eq!(lock["last_fence"], holder["fence"]);
+    assert_eq!(lock["last_token"], holder["token"]);
     assert!(
         (1..=60_000).contains(&number(&holder["ttl_ms"])),
         "{lock:#}"
@@ -271,7 +271,7 @@ pub(crate) async fn those_who_share_or_have_permits_are_shown_together<P: Place>
         names.sort_unstable();
         assert_eq!(names, ["one", "other"]);
         assert_eq!(
-            holders[0]["fence"], holders[1]["fence"],
+            holders[0]["token"], holders[1]["token"],
             "they share an epoch"
         );
     }

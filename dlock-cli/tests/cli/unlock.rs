@@ -80,7 +80,7 @@ async fn a_release_leaves_a_record_of_who_did_it() {
         r#"key="order:1""#,
         r#"holder="billing@"#,
         &format!("handle={}", holder["handle"]),
-        &format!("fence={}", holder["fence"]),
+        &format!("token={}", holder["token"]),
         r#"outcome="granted""#,
         r#"by="op\u{1b}\" outcome=x@"#,
         host.nodename().to_str().expect("it is text"),

@@ -1,11 +1,11 @@
 //! The table of `dlock ls`, page by page.
 
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table, Width, presets};
+use dlock_admin::view::{HolderView, LockView};
 
 use crate::{
     fit::{Elide, fit},
-    text::rough,
-    view::{HolderView, LockView},
+    text::rough_ms,
 };
 
 /// The space after each column.
@@ -138,12 +138,12 @@ fn row(lock: &LockView, optional: Optional, [key, name, function]: [u16; CUT]) -
         let text = holder.and_then(text);
         Cell::new(text.unwrap_or_else(|| "-".to_owned()))
     };
-    let ttl = |holder: &HolderView| Some(holder.ttl().map_or_else(|| "none".to_owned(), rough));
+    let ttl = |holder: &HolderView| Some(holder.ttl_ms.map_or_else(|| "none".to_owned(), rough_ms));
     let mut row = vec![
         Cell::new(fit(&lock.key, key, Elide::Middle)),
-        of_holder(&|holder| Some(fit(&holder.name(), name, Elide::Middle))),
+        of_holder(&|holder| Some(fit(holder.name(), name, Elide::Middle))),
         of_holder(&|holder| Some(fit(holder.function.as_deref()?, function, Elide::Start))),
-        of_holder(&|holder| holder.held().map(rough)),
+        of_holder(&|holder| holder.held_ms.map(rough_ms)),
         of_holder(&ttl),
         Cell::new(lock.waiter_count).set_alignment(CellAlignment::Right),
     ];

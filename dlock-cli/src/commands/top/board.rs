@@ -10,11 +10,13 @@ use dlock::{
     LockKey,
     store::{ClientId, OwnerId},
 };
-use dlock_admin::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
-use dlock_admin_web::mode_of;
+use dlock_admin::{
+    HolderInfo, LockInfo, ProcessInfo, WaiterInfo,
+    view::{NOT_KNOWN, THIRD_PARTY, mode_name, moment, token},
+};
 
 use super::picture::{Holder, Lock, Pace, Picture, Process, Waiter};
-use crate::view::wish;
+use crate::text::wish;
 
 /// With more known locks than this, a reading of all of them takes as long as a scan, and none is read between scans but
 /// those with a grant.
@@ -145,24 +147,24 @@ impl Names {
             holder_count: info.holder_count,
             waiters: info.waiters.iter().map(|it| self.waiter(it)).collect(),
             waiter_count: info.waiter_count,
-            last_fence: info.last_fence,
+            last_token: token(info.last_fence),
             held_at: info.held_at,
             servers: info.servers,
         }
     }
 
     fn holder(&mut self, info: HolderInfo, now: SystemTime) -> Holder {
-        let published = info.process.as_ref().map(|it| it.label.as_str());
-        let name = match (info.label.as_deref().or(published), info.owner) {
-            (Some(name), _) => self.text(name),
-            (None, Some(owner)) => self.text(&nameless(owner.client())),
-            (None, None) => self.text("third-party client"),
+        let name = match (info.known_label(), info.owner) {
+            (Some(label), _) => label,
+            (None, Some(_)) => NOT_KNOWN,
+            (None, None) => THIRD_PARTY,
         };
+        let name = self.text(name);
         Holder {
             name,
             function: info.function.map(|it| self.text(&it)),
             handle: info.owner.map(OwnerId::handle),
-            fence: info.fence,
+            token: token(info.fence),
             // The server's clock may have been set back since.
             held: info
                 .since
@@ -173,14 +175,12 @@ impl Names {
     }
 
     fn waiter(&mut self, info: &WaiterInfo) -> Waiter {
-        let (mode, permits) = mode_of(info.mode);
-        let published = info.process.as_ref().map(|it| it.label.as_str());
-        let name = info.label.as_deref().or(published);
+        let (mode, permits) = mode_name(info.mode);
         Waiter {
             wish: wish(mode, permits),
-            name: match name {
-                Some(name) => self.text(name),
-                None => self.text(&nameless(info.owner.client())),
+            name: match info.known_label() {
+                Some(label) => self.text(label),
+                None => info.owner.handle().to_string().into(),
             },
             waiting: info.waiting,
             is_alive: info.is_alive,
@@ -193,20 +193,12 @@ impl Names {
     }
 }
 
-fn nameless(client: ClientId) -> String {
-    const TOLD: usize = 8;
-    let id: String = client.handle().to_string().chars().take(TOLD).collect();
-    format!("process {id}…")
-}
-
 fn described(info: ProcessInfo) -> Process {
-    let started = jiff::Timestamp::try_from(info.started);
     Process {
         application: info.application,
         host: info.host,
         pid: info.pid,
-        // Only a forged value is out of range.
-        started: started.map_or_else(|_| "?".to_owned(), |it| format!("{it:.0}")),
+        started: moment(info.started),
         version: info.version,
     }
 }

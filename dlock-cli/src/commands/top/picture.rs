@@ -38,7 +38,7 @@ pub(crate) struct Lock {
     pub(crate) waiters: Vec<Waiter>,
     /// The number of all waiters, including those that are not listed.
     pub(crate) waiter_count: usize,
-    pub(crate) last_fence: u64,
+    pub(crate) last_token: Option<String>,
     /// The number of servers at which it is held.
     pub(crate) held_at: usize,
     pub(crate) servers: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Holder {
     pub(crate) name: Arc<str>,
     pub(crate) function: Option<Arc<str>>,
     pub(crate) handle: Option<ClaimHandle>,
-    pub(crate) fence: u64,
+    pub(crate) token: Option<String>,
     pub(crate) held: Option<Duration>,
     /// `None` if the lease never expires.
     pub(crate) ttl: Option<Duration>,

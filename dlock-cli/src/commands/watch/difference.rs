@@ -5,9 +5,8 @@ use std::{
     time::Duration,
 };
 
+use dlock_admin::view::{HolderView, LockView, WaiterView};
 use serde::Serialize;
-
-use crate::view::{HolderView, LockView, WaiterView};
 
 /// One line of `dlock watch --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,7 +20,7 @@ pub(super) struct Event {
     /// The waiter that began or stopped to wait.
     pub(super) waiter: Option<WaiterView>,
     /// The mode of the lock after the event, or before it was free.
-    pub(super) mode: Option<String>,
+    pub(super) mode: Option<&'static str>,
     /// The number of holders after the event.
     pub(super) holders: Option<usize>,
     /// The number of waiters after the event.
@@ -85,12 +84,12 @@ pub(super) fn differences(before: &[LockView], after: &[LockView], is_first: boo
         let waiters = Some(after.map_or(0, |lock| lock.waiter_count));
         let holders = Some(after.map_or(0, |lock| lock.holder_count));
         let mode = [after, before].into_iter().flatten();
-        let mode = mode.map(|lock| &lock.mode).find_map(Clone::clone);
+        let mode = mode.into_iter().find_map(|lock| lock.mode);
         events.extend(found.into_iter().map(|(change, holder, waiter)| Event {
             key: Some(key.to_owned()),
             holder,
             waiter,
-            mode: mode.clone(),
+            mode,
             holders,
             waiters,
             ..Event::new(change)
@@ -151,47 +150,51 @@ fn of_one(before: Option<&LockView>, after: Option<&LockView>, is_first: bool) -
 }
 
 /// Returns the identity of a lease. Leases of third-party clients cannot be distinguished.
-fn lease(holder: &HolderView) -> (Option<&str>, u64) {
-    (holder.handle.as_deref(), holder.fence)
+fn lease(holder: &HolderView) -> (Option<&str>, Option<&str>) {
+    (holder.handle.as_deref(), holder.token.as_deref())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use dlock::{
+        LockMode,
+        random::Random,
+        store::{ClientId, OwnerId},
+    };
+    use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
+
     use super::*;
 
-    fn holder(handle: Option<&str>, fence: u64) -> HolderView {
-        HolderView {
-            handle: handle.map(str::to_owned),
-            label: None,
-            function: None,
-            process: None,
-            fence,
-            token: None,
-            since: None,
-            held_ms: None,
-            ttl_ms: None,
-        }
+    /// The holder whose handle has this number; `None` is a third-party client.
+    fn holder(number: Option<u64>, fence: u64) -> HolderInfo {
+        HolderInfo::new(number.map(owner), fence, UNIX_EPOCH)
     }
 
-    fn lock(holder: Option<HolderView>, waiters: &[&str]) -> LockView {
-        let waiter = |handle: &&str| WaiterView {
-            handle: (*handle).to_owned(),
-            label: None,
-            mode: "exclusive".to_owned(),
-            permits: None,
-            process: None,
-            waiting_ms: 0,
-            is_alive: true,
-        };
-        LockView {
-            mode: holder.is_some().then(|| "exclusive".to_owned()),
-            holder_count: usize::from(holder.is_some()),
-            holders: holder.clone().into_iter().collect(),
-            holder,
-            waiters: waiters.iter().map(waiter).collect(),
-            waiter_count: waiters.len(),
-            ..LockView::free("k")
+    fn owner(number: u64) -> OwnerId {
+        /// All owners are of one client.
+        struct Same;
+
+        impl Random for Same {
+            fn next_u64(&self) -> u64 {
+                7
+            }
         }
+
+        OwnerId::new(ClientId::new(&Same), number)
+    }
+
+    fn lock(mode: LockMode, holders: &[HolderInfo], waiters: &[u64]) -> LockView {
+        let mut lock = LockInfo::new("k");
+        lock.mode = (!holders.is_empty()).then_some(mode);
+        holders
+            .iter()
+            .for_each(|holder| lock.add_holder(holder.clone()));
+        for number in waiters {
+            lock.add_waiter(WaiterInfo::new(owner(*number), LockMode::Exclusive));
+        }
+        LockView::of(&lock, UNIX_EPOCH)
     }
 
     fn changes(before: Option<&LockView>, after: Option<&LockView>) -> Vec<Change> {
@@ -202,15 +205,18 @@ mod tests {
     #[test]
     fn every_difference_has_its_events() {
         use Change::{Acquired, Granted, Left, Released, Waits};
-        let [a, b] = [("a", 1), ("b", 2)].map(|(name, fence)| Some(holder(Some(name), fence)));
-        let of_a = lock(a.clone(), &[]);
-        let of_a_with_b = lock(a.clone(), &["b"]);
-        let of_a_with_both = lock(a, &["b", "c"]);
-        let of_b = lock(b.clone(), &[]);
-        let of_b_with_c = lock(b, &["c"]);
-        let again = lock(Some(holder(Some("a"), 3)), &[]);
-        let foreign = lock(Some(holder(None, 0)), &[]);
-        let waited_for = lock(None, &["b"]);
+        let exclusive =
+            |holders: &[HolderInfo], waiters: &[u64]| lock(LockMode::Exclusive, holders, waiters);
+        let [a, b, c] = [1, 2, 3];
+        let [holds_a, holds_b] = [a, b].map(|it| [holder(Some(it), it)]);
+        let of_a = exclusive(&holds_a, &[]);
+        let of_a_with_b = exclusive(&holds_a, &[b]);
+        let of_a_with_both = exclusive(&holds_a, &[b, c]);
+        let of_b = exclusive(&holds_b, &[]);
+        let of_b_with_c = exclusive(&holds_b, &[c]);
+        let again = exclusive(&[holder(Some(a), 3)], &[]);
+        let foreign = exclusive(&[holder(None, 0)], &[]);
+        let waited_for = exclusive(&[], &[b]);
         for (before, after, expected) in [
             (None, Some(&of_a), &[Acquired][..]),
             (Some(&of_a), None, &[Released]),
@@ -228,37 +234,28 @@ mod tests {
         ] {
             assert_eq!(changes(before, after), expected, "{before:?} {after:?}");
         }
-        let shared = |names: &[&str], waiters: &[&str]| {
-            let holders: Vec<_> = names.iter().map(|name| holder(Some(name), 1)).collect();
-            LockView {
-                mode: Some("shared".to_owned()),
-                holder_count: holders.len(),
-                holders: holders.clone(),
-                ..lock(holders.first().cloned(), waiters)
-            }
+        let shared = |numbers: &[u64], waiters: &[u64]| {
+            let holders: Vec<_> = numbers.iter().map(|it| holder(Some(*it), 1)).collect();
+            lock(LockMode::Shared, &holders, waiters)
         };
         for (before, after, expected) in [
             (
-                shared(&["a"], &[]),
-                Some(shared(&["a", "b"], &[])),
+                shared(&[a], &[]),
+                Some(shared(&[a, b], &[])),
                 &[Acquired][..],
             ),
+            (shared(&[a, b], &[]), Some(shared(&[b], &[])), &[Released]),
             (
-                shared(&["a", "b"], &[]),
-                Some(shared(&["b"], &[])),
-                &[Released],
-            ),
-            (
-                shared(&["a", "b"], &["c"]),
-                Some(shared(&["b", "c"], &[])),
+                shared(&[a, b], &[c]),
+                Some(shared(&[b, c], &[])),
                 &[Released, Granted],
             ),
             (
-                shared(&["a", "b"], &["c"]),
-                Some(lock(Some(holder(Some("c"), 2)), &[])),
+                shared(&[a, b], &[c]),
+                Some(exclusive(&[holder(Some(c), 2)], &[])),
                 &[Released, Released, Granted],
             ),
-            (shared(&["a"], &[]), None, &[Released]),
+            (shared(&[a], &[]), None, &[Released]),
         ] {
             assert_eq!(
                 changes(Some(&before), after.as_ref()),

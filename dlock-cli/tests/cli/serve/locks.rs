@@ -184,7 +184,7 @@ async fn a_lock_is_released_with_the_token_and_the_key_and_it_is_logged() {
     let shown = site.json("api/lock?key=job%2F%E2%80%AE1").await;
     let holder = &shown["lock"]["holders"][0];
     let wanted = json!({
-        "key": "job/\u{202e}1", "typed": "job/\u{202e}1", "handle": holder["handle"], "fence": holder["fence"]
+        "key": "job/\u{202e}1", "typed": "job/\u{202e}1", "handle": holder["handle"], "token": holder["token"]
     });
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
     let mut mistyped = wanted.clone();
@@ -254,7 +254,7 @@ async fn guesses_of_the_token_are_refused_and_logged_once() {
     let shown = site.json("api/lock?key=job").await;
     let holder = &shown["lock"]["holders"][0];
     let wanted = json!({
-        "key": "job", "typed": "job", "handle": holder["handle"], "fence": holder["fence"]
+        "key": "job", "typed": "job", "handle": holder["handle"], "token": holder["token"]
     });
     let give = async |token: &str| {
         release(
@@ -296,7 +296,7 @@ async fn a_token_is_drawn_or_given() {
         .await;
     let drawn = line.rsplit(' ').next().unwrap();
     assert_eq!(drawn.len(), 32, "{line}");
-    let wanted = json!({"key": "free", "typed": "free", "handle": null, "fence": "1"});
+    let wanted = json!({"key": "free", "typed": "free", "handle": null, "token": "4096"});
     let done = release(
         &site,
         &format!("Authorization: Bearer {drawn}\r\n"),

@@ -51,7 +51,7 @@ async fn a_user_that_may_only_read_is_enough_and_its_password_is_nowhere() {
 
     let holder = &shown["lock"]["holders"][0];
     let wanted = json!({
-        "key": "order:1", "typed": "order:1", "handle": holder["handle"], "fence": holder["fence"]
+        "key": "order:1", "typed": "order:1", "handle": holder["handle"], "token": holder["token"]
     });
     let headers = format!(
         "Host: {}\r\nContent-Type: application/json\r\nAuthorization: Bearer a-token-of-this-test\r\n",

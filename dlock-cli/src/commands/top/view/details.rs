@@ -85,12 +85,15 @@ fn halves(lock: &Lock, width: u16) -> Option<[u16; 2]> {
 /// Returns the names and the values of what is known about the lock and its holders.
 fn texts(lock: &Lock, height: usize) -> Vec<(&'static str, String)> {
     let mut texts = Vec::new();
-    let last = format!("last fence {}", lock.last_fence);
+    let last = format!(
+        "last token {}",
+        lock.last_token.as_deref().unwrap_or("none")
+    );
     match &lock.holder {
         Some(it) if lock.holder_count > 1 => {
             texts.push(("shared by", lock.holder_count.to_string()));
             of_sharers(lock, height, &mut texts);
-            texts.push(("fence", format!("{}, {last}", it.fence)));
+            texts.push(("token", with_last(it, &last)));
         }
         Some(it) => of_holder(it, &last, &mut texts),
         None => texts.push(("holder", format!("none, {last}"))),
@@ -122,7 +125,7 @@ fn fields(lock: &Lock, width: u16, height: usize) -> Vec<Line<'static>> {
 
 /// Adds as many holders as fit, each in one line.
 fn of_sharers(lock: &Lock, height: usize, texts: &mut Vec<(&'static str, String)>) {
-    // The lines of their number, the fences and the rest.
+    // The lines of their number, the tokens and the rest.
     let shown = height.saturating_sub(3).clamp(1, lock.others.len() + 1);
     for holder in lock.holders().take(shown) {
         let ttl = holder.ttl.map_or_else(|| "none".to_owned(), brief);
@@ -148,13 +151,15 @@ fn of_holder(holder: &Holder, last: &str, texts: &mut Vec<(&'static str, String)
     if let Some(process) = &holder.process {
         of_process(process, texts);
     }
-    match holder.handle {
-        Some(handle) => {
-            texts.push(("fence", format!("{}, {last}", holder.fence)));
-            texts.push(("handle", handle.to_string()));
-        }
-        None => texts.push(("fence", format!("none, {last}"))),
+    texts.push(("token", with_last(holder, last)));
+    if let Some(handle) = holder.handle {
+        texts.push(("handle", handle.to_string()));
     }
+}
+
+fn with_last(holder: &Holder, last: &str) -> String {
+    let token = holder.token.as_deref().unwrap_or("none");
+    format!("{token}, {last}")
 }
 
 fn of_process(process: &Process, texts: &mut Vec<(&'static str, String)>) {

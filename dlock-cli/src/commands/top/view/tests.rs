@@ -47,7 +47,7 @@ fn a_wide_terminal_shows_it_all() {
             |
             | KEY                          HOLDER                       FUNCTION                   HELD      TTL  WAITERS  LONGEST▼
             | order:42                     billing@host-3/4711          shop::orders::settle      4.2 s     28 s        2      75 s
-            | evil\u{1b}[2J\u{202e}key     third-party client                                               none        –
+            | evil\u{1b}[2J\u{202e}key     (third-party client)                                             none        –
             | orphan                       none                                                                         1      dead
             | report:2026-11               cron@host-1/77                                         4.2 s     28 s        –
             |
@@ -69,7 +69,7 @@ fn a_usual_terminal_has_no_room_for_functions() {
             |
             | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
             | order:42                 billing@host-3/4711   4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | evil\u{1b}[2J\u{202e}key (third-pa…y client)            none       –
             | orphan                   none                                      1     dead
             | report:2026-11           cron@host-1/77        4.2 s    28 s       –
             |
@@ -108,7 +108,7 @@ fn a_lock_is_shown_in_full() {
             |
             | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
             | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
+            | evil\u{1b}[2J\u{202e}key            (third-party client)                    none       –
             | orphan                              none                                               1     dead
             | report:2026-11                      cron@host-1/77                 4.2 s    28 s       –
             |
@@ -117,12 +117,12 @@ fn a_lock_is_shown_in_full() {
             |
             |
             | order:42 ──────────────────────────────────────────────────────────────────────────────────────────
-            | holder       billing@host-3/4711                         2 waiting, next one first
-            | function     shop::orders::settle                          1     75 s  billing@host-4/12
-            | held for     4.2 s, TTL left 28 s                          2     dead  mail@host-5/9
+            | holder       billing@host-3/4711                                 2 waiting, next one first
+            | function     shop::orders::settle                                  1     75 s  billing@host-4/12
+            | held for     4.2 s, TTL left 28 s                                  2     dead  mail@host-5/9
             | process      billing, pid 4711 on host-3
             | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
-            | fence        91700412345678, last fence 91700412345678
+            | token        375604888967897088, last token 375604888967897088
             | handle       0123456789abcdef
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -173,7 +173,7 @@ fn a_filter_is_visible_while_it_is_typed_and_afterwards() {
             | longest waits  75 s order:42                             peak 80
             |
             | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
-            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | evil\u{1b}[2J\u{202e}key (third-pa…y client)            none       –
             |
             |
             |
@@ -220,7 +220,7 @@ fn slow_scans_are_reported() {
             | dlock top   127.0.0.1:6379   Redis 7.0.15   namespace dlock           full scan every 24 s (37 %), known locks 1 s ago
             | KEY                          HOLDER                       FUNCTION                   HELD      TTL  WAITERS  LONGEST▼
             | order:42                     billing@host-3/4711          shop::orders::settle      4.2 s     28 s        2      75 s
-            | evil\u{1b}[2J\u{202e}key     third-party client                                               none        –
+            | evil\u{1b}[2J\u{202e}key     (third-party client)                                             none        –
             | orphan                       none                                                                         1      dead
             | report:2026-11               cron@host-1/77                                         4.2 s     28 s        –
         "#]],
@@ -277,7 +277,7 @@ fn an_outage_is_reported_and_old_data_is_gray() {
             |
             | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
             | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
+            | evil\u{1b}[2J\u{202e}key            (third-party client)                    none       –
             | orphan                              none                                               1     dead
             | report:2026-11                      cron@host-1/77                 4.2 s    28 s       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
@@ -306,7 +306,7 @@ fn a_missing_permission_to_subscribe_is_reported() {
             |
             | KEY                                 HOLDER                          HELD     TTL WAITERS LONGEST▼
             | order:42                            billing@host-3/4711            4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key            third-party client                      none       –
+            | evil\u{1b}[2J\u{202e}key            (third-party client)                    none       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
@@ -427,7 +427,7 @@ fn a_usual_terminal_shows_both_ends_of_long_names() {
             |
             | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
             | tenant:nort…026-11-00417 billing-w…2k9q/4711   4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | evil\u{1b}[2J\u{202e}key (third-pa…y client)            none       –
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
     );
@@ -447,7 +447,7 @@ fn a_usual_terminal_shows_whole_names_in_the_details() {
             |
             | KEY                      HOLDER                 HELD     TTL WAITERS LONGEST▼
             | tenant:nort…026-11-00417 billing-w…2k9q/4711   4.2 s    28 s       2     75 s
-            | evil\u{1b}[2J\u{202e}key third-party client             none       –
+            | evil\u{1b}[2J\u{202e}key (third-pa…y client)            none       –
             | orphan                   none                                      1     dead
             | report:2026-11           cron@host-1/77        4.2 s    28 s       –
             |
@@ -459,7 +459,7 @@ fn a_usual_terminal_shows_whole_names_in_the_details() {
             | held for     4.2 s, TTL left 28 s
             | process      billing, pid 4711 on host-3
             | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
-            | fence        91700412345678, last fence 91700412345678
+            | token        375604888967897088, last token 375604888967897088
             | handle       0123456789abcdef
             | 2 waiting, next one first
             |   1     75 s  mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock_admin::ServerReport;
+use dlock_admin::{
+    ServerReport,
+    view::{THIRD_PARTY, token},
+};
 use dlock_admin_web::Server;
 use ratatui::crossterm::event::KeyCode;
 
@@ -16,7 +19,7 @@ fn holder(name: &str, function: Option<&str>) -> Holder {
         name: name.into(),
         function: function.map(Into::into),
         handle: Some("0123456789abcdef".parse().expect("it is valid")),
-        fence: 91_700_412_345_678,
+        token: token(91_700_412_345_678),
         held: Some(Duration::from_millis(4_230)),
         ttl: Some(Duration::from_secs(28)),
         process: Some(Arc::new(Process {
@@ -45,7 +48,7 @@ pub(super) fn model() -> Model {
     let server = Server::default().after(&[report]);
     let mut model = Model::new("dlock", server);
     let mut foreign = Holder {
-        name: "third-party client".into(),
+        name: THIRD_PARTY.into(),
         ..Holder::default()
     };
     foreign.ttl = None;
@@ -55,7 +58,7 @@ pub(super) fn model() -> Model {
         holder,
         waiter_count: waiters.len(),
         waiters,
-        last_fence: 91_700_412_345_678,
+        last_token: token(91_700_412_345_678),
         held_at: 1,
         servers: 1,
         ..Lock::default()
