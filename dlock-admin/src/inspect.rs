@@ -1,6 +1,6 @@
 //! The trait of inspectors, which a store fills for the commands of operators.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 
 use dlock_runtime::{
     LockKey,
@@ -11,6 +11,7 @@ use crate::{
     doctor::{AnyStore, Judge},
     grants::Grants,
     model::{LockInfo, Overview, ServerReport, Unlocked},
+    pace::Pace,
 };
 
 /// The future of a method of [`Inspect`].
@@ -19,11 +20,12 @@ pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Reads the locks of a store for operators, and releases a lock by force.
 ///
 /// A store of another crate implements it for pages that show locks, and for programs of operators. The commands `ls`, `inspect`,
-/// `watch`, `unlock`, `top` and `doctor` take any inspector; in the command `dlock`, a store is a row of its sources. The types of its answers have constructors: [`LockInfo::new`] and others. No method
-/// acquires a lock, and only [`unlock`](Self::unlock) changes anything.
+/// `watch`, `unlock`, `top` and `doctor` take any inspector; in the command `dlock`, a store is a row of its sources. Six methods are
+/// required, and [`pace`](Self::pace) where listings pause. The types of the answers have constructors: [`LockInfo::new`] and
+/// others. No method acquires a lock, and only [`unlock`](Self::unlock) changes anything.
 ///
 /// **Cost.** A listing must not delay the clients of the store: read in small steps, and pause between them. The
-/// inspectors of dlock use at most 5 % of a server's time in any minute, which [`Pace`](crate::Pace) sees to: 4 %, and half a
+/// inspectors of dlock use at most 5 % of a server's time in any minute, which [`Pace`] sees to: 4 %, and half a
 /// second at once after a rest, or after [`begin`](Self::begin). [`lift_limit`](Self::lift_limit) removes the pauses.
 ///
 /// **Unknown values.** A value that a store cannot tell is `None` or absent: labels, processes and their number, fields of
@@ -49,19 +51,26 @@ pub trait Inspect: Send + Sync {
     /// Lists the locks that have a holder or waiters, in the order of their keys. A `pattern` selects the matching keys;
     /// `*`, `?`, `[a-z]` and `\` have the meaning of Redis's `SCAN`.
     ///
+    /// The default collects what [`locks_in_parts`](Self::locks_in_parts) passes on.
+    ///
     /// # Errors
     ///
     /// [`StoreError`] when the store does not answer or refuses the request.
     fn locks<'a>(
         &'a self,
         pattern: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>>;
+    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
+        Box::pin(async move {
+            let mut read = BTreeMap::new();
+            self.locks_in_parts(pattern, &mut |part| note(&mut read, part))
+                .await?;
+            Ok(read.into_values().collect())
+        })
+    }
 
     /// Lists the same locks, and passes them to `part` as they are read, so that the caller need not keep them all and has the
     /// first ones early. A lock may be passed twice. Locks may come in any order: that of their keys in PostgreSQL and
     /// ZooKeeper, and within a part in Redis.
-    ///
-    /// The default passes on what [`locks`](Self::locks) returns.
     ///
     /// # Errors
     ///
@@ -70,12 +79,7 @@ pub trait Inspect: Send + Sync {
         &'a self,
         pattern: Option<&'a str>,
         part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
-    ) -> Inspecting<'a, Result<(), StoreError>> {
-        Box::pin(async move {
-            part(self.locks(pattern).await?);
-            Ok(())
-        })
-    }
+    ) -> Inspecting<'a, Result<(), StoreError>>;
 
     /// Lists those of the given locks that have a holder or waiters, in the order of their keys.
     ///
@@ -97,16 +101,26 @@ pub trait Inspect: Send + Sync {
 
     /// Lists all locks and all processes.
     ///
+    /// The default collects what [`overview_in_parts`](Self::overview_in_parts) passes on.
+    ///
     /// # Errors
     ///
     /// [`StoreError`] when the store does not answer or refuses the request.
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>>;
+    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+        Box::pin(async move {
+            let mut read = BTreeMap::new();
+            let mut part = |part| note(&mut read, part);
+            let mut overview = self.overview_in_parts(&mut part).await?;
+            overview.locks = read.into_values().collect();
+            Ok(overview)
+        })
+    }
 
     /// Lists all locks and all processes, and passes the locks to `part` as they are read, so that the caller need not
     /// keep them all. The result has no locks. A lock may be passed twice: the later reading counts. Locks may come in any order,
     /// and without labels and processes that the result has.
     ///
-    /// The default passes on what [`overview`](Self::overview) returns.
+    /// The default is for stores that know of no processes: it passes on the locks.
     ///
     /// # Errors
     ///
@@ -116,9 +130,8 @@ pub trait Inspect: Send + Sync {
         part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
     ) -> Inspecting<'a, Result<Overview, StoreError>> {
         Box::pin(async move {
-            let mut seen = self.overview().await?;
-            part(std::mem::take(&mut seen.locks));
-            Ok(seen)
+            self.locks_in_parts(None, part).await?;
+            Ok(Overview::default())
         })
     }
 
@@ -161,16 +174,36 @@ pub trait Inspect: Send + Sync {
         Arc::new(AnyStore)
     }
 
+    /// Returns the limit on the server's time by which the listings of this inspector go, if it has one for all servers.
+    fn pace(&self) -> Option<&Pace> {
+        None
+    }
+
     /// Returns the completed part of a listing of all locks, from 0 to 1. Returns `None` while none is in progress.
-    fn progress(&self) -> Option<f64>;
+    fn progress(&self) -> Option<f64> {
+        self.pace()?.progress()
+    }
 
     /// Removes the limit on the server's time from now on.
-    fn lift_limit(&self);
+    fn lift_limit(&self) {
+        if let Some(pace) = self.pace() {
+            pace.lift_limit();
+        }
+    }
 
     /// Lets the next listings use half a second of the server's time without a pause, as after a rest. Later calls have no
     /// effect. For the first inspector of a program that goes on to list locks: one that replaces it after a failure does
-    /// without. The default does nothing.
-    fn begin(&self) {}
+    /// without.
+    fn begin(&self) {
+        if let Some(pace) = self.pace() {
+            pace.begin();
+        }
+    }
+}
+
+/// Adds locks to those that were read before; of one that was read twice the later reading counts.
+fn note(read: &mut BTreeMap<String, LockInfo>, part: Vec<LockInfo>) {
+    read.extend(part.into_iter().map(|lock| (lock.key.clone(), lock)));
 }
 
 #[cfg(test)]
@@ -188,11 +221,12 @@ mod tests {
     struct Empty(Vec<ServerReport>);
 
     impl Inspect for Empty {
-        fn locks<'a>(
+        fn locks_in_parts<'a>(
             &'a self,
             _: Option<&'a str>,
-        ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-            Box::pin(async { Ok(Vec::new()) })
+            _: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+        ) -> Inspecting<'a, Result<(), StoreError>> {
+            Box::pin(async { Ok(()) })
         }
 
         fn locks_of<'a>(
@@ -209,10 +243,6 @@ mod tests {
             Box::pin(async { Ok(None) })
         }
 
-        fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-            Box::pin(async { Ok(Overview::default()) })
-        }
-
         fn unlock<'a>(
             &'a self,
             _: &'a LockInfo,
@@ -224,12 +254,6 @@ mod tests {
         fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
             Box::pin(async { self.0.clone() })
         }
-
-        fn progress(&self) -> Option<f64> {
-            None
-        }
-
-        fn lift_limit(&self) {}
     }
 
     #[tokio::test]

@@ -21,15 +21,33 @@ use dlock_runtime::{
 use futures_util::stream::{Stream as _, StreamExt as _, unfold};
 
 pub use self::doctor::RedisJudge;
-use crate::{grants::Grants, model::Grant};
+use crate::{grants::Grants, inspect::Inspect as _, model::Grant};
 
 /// Inspects the locks of a namespace and force-releases a lock: on one server, the master that Sentinels name,
 /// a cluster, or a quorum of independent servers.
 ///
+/// - **Listings** walk through all keys of a server in steps of a thousand, so that other clients are not delayed. All listings
+///   of an inspector together take at most 5 % of a server's time, by its clock. A million other keys take about 20 s, or one
+///   second [at full speed](Self::at_full_speed). A lock that appears or ends during the walk may or may not be listed.
+/// - **Third-party clients.** A string of theirs is a lock too, but with raw keys only if it has waiters. Data of other types is
+///   omitted; a value that is no lock is an error of the kind [`WrongType`](dlock_runtime::StoreErrorKind::WrongType) where one
+///   lock is asked for.
+/// - **Processes** publish a record of themselves every ten seconds; it ends after thirty.
+/// - **A forced release** raises the fence of the slot first. A resource that compares fencing tokens refuses later writes of the
+///   old holder as soon as it has seen a newer token; while others share the lock it cannot, as they have the same token. The
+///   holder is notified, and its body ends as [`Lost`](dlock_runtime::LockError::Lost) within about a round trip, or else at its
+///   next renewal. A lease that is not renewed ends for its holder at its deadline, and a third-party client is not notified: two
+///   bodies may run until then. A lease that was renewed or handed over inside its process after the inspection counts as the
+///   same lease. On each server the release is one atomic step.
+/// - **Quorum.** Some servers have to answer. A release is an error also when so many servers did not answer the inspection that a
+///   majority may still hold the lease. The progress is that of the slowest server. A grant is only the notice to a waiter that
+///   it may request the lock.
+/// - **Reports** test permissions on a key and a channel that have no other use. The server's log may contain the refusals.
+///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use dlock::{admin::Inspector, store::redis::RedisConfig};
+/// use dlock::{admin::{Inspect, Inspector}, store::redis::RedisConfig};
 ///
 /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
 /// for lock in inspector.locks(Some("order:*")).await? {
@@ -86,7 +104,7 @@ impl Inspector {
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
+    /// use dlock::{admin::{Inspect, Inspector}, store::redis::RedisConfig};
     ///
     /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
     /// let locks = inspector.at_full_speed().locks(None).await?;
@@ -95,77 +113,12 @@ impl Inspector {
     /// ```
     #[must_use]
     pub fn at_full_speed(self) -> Self {
-        self.lift();
+        self.lift_limit();
         self
     }
 
-    /// Lets the next listings use half a second of each server's time without a pause.
-    fn begin(&self) {
-        self.readers.iter().for_each(RedisReader::begin);
-    }
-
-    fn lift(&self) {
-        self.readers.iter().for_each(RedisReader::lift_limit);
-    }
-
-    /// Returns the completed part of a walk through all keys, from 0 to 1. Returns `None` while no walk is in
-    /// progress.
-    ///
-    /// It is computed from the server's cursor, or in a cluster from the number of finished nodes. In a quorum
-    /// it is the progress of the slowest server.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let mut ticks = tokio::time::interval(Duration::from_secs(1));
-    /// let look = inspector.locks(None);
-    /// tokio::pin!(look);
-    /// let locks = loop {
-    ///     tokio::select! {
-    ///         locks = &mut look => break locks?,
-    ///         _ = ticks.tick() => {
-    ///             let part = inspector.progress().unwrap_or_default();
-    ///             println!("{:.0} %", part * 100.0);
-    ///         }
-    ///     }
-    /// };
-    /// # drop(locks);
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn progress(&self) -> Option<f64> {
-        let of_servers = self.readers.iter().filter_map(RedisReader::progress);
-        of_servers.min_by(f64::total_cmp)
-    }
-
-    /// Subscribes to the messages about new holders. In a quorum, a waiter is only notified that it may request
-    /// the lock; a holder whose lock was force-released is notified too.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when it cannot subscribe to a server; in a quorum, to any of them.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future closes the connections.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let mut grants = inspector.grants().await?;
-    /// while let Some(grant) = grants.next().await {
-    ///     println!("{} goes to {}", grant.key, grant.owner);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn grants(&self) -> Result<Grants, StoreError> {
+    /// Subscribes to the messages about new holders.
+    pub(super) async fn subscribe(&self) -> Result<Grants, StoreError> {
         let listener = Listener::open(&self.readers).await?;
         let of_quorum = self.readers.len() > 1;
         let grants = unfold(listener, move |mut listener| async move {

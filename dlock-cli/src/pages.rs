@@ -138,13 +138,6 @@ mod tests {
             })
         }
 
-        fn locks<'a>(
-            &'a self,
-            _: Option<&'a str>,
-        ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-            Box::pin(ready(Err(failure())))
-        }
-
         fn locks_of<'a>(
             &'a self,
             _: &'a [LockKey],
@@ -159,10 +152,6 @@ mod tests {
             Box::pin(ready(Err(failure())))
         }
 
-        fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-            Box::pin(ready(Err(failure())))
-        }
-
         fn unlock<'a>(
             &'a self,
             _: &'a LockInfo,
@@ -174,12 +163,6 @@ mod tests {
         fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
             Box::pin(ready(Vec::new()))
         }
-
-        fn progress(&self) -> Option<f64> {
-            None
-        }
-
-        fn lift_limit(&self) {}
     }
 
     fn keys(numbers: impl Iterator<Item = usize>) -> Vec<String> {

@@ -288,7 +288,7 @@ async fn it_renews_and_notices_a_loss() {
 async fn operators_see_it_and_take_its_lock_away() {
     use crate::common::ANSWER;
     use dlock::{
-        admin::{Inspector, Unlocked},
+        admin::{Inspect as _, Inspector, Unlocked},
         store::redis::RedisConfig,
     };
 
@@ -305,7 +305,7 @@ async fn operators_see_it_and_take_its_lock_away() {
     assert_eq!(process.pid, client.process.id());
     assert_eq!(holder.label.as_deref(), Some(process.label.as_str()));
 
-    let outcome = soon(inspector.unlock(&locks[0])).await;
+    let outcome = soon(inspector.unlock(&locks[0], None)).await;
     assert_eq!(outcome, Ok(Unlocked::Freed));
     assert_eq!(client.ask("hold 15").await, "Lost");
     assert_eq!(client.ask("release").await, "False");

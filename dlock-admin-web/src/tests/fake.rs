@@ -118,11 +118,16 @@ fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Inspect for Fake {
-    fn locks<'a>(
+    fn locks_in_parts<'a>(
         &'a self,
         _: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        self.answer(guard(&self.locks).clone())
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<(), StoreError>> {
+        let locks = self.answer(guard(&self.locks).clone());
+        Box::pin(async move {
+            part(locks.await?);
+            Ok(())
+        })
     }
 
     fn locks_of<'a>(
@@ -143,15 +148,22 @@ impl Inspect for Fake {
         self.answer(lock.cloned())
     }
 
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
+    fn overview_in_parts<'a>(
+        &'a self,
+        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Inspecting<'a, Result<Overview, StoreError>> {
         let number = self.looks.fetch_add(1, SeqCst);
         assert_ne!(Some(number), self.panics[0], "a mistake of this store");
         let processes = guard(&self.processes).clone();
         let mut seen = Overview::default();
-        seen.locks.clone_from(&guard(&self.locks));
         seen.process_count = Some(processes.len());
         seen.processes = processes;
-        self.answer(seen)
+        let answer = self.answer((seen, guard(&self.locks).clone()));
+        Box::pin(async move {
+            let (seen, locks) = answer.await?;
+            part(locks);
+            Ok(seen)
+        })
     }
 
     fn unlock<'a>(
@@ -188,8 +200,6 @@ impl Inspect for Fake {
     fn progress(&self) -> Option<f64> {
         Some(0.25)
     }
-
-    fn lift_limit(&self) {}
 
     fn begin(&self) {
         self.begun.fetch_add(1, SeqCst);

@@ -16,66 +16,15 @@ use super::{
 use crate::model::{LockInfo, Overview, ProcessInfo};
 
 impl Inspector {
-    /// Lists the locks that have a holder or waiters, in the order of their keys. A `pattern` selects the
-    /// matching keys; `*`, `?`, `[a-z]` and `\` have the meaning of Redis's `SCAN`.
-    ///
-    /// It walks through all keys of the server in steps of a thousand, so that other clients are not delayed.
-    /// All listings of an inspector together take at most 5 % of a server's time, by the server's clock. A
-    /// million other keys take about 20 s, or one second without [this limit](Self::at_full_speed). A lock that
-    /// appears or ends during the walk may or may not be listed. The first 4096 waiters of a lock are listed,
-    /// and all are counted; the same is true of the holders of a shared lock, without those whose leases have ended. A
-    /// string of a third-party client is a lock too, but with raw keys only if it has
-    /// waiters. Data of other types is omitted.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method changes nothing, so the future can be dropped at any time.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// for lock in inspector.locks(Some("order:*")).await? {
-    ///     println!("{}: {} wait", lock.key, lock.waiter_count);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn locks(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
+    /// Lists the locks of all servers that match.
+    pub(super) async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
         let wanted = Wanted::Locks(pattern.unwrap_or("*"));
         let (locks, known, servers) = self.survey(wanted).await?;
         Ok(self.describe(locks, known, servers).await)
     }
 
-    /// Lists those of the given locks that have a holder or waiters, in the order of their keys. It does not
-    /// walk through the keys of a server; otherwise the limit of [`locks`](Self::locks) applies.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method changes nothing, so the future can be dropped at any time.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{LockKey, admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let keys = [LockKey::new("order:42")?, LockKey::new("order:43")?];
-    /// for lock in inspector.locks_of(&keys).await? {
-    ///     println!("{}: {} wait", lock.key, lock.waiter_count);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn locks_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
+    /// Lists those of the given locks that have a holder or waiters.
+    pub(super) async fn list_of(&self, keys: &[LockKey]) -> Result<Vec<LockInfo>, StoreError> {
         let asked = self.readers.iter().map(|reader| reader.snapshots_of(keys));
         let told = of_some(join_all(asked).await)?;
         let servers = told.len();
@@ -86,28 +35,8 @@ impl Inspector {
         Ok(self.describe(snapshots, Presences::new(), servers).await)
     }
 
-    /// Lists all [locks](Self::locks) and all [processes](Self::processes) in one walk through the keys instead
-    /// of two.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when a server does not answer; in a quorum, when no server answers.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method changes nothing, so the future can be dropped at any time.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// let seen = inspector.overview().await?;
-    /// println!("{} locks, {} processes", seen.locks.len(), seen.processes.len());
-    /// # Ok(()) }
-    /// ```
-    pub async fn overview(&self) -> Result<Overview, StoreError> {
+    /// Lists all locks and all processes in one walk through the keys.
+    pub(super) async fn survey_all(&self) -> Result<Overview, StoreError> {
         let (locks, known, servers) = self.survey(Wanted::All).await?;
         let processes = sorted(known.clone());
         let locks = self.describe(locks, known, servers).await;
@@ -119,13 +48,13 @@ impl Inspector {
     }
 
     /// Passes the locks on as they are read. The servers of a quorum have to be merged before.
-    pub(super) async fn locks_in_parts(
+    pub(super) async fn list_in_parts(
         &self,
         pattern: Option<&str>,
         part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
     ) -> Result<(), StoreError> {
         let [reader] = self.readers.as_slice() else {
-            part(self.locks(pattern).await?);
+            part(self.list(pattern).await?);
             return Ok(());
         };
         let wanted = Wanted::Locks(pattern.unwrap_or("*"));
@@ -134,12 +63,12 @@ impl Inspector {
     }
 
     /// Does the same for all locks, and returns the processes.
-    pub(super) async fn overview_in_parts(
+    pub(super) async fn survey_all_in_parts(
         &self,
         part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
     ) -> Result<Overview, StoreError> {
         let [reader] = self.readers.as_slice() else {
-            let mut seen = self.overview().await?;
+            let mut seen = self.survey_all().await?;
             part(std::mem::take(&mut seen.locks));
             return Ok(seen);
         };
@@ -154,30 +83,7 @@ impl Inspector {
     }
 
     /// Returns one lock, or `None` if it has neither a holder nor waiters.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when the server does not answer; in a quorum, when no server answers. An error of the
-    /// kind [`WrongType`](dlock_runtime::StoreErrorKind::WrongType) means that the value of the key is not a lock.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method changes nothing, so the future can be dropped at any time.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    /// use dlock::LockKey;
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// match inspector.lock(&LockKey::new("order:42")?).await? {
-    ///     Some(lock) => println!("{:?}", lock.holder),
-    ///     None => println!("the lock is free"),
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn lock(&self, key: &LockKey) -> Result<Option<LockInfo>, StoreError> {
+    pub(super) async fn read_one(&self, key: &LockKey) -> Result<Option<LockInfo>, StoreError> {
         let asked = self.readers.iter().map(|reader| reader.snapshot(key));
         let told = of_some(join_all(asked).await)?;
         let servers = told.len();

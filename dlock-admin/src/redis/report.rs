@@ -9,26 +9,8 @@ use super::Inspector;
 use crate::model::{ClockReading, Denied, ReplicaReport, ServerReport};
 
 impl Inspector {
-    /// Reports on each server: its settings, its clock, its round trips, and the permissions that the user
-    /// lacks. Permissions are tested on a key and a channel that have no other use. The test changes nothing,
-    /// but the server's log may contain the refusals.
-    ///
-    /// # Cancel safety
-    ///
-    /// The method changes nothing, so the future can be dropped at any time.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// for report in inspector.servers().await {
-    ///     println!("{}: {} permissions are missing", report.server, report.denied.len());
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn servers(&self) -> Vec<ServerReport> {
+    /// Reports on each server.
+    pub(super) async fn report_all(&self) -> Vec<ServerReport> {
         let told = join_all(self.readers.iter().map(RedisReader::facts)).await;
         told.into_iter().flatten().map(report).collect()
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dlock_runtime::{
     LockKey,
+    admin::RedisReader,
     store::{OwnerId, StoreError},
 };
 
@@ -20,7 +21,7 @@ impl Inspect for Inspector {
         &'a self,
         pattern: Option<&'a str>,
     ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(self.locks(pattern))
+        Box::pin(self.list(pattern))
     }
 
     fn locks_in_parts<'a>(
@@ -28,32 +29,32 @@ impl Inspect for Inspector {
         pattern: Option<&'a str>,
         part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
     ) -> Inspecting<'a, Result<(), StoreError>> {
-        Box::pin(self.locks_in_parts(pattern, part))
+        Box::pin(self.list_in_parts(pattern, part))
     }
 
     fn locks_of<'a>(
         &'a self,
         keys: &'a [LockKey],
     ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(self.locks_of(keys))
+        Box::pin(self.list_of(keys))
     }
 
     fn lock<'a>(
         &'a self,
         key: &'a LockKey,
     ) -> Inspecting<'a, Result<Option<LockInfo>, StoreError>> {
-        Box::pin(self.lock(key))
+        Box::pin(self.read_one(key))
     }
 
     fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        Box::pin(self.overview())
+        Box::pin(self.survey_all())
     }
 
     fn overview_in_parts<'a>(
         &'a self,
         part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
     ) -> Inspecting<'a, Result<Overview, StoreError>> {
-        Box::pin(self.overview_in_parts(part))
+        Box::pin(self.survey_all_in_parts(part))
     }
 
     fn unlock<'a>(
@@ -63,18 +64,18 @@ impl Inspect for Inspector {
     ) -> Inspecting<'a, Result<Unlocked, StoreError>> {
         Box::pin(async move {
             match holder {
-                Some(owner) => self.unlock_holder(seen, owner).await,
-                None => self.unlock(seen).await,
+                Some(owner) => self.end_one(seen, owner).await,
+                None => self.end_all(seen).await,
             }
         })
     }
 
     fn grants(&self) -> Inspecting<'_, Result<Grants, StoreError>> {
-        Box::pin(self.grants())
+        Box::pin(self.subscribe())
     }
 
     fn servers(&self) -> Inspecting<'_, Vec<ServerReport>> {
-        Box::pin(self.servers())
+        Box::pin(self.report_all())
     }
 
     fn judge(&self) -> Arc<dyn Judge> {
@@ -82,14 +83,15 @@ impl Inspect for Inspector {
     }
 
     fn progress(&self) -> Option<f64> {
-        self.progress()
+        let of_servers = self.readers.iter().filter_map(RedisReader::progress);
+        of_servers.min_by(f64::total_cmp)
     }
 
     fn lift_limit(&self) {
-        self.lift();
+        self.readers.iter().for_each(RedisReader::lift_limit);
     }
 
     fn begin(&self) {
-        self.begin();
+        self.readers.iter().for_each(RedisReader::begin);
     }
 }

@@ -13,44 +13,8 @@ use super::Inspector;
 use crate::model::{LockInfo, Unlocked};
 
 impl Inspector {
-    /// Force-releases the lease in `seen`, if it still exists, and grants the lock to the first waiter. Of a shared
-    /// lock it ends the leases of all holders: also of those that began to share it after the inspection, if the
-    /// lock was never free in between. [`unlock_holder`](Self::unlock_holder) ends only one of them.
-    ///
-    /// The fence of the slot is raised first. A resource that compares fencing tokens therefore refuses later
-    /// writes of the old holder as soon as it has seen a newer token. The holder is notified, and its body ends
-    /// as [`Lost`](dlock_runtime::LockError::Lost) within about a round trip; if the message does not arrive, at its
-    /// next renewal. A lease that is not renewed ends for its holder only at its deadline, and two bodies may
-    /// run until then. The same is true of a third-party client, which is not notified.
-    ///
-    /// A lease that was renewed or handed over inside its process after the inspection counts as the same
-    /// lease. The lock of a third-party client is identified by its whole value.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] when a server did not answer. In a quorum also when so many servers did not answer the
-    /// inspection that a majority may still hold the lease. The lease may have been ended: inspect the lock
-    /// again.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped early, the lease may or may not have been ended. On each server it is one
-    /// atomic step.
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{admin::Inspector, store::redis::RedisConfig};
-    /// use dlock::LockKey;
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// if let Some(seen) = inspector.lock(&LockKey::new("order:42")?).await? {
-    ///     // Only the lease that was seen is ended, not that of a later holder.
-    ///     println!("{:?}", inspector.unlock(&seen).await?);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn unlock(&self, seen: &LockInfo) -> Result<Unlocked, StoreError> {
+    /// Ends the lease in `seen`; of a shared lock those of all holders.
+    pub(super) async fn end_all(&self, seen: &LockInfo) -> Result<Unlocked, StoreError> {
         let first = seen.seen.first().map_or(&[][..], Vec::as_slice);
         if seen.mode != Some(LockMode::Shared) {
             return self.end(seen, first, &[]).await;
@@ -66,40 +30,8 @@ impl Inspector {
         self.end(seen, &all, &sharers).await
     }
 
-    /// Force-releases the lease of one holder of a shared lock, if it still exists, and grants the lock to the
-    /// waiters that may have it then. The lock of a single holder is released as by [`unlock`](Self::unlock). An
-    /// `owner` that is not in `seen` is [`Changed`](Unlocked::Changed).
-    ///
-    /// **Fencing does not stop this holder while others share the lock:** all of them carry the same token, so a
-    /// resource cannot distinguish the writes of the old holder. It is notified, and its body ends as
-    /// [`Lost`](dlock_runtime::LockError::Lost) within about a round trip; if the message does not arrive, at its next
-    /// renewal. To be certain, end the leases of all holders.
-    ///
-    /// # Errors
-    ///
-    /// The same as of [`unlock`](Self::unlock).
-    ///
-    /// # Cancel safety
-    ///
-    /// The same as of [`unlock`](Self::unlock).
-    ///
-    /// ```no_run
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use dlock::{LockKey, admin::{Inspector, LockInfo}, store::redis::RedisConfig};
-    ///
-    /// let inspector = Inspector::connect(RedisConfig::new("redis://localhost")).await?;
-    /// if let Some(seen) = inspector.lock(&LockKey::new("catalog")?).await? {
-    ///     let of_billing = seen.holders().find(|holder| {
-    ///         holder.label.as_deref().is_some_and(|label| label.starts_with("billing@"))
-    ///     });
-    ///     if let Some(owner) = of_billing.and_then(|holder| holder.owner) {
-    ///         println!("{:?}", inspector.unlock_holder(&seen, owner).await?);
-    ///     }
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn unlock_holder(
+    /// Ends the lease of one holder of a shared lock.
+    pub(super) async fn end_one(
         &self,
         seen: &LockInfo,
         owner: OwnerId,

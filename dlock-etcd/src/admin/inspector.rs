@@ -3,8 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use dlock_admin::{
-    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
-    doctor::Judge,
+    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Pace, ServerReport, Unlocked, doctor::Judge,
 };
 use dlock_runtime::{
     ConnectError, LockKey,
@@ -36,8 +35,8 @@ const AT_A_TIME: usize = 8;
 /// - **Times.** etcd has no clock that a client can read. [`HolderInfo::since`](dlock_admin::HolderInfo::since) and
 ///   [`WaiterInfo::waiting`](dlock_admin::WaiterInfo::waiting) are by the clocks of the processes. TTLs are whole
 ///   seconds.
-/// - **Processes.** etcd keeps no list of its clients, so [`Overview::processes`] is empty and
-///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
+/// - **Processes.** etcd keeps no list of its clients, so [`Overview::processes`](dlock_admin::Overview::processes) is empty and
+///   [`Overview::process_count`](dlock_admin::Overview::process_count) is `None`. Labels name the processes of holders and waiters.
 /// - **Waiters** that crashed are in the queue until their lease ends, within seconds. Until then they count as alive.
 /// - **Grants.** [`grants`](Inspect::grants) watches the namespace, after it has read all locks once.
 /// - **Other programs.** A key that another program has written where dlock's claims are has no owner. Its fence is the revision
@@ -91,15 +90,6 @@ impl EtcdInspector {
             link: Link::new(Config::parse(url, options)?),
             pace: Pace::default(),
         })
-    }
-
-    async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
-        let mut locks = Vec::new();
-        self.list_in_parts(pattern, &mut |part| locks.extend(part))
-            .await?;
-        // etcd orders names, in which a slash follows the key.
-        locks.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-        Ok(locks)
     }
 
     async fn list_in_parts(
@@ -169,13 +159,6 @@ impl EtcdInspector {
 }
 
 impl Inspect for EtcdInspector {
-    fn locks<'a>(
-        &'a self,
-        pattern: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(self.list(pattern))
-    }
-
     fn locks_in_parts<'a>(
         &'a self,
         pattern: Option<&'a str>,
@@ -202,24 +185,6 @@ impl Inspect for EtcdInspector {
         })
     }
 
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        Box::pin(async move {
-            let mut overview = Overview::default();
-            overview.locks = self.list(None).await?;
-            Ok(overview)
-        })
-    }
-
-    fn overview_in_parts<'a>(
-        &'a self,
-        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
-    ) -> Inspecting<'a, Result<Overview, StoreError>> {
-        Box::pin(async move {
-            self.list_in_parts(None, part).await?;
-            Ok(Overview::default())
-        })
-    }
-
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,
@@ -240,16 +205,8 @@ impl Inspect for EtcdInspector {
         Arc::new(EtcdJudge)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.pace.progress()
-    }
-
-    fn lift_limit(&self) {
-        self.pace.lift_limit();
-    }
-
-    fn begin(&self) {
-        self.pace.begin();
+    fn pace(&self) -> Option<&Pace> {
+        Some(&self.pace)
     }
 }
 

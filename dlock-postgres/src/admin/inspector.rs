@@ -110,13 +110,6 @@ impl PostgresInspector {
         })
     }
 
-    async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
-        let mut locks = Vec::new();
-        self.list_in_parts(pattern, &mut |part| locks.extend(part))
-            .await?;
-        Ok(locks)
-    }
-
     async fn list_in_parts(
         &self,
         pattern: Option<&str>,
@@ -169,13 +162,6 @@ impl PostgresInspector {
 }
 
 impl Inspect for PostgresInspector {
-    fn locks<'a>(
-        &'a self,
-        pattern: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(self.list(pattern))
-    }
-
     fn locks_in_parts<'a>(
         &'a self,
         pattern: Option<&'a str>,
@@ -198,15 +184,6 @@ impl Inspect for PostgresInspector {
         Box::pin(async move {
             let (mut page, _) = page::of_keys(&self.link, &[key.as_str()]).await?;
             Ok(page.locks.pop())
-        })
-    }
-
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        Box::pin(async move {
-            let mut overview = Overview::default();
-            overview.locks = self.list(None).await?;
-            overview.process_count = self.count_processes().await?;
-            Ok(overview)
         })
     }
 
@@ -244,16 +221,8 @@ impl Inspect for PostgresInspector {
         Arc::new(PostgresJudge)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.pace.progress()
-    }
-
-    fn lift_limit(&self) {
-        self.pace.lift_limit();
-    }
-
-    fn begin(&self) {
-        self.pace.begin();
+    fn pace(&self) -> Option<&Pace> {
+        Some(&self.pace)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::{fmt, sync::Arc, time::SystemTime};
 
 use dlock_admin::{
-    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Overview, Pace, ServerReport, Unlocked,
-    doctor::Judge,
+    Grants, Inspect, Inspecting, KeyPattern, LockInfo, Pace, ServerReport, Unlocked, doctor::Judge,
 };
 use dlock_runtime::{
     ConnectError, LockKey,
@@ -25,8 +24,8 @@ use crate::config::Config;
 ///   machine's clock with that of the servers' leader, by which nodes have times.
 /// - **Sessions.** The lock of a crashed process is free when its session ends, which can be after its TTL: then the TTL is
 ///   0. The rest of another client's session cannot be read.
-/// - **Processes.** ZooKeeper shows no client the others, so [`Overview::processes`] is empty and
-///   [`Overview::process_count`] is `None`. Labels name the processes of holders and waiters.
+/// - **Processes.** ZooKeeper shows no client the others, so [`Overview::processes`](dlock_admin::Overview::processes) is empty and
+///   [`Overview::process_count`](dlock_admin::Overview::process_count) is `None`. Labels name the processes of holders and waiters.
 /// - **Waiters** that crashed are in the queue until their session ends. Until then they count as alive.
 /// - **Grants.** [`grants`](Inspect::grants) watches all nodes of the namespace, after it has read all queues once. It needs
 ///   ZooKeeper 3.6. Until it is dropped, the server also tells it of each renewal.
@@ -84,13 +83,6 @@ impl ZooKeeperInspector {
         })
     }
 
-    async fn list(&self, pattern: Option<&str>) -> Result<Vec<LockInfo>, StoreError> {
-        let mut locks = Vec::new();
-        self.list_in_parts(pattern, &mut |part| locks.extend(part))
-            .await?;
-        Ok(locks)
-    }
-
     async fn list_in_parts(
         &self,
         pattern: Option<&str>,
@@ -120,13 +112,6 @@ fn described(claims: &[page::Claims]) -> Vec<LockInfo> {
 }
 
 impl Inspect for ZooKeeperInspector {
-    fn locks<'a>(
-        &'a self,
-        pattern: Option<&'a str>,
-    ) -> Inspecting<'a, Result<Vec<LockInfo>, StoreError>> {
-        Box::pin(self.list(pattern))
-    }
-
     fn locks_in_parts<'a>(
         &'a self,
         pattern: Option<&'a str>,
@@ -154,24 +139,6 @@ impl Inspect for ZooKeeperInspector {
         })
     }
 
-    fn overview(&self) -> Inspecting<'_, Result<Overview, StoreError>> {
-        Box::pin(async move {
-            let mut overview = Overview::default();
-            overview.locks = self.list(None).await?;
-            Ok(overview)
-        })
-    }
-
-    fn overview_in_parts<'a>(
-        &'a self,
-        part: &'a mut (dyn FnMut(Vec<LockInfo>) + Send),
-    ) -> Inspecting<'a, Result<Overview, StoreError>> {
-        Box::pin(async move {
-            self.list_in_parts(None, part).await?;
-            Ok(Overview::default())
-        })
-    }
-
     fn unlock<'a>(
         &'a self,
         seen: &'a LockInfo,
@@ -192,16 +159,8 @@ impl Inspect for ZooKeeperInspector {
         Arc::new(ZooKeeperJudge)
     }
 
-    fn progress(&self) -> Option<f64> {
-        self.pace.progress()
-    }
-
-    fn lift_limit(&self) {
-        self.pace.lift_limit();
-    }
-
-    fn begin(&self) {
-        self.pace.begin();
+    fn pace(&self) -> Option<&Pace> {
+        Some(&self.pace)
     }
 }
 

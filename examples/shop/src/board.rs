@@ -7,7 +7,7 @@ use std::{
 
 use dlock::{
     ConnectError,
-    admin::{Inspector, LockInfo},
+    admin::{Inspect as _, Inspector, LockInfo},
     store::{
         StoreError,
         redis::{CredentialsProvider, RedisConfig},

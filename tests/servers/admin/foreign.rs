@@ -1,6 +1,9 @@
 //! Foreign values at the keys of locks do not stop an inspector.
 
-use dlock::{LockKey, StoreErrorKind, admin::Unlocked};
+use dlock::{
+    LockKey, StoreErrorKind,
+    admin::{Inspect as _, Unlocked},
+};
 use dlock_testkit::RedisServer;
 
 use crate::admin::{inspector, look};
@@ -84,13 +87,16 @@ async fn data_of_any_type_is_shown_or_left_out() {
     assert_eq!(error.kind(), StoreErrorKind::WrongType, "{}", shown(&error));
     for key in ["text", "long", "bytes", "hostile"] {
         let seen = look(&inspector, key).await.unwrap();
-        let outcome = soon(inspector.unlock(&seen)).await;
+        let outcome = soon(inspector.unlock(&seen, None)).await;
         assert_eq!(outcome, Ok(Unlocked::Freed), "{key}");
         assert_eq!(look(&inspector, key).await, None);
     }
     // Nobody is the holder of what only has waiters.
     let seen = look(&inspector, "c").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Changed)
+    );
 }
 
 /// A queue of any length holds nobody up: its beginning is told, and its length.

@@ -3,7 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use dlock::{
-    LockError, LockGuard, LockRequest, Wait, admin::Unlocked, distributed_lock, store::OwnerId,
+    LockError, LockGuard, LockRequest, Wait,
+    admin::{Inspect as _, Unlocked},
+    distributed_lock,
+    store::OwnerId,
     with_manager,
 };
 use dlock_testkit::{Cluster, Make, RedisServer, Sentinels};
@@ -81,7 +84,7 @@ async fn tells_all(url: &str, servers: usize) {
             assert_eq!(told.fence, token.fence());
         }
         let seen = look(&inspector, "order:42").await.expect("it is held");
-        let outcome = soon(inspector.unlock(&seen)).await.unwrap();
+        let outcome = soon(inspector.unlock(&seen, None)).await.unwrap();
         assert_eq!(outcome, Unlocked::Freed);
         soon(guard.lost()).await;
         drop(guard);
@@ -149,7 +152,10 @@ async fn a_quorum() {
     let reports = soon(inspector.servers()).await;
     let failures = reports.iter().filter(|it| it.failure.is_some());
     assert_eq!(failures.count(), 1);
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(guard.lost()).await;
 }
 
@@ -166,7 +172,7 @@ async fn a_lock_that_most_servers_may_still_hold_is_not_said_to_be_free() {
     }
     let seen = look(&inspector, "order:7").await.expect("one tells");
     assert_eq!((seen.held_at, seen.servers), (1, 1));
-    let error = soon(inspector.unlock(&seen)).await.unwrap_err();
+    let error = soon(inspector.unlock(&seen, None)).await.unwrap_err();
     assert!(
         error.message().contains("only 1 of 3 servers answered"),
         "{error}"
@@ -209,11 +215,20 @@ async fn locks_at_the_keys_own_text() {
     // It has another value by now.
     let set = redis::cmd("SET").arg(&["order:1", "new"]).to_owned();
     set.exec_async(&mut behind).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Changed)
+    );
     let seen = look(&inspector, "order:1").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     let seen = look(&inspector, "order:2").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     drop(soon(waits).await.unwrap().unwrap());
     soon(held.release()).await.unwrap();
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use dlock::{
     LockKey, LockManager,
-    admin::{Inspector, LockInfo},
+    admin::{Inspect as _, Inspector, LockInfo},
     store::redis::RedisConfig,
 };
 use dlock_testkit::eventually;

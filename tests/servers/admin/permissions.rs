@@ -2,7 +2,7 @@
 
 use dlock::{
     StoreErrorKind,
-    admin::{Denied, Unlocked},
+    admin::{Denied, Inspect as _, Unlocked},
 };
 use dlock_testkit::RedisServer;
 
@@ -30,7 +30,10 @@ async fn the_rule_for_operators_is_enough_and_takes_no_locks() {
     soon(inspector.processes()).await.unwrap();
     soon(inspector.grants()).await.unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     soon(guard.lost()).await;
     let next = soon(waiter).await.unwrap().unwrap();
     soon(next.release()).await.unwrap();
@@ -57,7 +60,10 @@ async fn whoever_may_lock_may_look_and_learns_what_else_is_missing() {
         assert_eq!(error.kind(), StoreErrorKind::Denied, "{error}");
         assert!(!shown(&error).contains("change-me"), "{error}");
     }
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(guard.lost()).await;
     let denied = soon(inspector.servers()).await.remove(0).denied;
     let rules: Vec<_> = denied.iter().map(|it| &*it.rule).collect();

@@ -1,6 +1,6 @@
 //! Servers on which clients can publish and scripts cannot, as where pub/sub is sharded.
 
-use dlock::admin::Unlocked;
+use dlock::admin::{Inspect as _, Unlocked};
 use dlock_testkit::{Proxy, RedisServer};
 
 use crate::admin::{TTL, inspector, look, manager};
@@ -53,7 +53,10 @@ async fn the_holder_of_a_lock_that_is_taken_away_is_told_at_once() {
     let waiting = tokio::spawn(waiter.lock("order:42").acquire());
     let inspector = inspector(&proxy.url()).await;
     let seen = crate::admin::with_waiters(&inspector, "order:42", 1).await;
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     soon(guard.lost()).await;
     let next = soon(waiting).await.unwrap().unwrap();
     soon(next.release()).await.unwrap();

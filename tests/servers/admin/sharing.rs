@@ -2,7 +2,7 @@
 
 use dlock::{
     LockKey, LockMode, LockRequest, Wait,
-    admin::{LockInfo, Unlocked},
+    admin::{Inspect as _, LockInfo, Unlocked},
     store::OwnerId,
 };
 use dlock_testkit::{RedisServer, eventually};
@@ -127,11 +127,11 @@ async fn holders_that_have_ended_and_foreign_hashes_are_left_out() {
         Some("shop::read")
     );
     assert_eq!(
-        soon(inspector.unlock_holder(&listed[0], two)).await,
+        soon(inspector.unlock(&listed[0], Some(two))).await,
         Ok(Unlocked::Changed)
     );
     assert_eq!(
-        soon(inspector.unlock_holder(&listed[0], one)).await,
+        soon(inspector.unlock(&listed[0], Some(one))).await,
         Ok(Unlocked::StillShared)
     );
     assert_eq!(owners(&look(&inspector, "catalog").await.unwrap()), [three]);
@@ -139,7 +139,7 @@ async fn holders_that_have_ended_and_foreign_hashes_are_left_out() {
     write(&server, &[(&three.to_string(), -1), ("stranger", -1)]).await;
     assert_eq!(look(&inspector, "catalog").await, None);
     assert_eq!(
-        soon(inspector.unlock(&listed[0])).await,
+        soon(inspector.unlock(&listed[0], None)).await,
         Ok(Unlocked::Changed)
     );
 }
@@ -158,13 +158,13 @@ async fn one_of_several_loses_the_lock_and_the_others_keep_it() {
     let seen = with_waiters(&inspector, "catalog", 1).await;
 
     assert_eq!(
-        soon(inspector.unlock_holder(&seen, owner)).await,
+        soon(inspector.unlock(&seen, Some(owner))).await,
         Ok(Unlocked::StillShared)
     );
     soon(first.lost()).await;
     second.ensure_held().unwrap();
     assert_eq!(
-        soon(inspector.unlock_holder(&seen, owner)).await,
+        soon(inspector.unlock(&seen, Some(owner))).await,
         Ok(Unlocked::Changed)
     );
     let left = look(&inspector, "catalog").await.unwrap();
@@ -176,7 +176,7 @@ async fn one_of_several_loses_the_lock_and_the_others_keep_it() {
     // The last one's place goes to the writer.
     let last = owners(&left)[0];
     assert_eq!(
-        soon(inspector.unlock_holder(&left, last)).await,
+        soon(inspector.unlock(&left, Some(last))).await,
         Ok(Unlocked::Granted)
     );
     soon(second.lost()).await;
@@ -199,7 +199,10 @@ async fn all_lose_a_shared_lock_at_once_with_those_that_came_since() {
     let second = soon(shared(&other).acquire()).await.unwrap();
     assert_eq!(seen.holder_count, 1);
     let token = first.fencing_token();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(first.lost()).await;
     soon(second.lost()).await;
     assert_eq!(look(&inspector, "catalog").await, None);
@@ -210,7 +213,10 @@ async fn all_lose_a_shared_lock_at_once_with_those_that_came_since() {
         again.fencing_token() > token,
         "broken promise: the token did not grow"
     );
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Changed)
+    );
     again.ensure_held().unwrap();
     soon(again.release()).await.unwrap();
 }
@@ -231,7 +237,10 @@ async fn all_waiters_that_may_share_the_lock_come_in_after_a_forced_release() {
         with_waiters(&inspector, "catalog", count).await;
     }
     let seen = look(&inspector, "catalog").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     soon(guard.lost()).await;
     let mut guards = Vec::new();
     for reader in readers {
@@ -270,7 +279,7 @@ async fn a_permit_of_a_holder_goes_to_a_waiter_and_the_counter_may_be_lost() {
         .await
         .unwrap();
     assert_eq!(
-        soon(inspector.unlock_holder(&seen, owner)).await,
+        soon(inspector.unlock(&seen, Some(owner))).await,
         Ok(Unlocked::StillShared)
     );
     soon(first.lost()).await;

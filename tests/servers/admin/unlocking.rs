@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use dlock::{LockError, LockManager, LostCause, StoreErrorKind, Wait, admin::Unlocked};
+use dlock::{
+    LockError, LockManager, LostCause, StoreErrorKind, Wait,
+    admin::{Inspect as _, Unlocked},
+};
 use dlock_testkit::{RedisServer, eventually};
 use tokio::{sync::Notify, time::Instant};
 
@@ -16,9 +19,15 @@ async fn a_lease_that_has_changed_hands_stays() {
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();
     soon(guard.release()).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Changed)
+    );
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Changed)
+    );
     guard.ensure_held().unwrap();
     soon(guard.release()).await.unwrap();
 }
@@ -44,7 +53,10 @@ async fn a_later_lease_of_the_same_owner_stays() {
         let mut set = redis::cmd("SET");
         set.arg("dlock:{order:42}").arg(&again).arg("KEEPTTL");
         soon(set.exec_async(&mut behind)).await.unwrap();
-        assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Changed));
+        assert_eq!(
+            soon(inspector.unlock(&seen, None)).await,
+            Ok(Unlocked::Changed)
+        );
         let mut value = redis::cmd("GET");
         let value = value.arg("dlock:{order:42}");
         let value: String = soon(value.query_async(&mut behind)).await.unwrap();
@@ -55,7 +67,10 @@ async fn a_later_lease_of_the_same_owner_stays() {
     let relabelled = format!("{owner} {fence} other");
     set.arg("dlock:{order:42}").arg(relabelled).arg("KEEPTTL");
     soon(set.exec_async(&mut behind)).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(guard.lost()).await;
 }
 
@@ -76,7 +91,10 @@ async fn the_first_waiter_gets_it_and_the_holders_body_ends_at_once() {
     let waits = tokio::spawn(other.lock("order:42").wait(Wait::Forever).acquire());
     let seen = with_waiters(&inspector, "order:42", 1).await;
     let since = Instant::now();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     let outcome = soon(body).await.unwrap();
     // A third of the TTL would be its next renewal.
     assert!(since.elapsed() < TTL / 6, "{:?}", since.elapsed());
@@ -127,7 +145,10 @@ async fn a_lease_that_was_unlocked_begins_no_other_body_of_its_process() {
     soon(before.release()).await.unwrap();
     soon(begun.notified()).await;
     let seen = look(&inspector, "order:42").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Granted));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Granted)
+    );
     // A later message over the same connection: the one about the lease has come before it.
     soon(told.release()).await.unwrap();
     drop(soon(is_told).await.unwrap().unwrap());
@@ -160,7 +181,10 @@ async fn a_lease_that_was_unlocked_begins_no_body_of_a_call_for_several_keys() {
     let call = tokio::spawn(call);
     with_waiters(&inspector, "b", 1).await;
     let seen = look(&inspector, "a").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     let rival = soon(other.lock("a").acquire()).await.unwrap();
     soon(last.release()).await.unwrap();
     with_waiters(&inspector, "a", 1).await;
@@ -186,7 +210,10 @@ async fn a_free_locks_next_fence_is_greater_even_if_its_counter_was_lost() {
     let delete = redis::cmd("DEL").arg(counter).to_owned();
     let mut behind = server.connection().await;
     delete.exec_async(&mut behind).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     assert_eq!(server.keys("dlock:{*").await, Vec::<String>::new());
     soon(guard.lost()).await;
     let next = soon(manager.lock("order:42").acquire()).await.unwrap();
@@ -219,7 +246,10 @@ async fn fences_that_are_ahead_of_the_servers_clock_are_not_set_back() {
             let mut delete = redis::cmd("DEL");
             delete.arg(&counter).exec_async(&mut behind).await.unwrap();
         }
-        assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+        assert_eq!(
+            soon(inspector.unlock(&seen, None)).await,
+            Ok(Unlocked::Freed)
+        );
         let mut get = redis::cmd("GET");
         let last: u64 = get.arg(&counter).query_async(&mut behind).await.unwrap();
         assert!(
@@ -252,7 +282,10 @@ async fn a_server_without_memory_frees_a_lock() {
     let mut write = redis::cmd("SET");
     let refused = soon(write.arg("any").arg("x").exec_async(&mut behind)).await;
     assert!(shown(&refused.unwrap_err()).contains("OOM"));
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(guard.lost()).await;
     limit(&mut behind, "0").await;
     let next = soon(manager.lock("order:42").acquire()).await.unwrap();
@@ -277,7 +310,7 @@ async fn a_fence_that_is_foreign_data_is_named_with_its_remedy() {
     for foreign in [text, list] {
         soon(delete.exec_async(&mut behind)).await.unwrap();
         soon(foreign.exec_async(&mut behind)).await.unwrap();
-        let error = soon(inspector.unlock(&seen)).await.unwrap_err();
+        let error = soon(inspector.unlock(&seen, None)).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::WrongType);
         let text = shown(&error);
         assert!(
@@ -287,7 +320,10 @@ async fn a_fence_that_is_foreign_data_is_named_with_its_remedy() {
         guard.ensure_held().unwrap();
     }
     soon(delete.exec_async(&mut behind)).await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     soon(guard.lost()).await;
 }
 
@@ -300,7 +336,7 @@ async fn it_races_with_releases() {
     for _ in 0..200 {
         let guard = soon(manager.lock("order:42").acquire()).await.unwrap();
         let seen = look(&inspector, "order:42").await.unwrap();
-        let (released, unlocked) = tokio::join!(guard.release(), inspector.unlock(&seen));
+        let (released, unlocked) = tokio::join!(guard.release(), inspector.unlock(&seen, None));
         match unlocked.unwrap() {
             Unlocked::Freed => {
                 freed += 1;
@@ -333,7 +369,10 @@ async fn a_lease_that_is_not_renewed_ends_at_its_own_deadline() {
         .await
         .unwrap();
     let seen = look(&inspector, "order:42").await.unwrap();
-    assert_eq!(soon(inspector.unlock(&seen)).await, Ok(Unlocked::Freed));
+    assert_eq!(
+        soon(inspector.unlock(&seen, None)).await,
+        Ok(Unlocked::Freed)
+    );
     guard.ensure_held().unwrap();
     soon(guard.lost()).await;
     assert_eq!(look(&inspector, "order:42").await, None);

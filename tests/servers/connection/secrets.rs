@@ -13,6 +13,7 @@ use std::{
 
 use dlock::{
     LockManager, LockManagerBuilder,
+    admin::Inspect as _,
     store::{
         quorum::Quorum,
         redis::{Credentials, CredentialsProvider, RedisConfig, RedisStore, Tls},
