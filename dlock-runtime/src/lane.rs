@@ -77,25 +77,16 @@ impl Lane {
             if let Ok(runtime) = self.of(process) {
                 return Ok(runtime);
             }
-            let starting = self.starting.load(Ordering::Acquire);
-            // Another thread of this process starts it. The mark of a parent process has no meaning here.
-            if starting == process {
-                thread::yield_now();
-                continue;
-            }
-            let marked = self.starting.compare_exchange(
-                starting,
-                process,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if marked.is_ok() {
+            // The mark of a parent process has no meaning here.
+            if self.starting.swap(process, Ordering::AcqRel) != process {
                 let _starting = Starting(&self.starting);
                 return match self.of(process) {
                     Ok(runtime) => Ok(runtime),
                     Err(place) => self.start(process, place),
                 };
             }
+            // Another thread of this process starts it.
+            thread::yield_now();
         }
     }
 
@@ -222,5 +213,27 @@ mod tests {
         one.spawn(async move { told.send(thread::current().name().map(str::to_owned)) });
         let name = ran.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(name.as_deref(), Some("dlock-renewals"));
+    }
+
+    /// The mark that a child has of its parent is of a thread that the child does not have.
+    #[test]
+    fn a_thread_is_started_by_one_at_a_time_in_each_process() {
+        static LANE: Lane = Lane::new("dlock-test");
+        let own = process::id();
+        LANE.starting.store(own, Ordering::Release);
+        let (started, other) = std::sync::mpsc::channel();
+        thread::spawn(move || started.send(LANE.runtime().unwrap().id()));
+        let early = other.recv_timeout(Duration::from_millis(100));
+        assert!(early.is_err() && LANE.of(own).is_err());
+        LANE.starting.store(0, Ordering::Release);
+        let id = other.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(LANE.starting.load(Ordering::Acquire), 0);
+        assert_eq!(LANE.runtime().unwrap().id(), id);
+
+        let parent = own.wrapping_add(1);
+        let child = Lane::new("dlock-test");
+        child.starting.store(parent, Ordering::Release);
+        child.runtime().unwrap();
+        assert_eq!(child.starting.load(Ordering::Acquire), 0);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `observe` reports events of calls and leases; a store reports events of its connections.
 
-#[cfg(all(test, feature = "redis"))]
+#[cfg(test)]
 pub(crate) mod log;
 #[cfg(feature = "metrics")]
 pub(crate) mod names;

@@ -389,7 +389,86 @@ async fn any_lost(held: &[Taken]) -> LockError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use dlock_testkit::eventually;
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::{
+        api::manager::LockManager,
+        store::{
+            AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch,
+            Renewal, StoreProperties, memory::MemoryStore,
+        },
+    };
+
+    /// A store in memory, whose renewals fail for a while.
+    #[derive(Clone, Default)]
+    struct Failing {
+        store: MemoryStore,
+        fails: Arc<AtomicBool>,
+        failed: Arc<AtomicUsize>,
+    }
+
+    impl LockStore for Failing {
+        async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+            self.store.acquire(request).await
+        }
+
+        async fn renew(&self, batch: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+            if !self.fails.load(Ordering::Relaxed) {
+                return self.store.renew(batch).await;
+            }
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            let failure = || Err(StoreError::new(StoreErrorKind::Disconnected, "on purpose"));
+            batch.requests.iter().map(|_| failure()).collect()
+        }
+
+        async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+            self.store.release(request).await
+        }
+
+        fn properties(&self) -> StoreProperties<'_> {
+            self.store.properties()
+        }
+    }
+
+    /// Another process may have the lease by then, so the call does not begin before, although it has all keys.
+    #[tokio::test(start_paused = true)]
+    async fn a_call_begins_when_a_renewal_has_confirmed_a_lease_that_may_be_gone() {
+        const LONG: Duration = Duration::from_secs(60);
+        const TTL: Duration = Duration::from_secs(30);
+        let store = Failing::default();
+        let builder = LockManager::builder().ttl(TTL).wait(Wait::Forever);
+        let other = builder
+            .clone()
+            .build_with_store(store.store.clone())
+            .unwrap();
+        let manager = builder.build_with_store(store.clone()).unwrap();
+        let holder = other.lock("b").acquire().await.unwrap();
+        store.fails.store(true, Ordering::Relaxed);
+        let call = tokio::spawn(manager.lock_all(["a", "b"]).acquire());
+        eventually(LONG, "a renewal has failed", async || {
+            store.failed.load(Ordering::Relaxed) > 0
+        })
+        .await;
+        holder.release().await.unwrap();
+        eventually(LONG, "the call has the other key", async || {
+            other.lock("b").try_acquire().await.unwrap().is_none()
+        })
+        .await;
+        assert!(
+            !call.is_finished(),
+            "broken promise: it begins with a lease that may be gone"
+        );
+        store.fails.store(false, Ordering::Relaxed);
+        let since = Instant::now();
+        let guard = timeout(TTL, call).await.unwrap().unwrap().unwrap();
+        assert_eq!(guard.ensure_held(), Ok(()));
+        assert!(since.elapsed() < TTL / 3, "{:?}", since.elapsed());
+        guard.release().await.unwrap();
+    }
 
     /// A shutdown ends the first lease just before the wait for the second one is over.
     #[test]

@@ -303,6 +303,42 @@ pub(crate) async fn a_fence_that_cannot_be_read_gives_no_lock(make: Make) {
     assert_eq!(server.keys("dlock:{k}").await, Vec::<String>::new());
 }
 
+/// The lock is free then, and what lies at the counter is left as it is.
+pub(crate) async fn a_release_grants_nothing_if_no_fence_can_be_counted(make: Make) {
+    let (server, store, mut behind) = server_and_store(make).await;
+    let (lock, me, waiter) = (key("k"), owner(), owner());
+    for value in [
+        Some("x"),
+        Some("-1"),
+        Some("4503599627370496"),
+        Some(""),
+        None,
+    ] {
+        take(&store, &lock, me).await;
+        queue(&store, &lock, waiter).await;
+        let fence = server.keys("dlock:fence:*").await.remove(0);
+        run(&mut behind, &format!("DEL {fence}")).await;
+        match value {
+            Some(value) => run(&mut behind, &format!("SET {fence} {value}")).await,
+            None => run(&mut behind, &format!("HSET {fence} field value")).await,
+        }
+        let released = store.release(ReleaseRequest::new(&lock, me)).await;
+        assert_eq!(released, Ok(Released::WasHeld), "{value:?}");
+        assert_eq!(server.keys("dlock:{k}").await, [""; 0], "{value:?}");
+        let mut kind = redis::cmd("TYPE");
+        let kind: String = kind.arg(&fence).query_async(&mut behind).await.unwrap();
+        assert_eq!(kind, if value.is_some() { "string" } else { "hash" });
+        if value.is_some() {
+            assert_eq!(get(&mut behind, &fence).await.as_deref(), value);
+        }
+        run(
+            &mut behind,
+            &format!("DEL {fence} dlock:{{k}}:q dlock:{{k}}:a"),
+        )
+        .await;
+    }
+}
+
 pub(crate) async fn missing_permissions_are_named(make: Make) {
     let server = RedisServer::start_make(make).await;
     let mut behind = server.connection().await;

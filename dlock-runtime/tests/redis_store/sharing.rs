@@ -3,8 +3,8 @@
 use dlock_runtime::{
     LockMode,
     store::{
-        AcquireOutcome, LockStore, OwnerId, ReleaseRequest, Released, Renewal, StoreErrorKind,
-        redis::RedisStore,
+        AcquireOutcome, AcquireRequest, Holder, LockStore, OwnerId, Proposal, QuorumNode,
+        ReleaseRequest, Released, Renewal, StoreErrorKind, redis::RedisStore,
     },
 };
 use std::time::Duration;
@@ -127,6 +127,97 @@ pub(crate) async fn a_counter_that_is_lost_while_shared_is_not_behind_afterwards
         take(&store, &lock, waiter).await > fence,
         "broken promise: the token did not grow"
     );
+}
+
+/// The answer to a request that is refused.
+async fn busy(store: &RedisStore, owner: OwnerId, mode: LockMode) -> Holder {
+    let lock = key("k");
+    match store
+        .acquire(request(&lock, owner).mode(mode))
+        .await
+        .unwrap()
+    {
+        AcquireOutcome::Busy(holder) => holder,
+        other => panic!("broken promise: the lock is not free: {other:?}"),
+    }
+}
+
+/// Takes a lock together with others, for this time.
+async fn join(store: &RedisStore, owner: OwnerId, mode: LockMode, ttl: Duration) {
+    let lock = key("k");
+    let asks = AcquireRequest::new(&lock, owner, ttl).label("svc@host/1");
+    let answer = store.acquire(asks.mode(mode)).await.unwrap();
+    assert!(
+        matches!(answer, AcquireOutcome::Granted { .. }),
+        "{answer:?}"
+    );
+}
+
+/// A wait until the last holder leaves, or until the first one does for a permit. Among many, no name is worth the time
+/// of the server.
+pub(crate) async fn a_busy_answer_says_when_enough_holders_will_have_left(make: Make) {
+    let (_server, store, _) = server_and_store(make).await;
+    let [one, two, three, asker] = [(); 4].map(|()| owner());
+    let is_about = |found: Option<Duration>, ttl: Duration| {
+        let found = found.unwrap();
+        assert!(
+            found <= ttl && found > ttl - TTL / 2,
+            "{found:?} of {ttl:?}"
+        );
+    };
+    let permits = LockMode::Permits(3);
+    for (holder, times) in [(one, 2), (two, 4), (three, 3)] {
+        join(&store, holder, permits, TTL * times).await;
+    }
+    is_about(busy(&store, asker, permits).await.ttl, TTL * 2);
+    is_about(busy(&store, asker, LockMode::Exclusive).await.ttl, TTL * 4);
+    // The lock itself goes on as long as it would with the one that has left.
+    let lock = key("k");
+    let leaves = ReleaseRequest::new(&lock, two).mode(permits);
+    assert_eq!(store.release(leaves).await, Ok(Released::WasHeld));
+    is_about(busy(&store, asker, LockMode::Exclusive).await.ttl, TTL * 3);
+    for holder in [one, three] {
+        let leaves = ReleaseRequest::new(&lock, holder).mode(permits);
+        assert_eq!(store.release(leaves).await, Ok(Released::WasHeld));
+    }
+
+    for others in 0..65 {
+        join(&store, owner(), LockMode::Shared, TTL).await;
+        if others < 62 {
+            continue;
+        }
+        let found = busy(&store, asker, LockMode::Exclusive).await;
+        is_about(found.ttl, TTL);
+        assert_eq!(found.others, others);
+        assert_eq!(found.label.is_some(), others < 64, "{found:?}");
+    }
+}
+
+/// A waiter for a notice may be about to take the lock, but those that share it do so together.
+pub(crate) async fn a_sharer_is_kept_out_by_living_waiters_for_the_lock_alone(make: Make) {
+    let (_server, store, mut behind) = server_and_store(make).await;
+    let (lock, holder) = (key("k"), owner());
+    take(&store, &lock, holder).await;
+    for (waiter, mode) in [(owner(), LockMode::Shared), (owner(), LockMode::Exclusive)] {
+        let asks = request(&lock, waiter).mode(mode);
+        let answer = store.propose(Proposal::new(asks, 0).notice(true)).await;
+        assert!(matches!(answer, Ok(AcquireOutcome::Busy(_))), "{answer:?}");
+    }
+    let release = store.release(ReleaseRequest::new(&lock, holder)).await;
+    assert_eq!(release, Ok(Released::WasHeld));
+    let late = owner();
+    let found = busy(&store, late, LockMode::Shared).await;
+    assert!(found.ttl.is_some_and(|it| it > Duration::ZERO), "{found:?}");
+    // The one that wants it alone has died.
+    let range = "ZRANGE dlock:{k}:q -1 -1".split(' ').collect::<Vec<_>>();
+    let mut last = redis::cmd(range[0]);
+    let last: Vec<String> = last
+        .arg(&range[1..])
+        .query_async(&mut behind)
+        .await
+        .unwrap();
+    run(&mut behind, &format!("ZADD dlock:{{k}}:a 1 {}", last[0])).await;
+    share(&store, late).await;
 }
 
 /// The script of version 0.1, which knows no shared locks.

@@ -14,6 +14,7 @@ use crate::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreError, StoreProperties, memory::MemoryStore,
     },
+    telemetry::log::Log,
     threads::{Body, Me, Requests, StillClock, explore, interrupt, seeds},
 };
 
@@ -151,6 +152,19 @@ fn a_time_of_day_that_runs_ahead_by_more_than_a_second_has_jumped() {
     assert_eq!(look(4, Some(106 * SECOND + brief)), None, "once for each");
     assert_eq!(look(5, Some(50 * SECOND)), None, "it was put back");
     assert_eq!(look(6, Some(51 * SECOND)), None);
+}
+
+#[tokio::test]
+async fn a_jump_of_the_time_of_day_is_a_warning_with_the_time_by_which_it_is_ahead() {
+    let (log, _capturing) = Log::capture();
+    let running = Running {
+        core: LockManager::memory().core(),
+        generation: 0,
+        has_waited: true,
+    };
+    running.doubt_all(Duration::from_millis(1500));
+    let event = "WARN time of day jumped ahead: all leases are renewed now ahead_ms=1500";
+    assert_eq!(log.of("WARN"), [event]);
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub(super) const ROOMS: [Room; 13] = [
             "dlock-runtime/src/observe",
             "dlock-runtime/src/lib.rs",
         ],
-        targets: &[RUNTIME, IN_PROCESS, facade("servers")],
+        targets: &[RUNTIME, IN_PROCESS, facade("registry"), facade("servers")],
     },
     Room {
         name: "scripts",
