@@ -8,21 +8,17 @@ mod blocking;
 mod cluster;
 mod confirm;
 mod connections;
-mod doctor;
 mod etcd;
-mod etcd_admin;
 mod etcd_late;
 mod etcd_near;
 mod guard;
 mod homes;
 mod modes;
 mod operators;
-mod options;
 mod pace;
 mod page;
 mod postgres;
 mod quorum;
-mod reloads;
 mod renewals;
 mod rules;
 mod run;
@@ -32,10 +28,7 @@ mod several;
 mod state;
 mod turns;
 mod zookeeper;
-mod zookeeper_admin;
 mod zookeeper_astray;
-mod zookeeper_grants;
-mod zookeeper_tls;
 
 use super::mutant::Mutant;
 
@@ -48,12 +41,10 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         renewals::ALL,
         guard::ALL,
         blocking::ALL,
-        options::ALL,
         attribute::ALL,
         several::ALL,
         confirm::ALL,
         connections::ALL,
-        doctor::ALL,
         cluster::ALL,
         homes::ALL,
         quorum::ALL,
@@ -61,15 +52,10 @@ pub(super) fn all() -> Vec<&'static Mutant> {
         modes::ALL,
         postgres::ALL,
         etcd::ALL,
-        etcd_admin::ALL,
         etcd_late::ALL,
         etcd_near::ALL,
         zookeeper::ALL,
-        zookeeper_admin::ALL,
         zookeeper_astray::ALL,
-        zookeeper_grants::ALL,
-        zookeeper_tls::ALL,
-        reloads::ALL,
         run::ALL,
         pace::ALL,
         page::ALL,

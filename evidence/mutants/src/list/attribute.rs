@@ -1,16 +1,24 @@
-//! Mistakes in what the attribute does to a function, and in what it says about one that it refuses.
+//! Mistakes in what the attribute does to a function, and in its options.
 
 use super::super::look::Look::{self, Tests};
-use super::super::look::MACROS;
+use super::super::look::{IN_PROCESS, MACRO_SHAPES, MACROS, facade};
 use super::super::mutant::Mutant;
 
-const BLOCKING: &str = "dlock-macros/src/blocking.rs";
 const CAPTURES: &str = "dlock-macros/src/captures.rs";
-const LEASE: &str = "dlock-macros/src/lease.rs";
-const ROOTS: &str = "dlock-macros/src/roots.rs";
-const TARGET: &str = "dlock-macros/src/target.rs";
+const KEY: &str = "dlock-macros/src/key.rs";
+const OPTIONAL: &str = "dlock-runtime/src/api/optional.rs";
+const SITE: &str = "dlock-runtime/src/site.rs";
 
 const ADVICE: &[Look] = &[Tests(MACROS, &["attribute::advice::"])];
+
+const ATTRIBUTE: &[Look] = &[Tests(MACROS, &["attribute::", "elsewhere::"])];
+
+const SHAPES: &[Look] = &[
+    Tests(MACRO_SHAPES, &["enabled::"]),
+    Tests(IN_PROCESS, &["detach::"]),
+];
+
+const COUNTED: &[Look] = &[Tests(facade("servers"), &["metrics::calls::"])];
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -22,51 +30,27 @@ pub(super) const ALL: &[Mutant] = &[
         ADVICE,
     ),
     Mutant::new(
-        "taken-below-is-captured",
-        "The body owns an argument that an attribute below has moved",
-        CAPTURES,
-        "if «is_taken_below(&name, &target.attrs)» {",
-        "false && is_taken_below(&name, &target.attrs)",
-        ADVICE,
+        "enabled-without-watch",
+        "The body of a function that may run without its lock goes on when it has lost its lease",
+        OPTIONAL,
+        "Some(guard) => «RunIfHeld::Held { body: guard.run_while_held(body), }»,",
+        "{ let _ = guard; RunIfHeld::Free { body } }",
+        SHAPES,
     ),
     Mutant::new(
-        "option-with-unknown-name",
-        "An option may begin with a name that is not a parameter",
-        ROOTS,
-        "if «!is_known» {",
-        "false && !is_known",
-        ADVICE,
+        "key-in-two-modes",
+        "A template may stand in a list twice if one is shared",
+        KEY,
+        "«seen.push((value, shared));»",
+        "if !shared { seen.push((value, shared)); }",
+        ATTRIBUTE,
     ),
     Mutant::new(
-        "own-lease-refused",
-        "A body that binds `lease` by itself is refused",
-        LEASE,
-        "«first.is_used».then_some(first.name)",
-        "(first.is_used || true)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "rebound-lease-refused",
-        "A task that uses another value with the name of the lease is refused",
-        LEASE,
-        "if «!all.iter().all(|mention| mention.is_used)» {",
-        "false && !all.iter().all(|mention| mention.is_used)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "order-is-not-named-first",
-        "The advice below `#[tokio::main]` begins with the end of a protection",
-        BLOCKING,
-        "let fault = if «target.names.contains_key(target::ASYNC)» {",
-        "false && target.names.contains_key(target::ASYNC)",
-        ADVICE,
-    ),
-    Mutant::new(
-        "rewritten-body-is-no-async-fn",
-        "A method of `#[async_trait]` is asked to be an `async fn`",
-        TARGET,
-        "if «lifetimes.any(|param| param.lifetime.ident == \"async_trait\")» {",
-        "false && lifetimes.any(|_| true)",
-        ADVICE,
+        "metric-ignored",
+        "Metrics show the key's template although the function has a word of its own",
+        SITE,
+        "template: Some(«site.metric»),",
+        "site.template",
+        COUNTED,
     ),
 ];

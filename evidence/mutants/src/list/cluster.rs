@@ -40,30 +40,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A broken connection or no answer is an error, as with one server"),
     Mutant::new(
-        "unconnected-is-unknown",
-        "A request that had no connection may have been carried out",
-        ROUTE,
-        "return Err(«error.unsent()».at(&member.shown));",
-        "error",
-        CLUSTER,
-    ),
-    Mutant::new(
-        "late-connection-is-unknown",
-        "A request whose connection came too late may have been carried out",
-        ROUTE,
-        "return Err(«route.timed_out(&member).unsent()»);",
-        "route.timed_out(&member)",
-        CLUSTER,
-    ),
-    Mutant::new(
-        "group-not-redirected",
-        "A renewal among others does not follow a redirect",
-        ROUTE,
-        "None => «self.execute(route).await»,",
-        "Err(timed_out(&owner, limit))",
-        CLUSTER,
-    ),
-    Mutant::new(
         "groups-in-one",
         "Renewals for several nodes are sent to the first of them",
         ROUTE,
@@ -90,14 +66,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("ASK (the request follows `ASKING` in one write)"),
     Mutant::new(
-        "round-in-circles",
-        "A request goes from node to node without a pause",
-        ROUTE,
-        "let is_lost = «self.in_a_row > MOST_IN_A_ROW || matches!(self.to, Target::Owner)»;",
-        "false",
-        CLUSTER,
-    ),
-    Mutant::new(
         "waits-for-the-move",
         "A release waits for the end of a move",
         ROUTE,
@@ -106,28 +74,4 @@ pub(super) const ALL: &[Mutant] = &[
         CLUSTER,
     )
     .breaks("A release that meets TRYAGAIN deletes the lock alone"),
-    Mutant::new(
-        "unserved-slot-is-unknown",
-        "A request for a slot that no node serves may have been carried out",
-        ROUTE,
-        "«StoreError::new(StoreErrorKind::Refused, message).unsent()» })",
-        "StoreError::new(StoreErrorKind::Refused, message)",
-        CLUSTER,
-    ),
-    Mutant::new(
-        "rests-past-the-end",
-        "A request goes on without the time for an answer",
-        ROUTE,
-        "if «Instant::now() + pause + self.limit / 8 >= self.end» {",
-        "Instant::now() >= self.end",
-        CLUSTER,
-    ),
-    Mutant::new(
-        "refused-by-all-is-unknown",
-        "A request that every node has refused may have been carried out",
-        ROUTE,
-        "// Every node has refused the whole request. return Err(«StoreError::new(StoreErrorKind::Refused, message).unsent()»);",
-        "StoreError::new(StoreErrorKind::Refused, message)",
-        CLUSTER,
-    ),
 ];

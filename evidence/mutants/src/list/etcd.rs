@@ -1,25 +1,19 @@
 //! Mistakes in the locks of etcd.
 
 use super::super::look::Look::{self, Test};
-use super::super::look::{TYPED, Target};
+use super::super::look::Target;
 use super::super::mutant::Mutant;
 
 const REQUESTS: &str = "dlock-etcd/src/requests.rs";
 const BASE: &str = "dlock-etcd/src/base.rs";
 const CALLS: &str = "dlock-etcd/src/calls.rs";
-const CONN: &str = "dlock-etcd/src/conn.rs";
 const RELEASE: &str = "dlock-etcd/src/release.rs";
-const CLAIMS: &str = "dlock-etcd/src/claims.rs";
 const FOLLOW: &str = "dlock-etcd/src/follow.rs";
 const FOLLOWED: &str = "dlock-etcd/src/followed.rs";
 const PLACES: &str = "dlock-etcd/src/places.rs";
-const BEAT: &str = "dlock-etcd/src/beat.rs";
 const WAIT: &str = "dlock-etcd/src/wait.rs";
-const HOLDER: &str = "dlock-etcd/src/holder.rs";
 const QUEUE: &str = "dlock-etcd/src/queue.rs";
-const ERRORS: &str = "dlock-etcd/src/errors.rs";
 const RENEW: &str = "dlock-etcd/src/renew.rs";
-const VERSION: &str = "dlock-etcd/src/version.rs";
 
 pub(super) const STORE: Target = Target {
     package: "dlock-etcd",
@@ -43,17 +37,7 @@ const ONE_TERM: &[Look] = &[Test(
     "calls::tests::a_keep_alive_counts_only_in_the_term_of_its_confirmation",
 )];
 
-const READS: &[Look] = &[Test(
-    UNIT,
-    "calls::tests::reads_are_sent_one_by_one_where_a_given_up_transaction_is_a_crash",
-)];
-
 const FROM_THE_FRONT: &[Look] = &[Test(UNIT, "queue::tests::claims_hold_from_the_front")];
-
-const TOLD: &[Look] = &[Test(
-    STORE,
-    "waiting::a_release_wakes_the_waiter_of_another_process_by_a_watch",
-)];
 
 const SILENT: &[Look] = &[Test(
     STORE,
@@ -65,21 +49,6 @@ const LATE_PLACE: &[Look] = &[Test(
     "quiet::a_place_that_is_requested_late_is_not_created_although_others_wait",
 )];
 
-const FULL: &[Look] = &[
-    Test(
-        FAULTS,
-        "full::a_full_database_of_an_early_version_keeps_locks_that_are_held",
-    ),
-    Test(
-        FAULTS,
-        "full::a_full_database_of_the_oldest_version_keeps_locks_that_are_held",
-    ),
-    Test(
-        FAULTS,
-        "full::a_full_database_refuses_new_locks_and_keeps_those_that_are_held",
-    ),
-];
-
 pub(super) const ALL: &[Mutant] = &[
     // The queue
     Mutant::new(
@@ -90,15 +59,6 @@ pub(super) const ALL: &[Mutant] = &[
         "ops::is_created_at(&own, 0)",
         CONTRACT,
     ),
-    Mutant::new(
-        "etcd-no-order",
-        "A claim holds although one before it waits",
-        QUEUE,
-        "if «is_closed || !is_admitted(entry.mode(), count)» { break;",
-        "is_closed",
-        FROM_THE_FRONT,
-    )
-    .breaks("Claims hold from the front of the queue"),
     Mutant::new(
         "etcd-no-exclusion",
         "A shared claim holds behind an exclusive one",
@@ -166,17 +126,6 @@ pub(super) const ALL: &[Mutant] = &[
         "A keep-alive counts only if a request that needs a majority was answered in the same term",
     ),
     Mutant::new(
-        "etcd-shorter-ttl",
-        "A part of a second is cut off",
-        REQUESTS,
-        "ttl.as_secs() + «u64::from(ttl.subsec_nanos() > 0)»;",
-        "0",
-        &[Test(
-            UNIT,
-            "requests::tests::a_part_of_a_second_is_rounded_up",
-        )],
-    ),
-    Mutant::new(
         "etcd-renewal-without-key",
         "A renewal counts although the key is gone",
         RENEW,
@@ -203,14 +152,6 @@ pub(super) const ALL: &[Mutant] = &[
     .breaks("the release ends that lease, so the request can create nothing later"),
     // Waiters
     Mutant::new(
-        "etcd-not-told",
-        "A waiter is not told that it holds the key",
-        FOLLOWED,
-        "«waiter.told == own.create» ||",
-        "true",
-        TOLD,
-    ),
-    Mutant::new(
         "etcd-old-event",
         "An event is applied to a queue that was read after it",
         FOLLOWED,
@@ -222,17 +163,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A change is applied once and in order"),
-    Mutant::new(
-        "etcd-grant-lasts",
-        "A grant that is not accepted seems to last as the lease of waiters does",
-        HOLDER,
-        "let is_accepted = «!matches!(stage, Some(Stage::Waits { .. }))»;",
-        "{ drop(stage); true }",
-        &[Test(
-            UNIT,
-            "holder::tests::a_grant_that_is_not_accepted_ends_soon",
-        )],
-    ),
     // The places of waiters
     Mutant::new(
         "etcd-uncovered",
@@ -258,14 +188,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("Otherwise the request waits for the next beat"),
-    Mutant::new(
-        "etcd-silent-stays",
-        "The place of a waiter that asks no more is kept alive with the others",
-        BEAT,
-        "if «is_silent» && !holds(&claim) {",
-        "false",
-        SILENT,
-    ),
     Mutant::new(
         "etcd-silent-at-once",
         "A place is deleted while a grant of it would be trusted",
@@ -295,37 +217,6 @@ pub(super) const ALL: &[Mutant] = &[
         LATE_PLACE,
     )
     .breaks("A release whose claim has a request without an answer deletes the gate"),
-    Mutant::new(
-        "etcd-beat-reads-nothing",
-        "A beat does not look at the queues",
-        BEAT,
-        "«self.follow .with(key, |followed| followed.read(queue, revision, asked))»;",
-        "None::<()>",
-        &[Test(
-            UNIT,
-            "beat::tests::a_grant_that_no_watch_reports_is_found_by_the_next_beat",
-        )],
-    ),
-    // Transactions that only read
-    Mutant::new(
-        "etcd-read-crash-version",
-        "A version that crashes counts as one that does not",
-        VERSION,
-        "numbers < «[3, 5, 7]»)",
-        "[3, 5, 5]",
-        READS,
-    ),
-    Mutant::new(
-        "etcd-read-terms",
-        "Keep-alives are confirmed by reads of which one was answered in another term",
-        CALLS,
-        "«is_one_term(answer.header().raft_term, &headers, answer.header())»",
-        "headers.len() < 9",
-        &[Test(
-            UNIT,
-            "calls::tests::reads_one_by_one_confirm_only_the_term_of_all",
-        )],
-    ),
     // Streams
     Mutant::new(
         "etcd-watches-without-end",
@@ -340,14 +231,6 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // A full database
     Mutant::new(
-        "etcd-full-release",
-        "A full database of an old version refuses releases",
-        RELEASE,
-        "Err(failure) if «failure.is_full» && end == End::Released => {",
-        "false",
-        FULL,
-    ),
-    Mutant::new(
         "etcd-early-end",
         "A watch ends although a waiter has not been told",
         FOLLOWED,
@@ -356,73 +239,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             UNIT,
             "followed::tests::a_waiter_is_told_once_and_asks_while_the_database_is_full",
-        )],
-    ),
-    Mutant::new(
-        "etcd-old-queue",
-        "A watch begins after the revision of a queue from before a restore",
-        FOLLOWED,
-        "«revision < self.revision.max(self.needed)»",
-        "false",
-        &[Test(
-            UNIT,
-            "followed::tests::an_older_queue_replaces_none_and_has_the_queue_read_before_a_watch",
-        )],
-    ),
-    // Connections and versions
-    Mutant::new(
-        "etcd-old-token",
-        "A token that has become invalid is not replaced",
-        CONN,
-        "«self.config.login.is_some()» && errors::wants_login(status)",
-        "false",
-        &[Test(
-            FAULTS,
-            "login::a_token_that_has_become_invalid_is_replaced",
-        )],
-    ),
-    Mutant::new(
-        "etcd-no-comparison",
-        "A comparison has another revision",
-        CLAIMS,
-        "let create = «self.place.as_ref().map(|place| place.create)»;",
-        "Some(1)",
-        &[Test(
-            STORE,
-            "compare::a_transaction_is_carried_out_only_while_the_lease_is_held",
-        )],
-    ),
-    Mutant::new(
-        "etcd-silent",
-        "A version with faults of leases is not in the log",
-        VERSION,
-        "if let Some(fixed) = «fixed_in(version)» { tracing::warn!(",
-        "None::<&str>",
-        &[Test(
-            TYPED,
-            "etcd::reads::a_version_with_faults_of_leases_is_in_the_log",
-        )],
-    ),
-    Mutant::new(
-        "etcd-torn",
-        "A version whose members disagree after a kill counts as sound",
-        VERSION,
-        "([3, 5, 0]..«[3, 5, 3]»).contains(&numbers)",
-        "[3, 5, 2]",
-        &[Test(
-            UNIT,
-            "version::tests::old_versions_are_refused_and_faulty_ones_are_known",
-        )],
-    ),
-    Mutant::new(
-        "etcd-nameless",
-        "The error of a connection that was closed does not name the certificate that may be missing",
-        ERRORS,
-        "if «!config.is_nameless» || has_answered",
-        "true",
-        &[Test(
-            UNIT,
-            "errors::tests::a_certificate_that_may_be_missing_is_named",
         )],
     ),
 ];

@@ -9,16 +9,9 @@ use super::etcd::{STORE, UNIT};
 
 const CLAIMS: &str = "dlock-etcd/src/claims.rs";
 const DIAL: &str = "dlock-etcd/src/dial.rs";
-const DOUBT: &str = "dlock-etcd/src/doubt.rs";
 const LEASES: &str = "dlock-etcd/src/leases.rs";
 const NEAR: &str = "dlock-etcd/src/near.rs";
-const WAIT: &str = "dlock-etcd/src/wait.rs";
 const STORE_RS: &str = "dlock-etcd/src/store.rs";
-
-const IN_DOUBT: &[Look] = &[Test(
-    UNIT,
-    "near::tests::a_connection_in_doubt_waits_for_its_runtime_to_be_polled",
-)];
 
 const NEXT_CALLER: &[Look] = &[Test(
     UNIT,
@@ -56,56 +49,12 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A lease does not depend on a runtime that may be blocked or end"),
     Mutant::new(
-        "etcd-near-doubted",
-        "Requests use a connection that does not answer",
-        NEAR,
-        "state.up.as_ref().filter(|up| «!up.doubt.is_open()»);",
-        "!Arc::ptr_eq(&up.doubt, &Arc::default())",
-        IN_DOUBT,
-    ),
-    Mutant::new(
-        "etcd-near-unpolled",
-        "A connection is lost because its runtime is not polled",
-        NEAR,
-        "«home.spawn(async {}).await?»; Ok(conn.within_limit(answered).await)",
-        "()",
-        &[
-            Test(
-                UNIT,
-                "near::tests::a_connection_in_doubt_waits_for_its_runtime_to_be_polled",
-            ),
-            Test(
-                UNIT,
-                "near::tests::an_answer_that_was_not_read_is_no_silence",
-            ),
-        ],
-    ),
-    Mutant::new(
-        "etcd-near-doubts-itself-alone",
-        "A member that is silent is noticed on one connection after the other",
-        DOUBT,
-        "if let Some(also) = &self.also { «also.raise()»; }",
-        "{ let _ = also; }",
-        IN_DOUBT,
-    ),
-    Mutant::new(
         "etcd-near-ended",
         "No connection follows one whose runtime has ended",
         NEAR,
         "Lost::Ended => self.state().home = «Home::Unknown»,",
         "Home::Left",
         NEXT_CALLER,
-    ),
-    Mutant::new(
-        "etcd-near-blamed",
-        "A runtime is left because the member is silent",
-        NEAR,
-        "Lost::Silent if «main.try_out().await == Tried::Answers» =>",
-        "{ main.try_out().await; true }",
-        &[Test(
-            UNIT,
-            "near::tests::a_connection_to_a_member_that_is_silent_is_made_again",
-        )],
     ),
     Mutant::new(
         "etcd-near-in-a-fork",
@@ -128,28 +77,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A child that runs the runtime of its parent makes no connection there"),
-    Mutant::new(
-        "etcd-near-at-once",
-        "Each of many runtimes has a connection",
-        NEAR,
-        "«sleep(pause).await»; pause = (2 * pause)",
-        "()",
-        &[Test(
-            STORE,
-            "runtimes::runtimes_that_end_soon_have_no_connection_each",
-        )],
-    ),
-    Mutant::new(
-        "etcd-near-old-base",
-        "A place is requested with an old base time after time",
-        WAIT,
-        "«raise::note(conn, base::of_answer(&answer, 1)?)»; // The next round",
-        "()",
-        &[Test(
-            STORE,
-            "late::a_deletion_that_arrives_late_does_not_end_a_lease_of_a_waiter_that_came_back",
-        )],
-    ),
     // Leases that are fresh
     Mutant::new(
         "etcd-fresh-for-longer",
@@ -190,26 +117,6 @@ pub(super) const ALL: &[Mutant] = &[
             UNIT,
             "claims::tests::a_key_is_as_old_as_the_last_keep_alive_of_its_lease",
         )],
-    ),
-    Mutant::new(
-        "etcd-fresh-for-ever",
-        "A lease that was idle is used without a keep-alive",
-        LEASES,
-        "let is_fresh = «since.elapsed(asked) <= FRESH»;",
-        "true",
-        &[Test(
-            STORE,
-            "fresh::a_lease_that_was_idle_is_kept_alive_beside_the_request",
-        )],
-    )
-    .breaks("A lease that was made or kept alive in the last 0.1 s is used as it is"),
-    Mutant::new(
-        "etcd-never-fresh",
-        "Each lock keeps its lease alive once more",
-        LEASES,
-        "let is_fresh = «since.elapsed(asked) <= FRESH»;",
-        "false",
-        WITHOUT_KEEP_ALIVE,
     ),
     Mutant::new(
         "etcd-usual-drift",

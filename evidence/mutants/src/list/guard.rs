@@ -7,12 +7,10 @@ use super::super::mutant::Mutant;
 const GUARD: &str = "dlock-runtime/src/api/guard.rs";
 const LEASE: &str = "dlock-runtime/src/api/guard/lease.rs";
 const WOKEN: &str = "dlock-runtime/src/api/guard/woken.rs";
-const WATCH: &str = "dlock-runtime/src/api/guard/held.rs";
 const ACQUISITION: &str = "dlock-runtime/src/engine/acquisition.rs";
 const REQUESTS: &str = "dlock-runtime/src/engine/acquisition/requests.rs";
 const ACQUIRE: &str = "dlock-runtime/src/engine/acquire.rs";
 const RUN: &str = "dlock-runtime/src/api/request/run.rs";
-const DETACH: &str = "dlock-runtime/src/api/detach.rs";
 const REENTRANCY: &str = "dlock-runtime/src/engine/reentrancy.rs";
 const GLOBAL: &str = "dlock-runtime/src/api/global.rs";
 const RELEASE: &str = "dlock-runtime/src/engine/release.rs";
@@ -71,23 +69,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("no answer makes it an event, and the release is repeated in the background"),
     Mutant::new(
-        "lost-is-not-given-back",
-        "What may be left of a lost lease is not given back",
-        RELEASE,
-        "// There is nothing to wait for: anything left in the store is released in the background. «drop(place);»",
-        "std::mem::forget(place);",
-        LIFE,
-    ),
-    Mutant::new(
-        "was-gone-is-well",
-        "A release that says that the lock was gone counts as one that went well",
-        RELEASE,
-        "if «released != Some(Released::WasGone)» {",
-        "true",
-        LIFE,
-    )
-    .breaks("\"Was not yours\" makes the call `Lost`"),
-    Mutant::new(
         "finish-gets-the-loss",
         "A section with `on_lost = finish` ends with the loss",
         RELEASE,
@@ -113,14 +94,6 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // The lease.
     Mutant::new(
-        "remaining-of-the-first",
-        "Of several keys the time of the first is told",
-        LEASE,
-        "«remaining.min()».unwrap_or_default()",
-        "{ let mut remaining = remaining; remaining.next() }",
-        MANY,
-    ),
-    Mutant::new(
         "lost-by-the-first",
         "Of several keys only the first can be lost",
         LEASE,
@@ -145,31 +118,7 @@ pub(super) const ALL: &[Mutant] = &[
         MANY,
     )
     .breaks("The first loss ends the body"),
-    Mutant::new(
-        "ring-of-the-others",
-        "The loss of the first of several keys wakes nobody",
-        WOKEN,
-        "let mut is_woken = «this.first.poll(context).is_ready()»;",
-        "this.first.poll(context).is_ready() && this.others.is_none()",
-        MANY,
-    ),
     // The body.
-    Mutant::new(
-        "rung-and-not-woken",
-        "A body is not woken by the second ring",
-        WATCH,
-        "«this.woken.set(lease.woken());»",
-        "break;",
-        LIFE,
-    ),
-    Mutant::new(
-        "others-not-held",
-        "A body that waits for another of its own keys is not told",
-        WATCH,
-        "«reentrancy::enter(acquisition.core.id(), lease.keys())»",
-        "reentrancy::enter(acquisition.core.id(), lease.keys().take(1))",
-        MANY,
-    ),
     Mutant::new(
         "scope-of-all",
         "The end of a scope ends those around it",
@@ -178,31 +127,7 @@ pub(super) const ALL: &[Mutant] = &[
         "0",
         LIFE,
     ),
-    Mutant::new(
-        "scope-of-any-manager",
-        "A key that another manager holds counts as held",
-        REENTRANCY,
-        "«held.id == id» && held.key == *key",
-        "{ let _ = id; true }",
-        LIFE,
-    ),
     // The section.
-    Mutant::new(
-        "next-not-rung",
-        "Whoever is in front now is not woken",
-        ACQUISITION,
-        "woken.map(|next| «next.wakes.notify_waiters()»).count();",
-        "drop(next)",
-        LIFE,
-    ),
-    Mutant::new(
-        "ring-is-silent",
-        "A waiter that is to look again is not woken",
-        ACQUISITION,
-        "Effect::Wake => «self.wakes.notify_waiters()»,",
-        "()",
-        LIFE,
-    ),
     Mutant::new(
         "keys-are-not-forgotten",
         "The entry of a key is kept when nobody wants it any more",
@@ -221,14 +146,6 @@ pub(super) const ALL: &[Mutant] = &[
         LIFE,
     )
     .breaks("after a renewal that is under way"),
-    Mutant::new(
-        "freed-too-early",
-        "A lock is freed at once that has to be kept for its `min_hold`",
-        REQUESTS,
-        "«!is_kept» && store.is_ok_and",
-        "{ let _ = is_kept; true }",
-        LIFE,
-    ),
     Mutant::new(
         "panic-frees-kept",
         "A body that panics gives up its `min_hold`",
@@ -253,14 +170,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
 ",
     ),
     Mutant::new(
-        "min-hold-dropped",
-        "A lock is released before its `min_hold` has passed",
-        ACQUISITION,
-        "«self.timing.min_hold?;»",
-        "if true { return None; }",
-        LIFE,
-    ),
-    Mutant::new(
         "kept-was-gone",
         "A lease that could not be kept for its `min_hold` counts as held",
         REQUESTS,
@@ -276,17 +185,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         "self.timing.ttl",
         LIFE,
     ),
-    Mutant::new(
-        "keys-of-claims-are-not-forgotten",
-        "The entry of a key is kept that goes by an event of its claim",
-        ACQUISITION,
-        "let effect = bearer.settle(outcome, «is_idle», now);",
-        "false && is_idle",
-        LIFE,
-    )
-    .makes_no_difference(
-        "what a claim hears of are grants, doubts, ticks and renewals, and none of these ends an attempt",
-    ),
     // Acquiring.
     Mutant::new(
         "acquired-from-the-answer",
@@ -297,39 +195,6 @@ static PANICKED: std::sync::Mutex<Vec<(usize, AttemptId)>> = std::sync::Mutex::n
         LIFE,
     )
     .breaks("A deadline counts from before the request was sent that the store has confirmed"),
-    Mutant::new(
-        "entered-and-not-kept",
-        "The renewer does not hear of a lease",
-        ACQUIRE,
-        "«renewer::note(&acquisition, renew_at, now);»",
-        "drop((renew_at, now));",
-        LIFE,
-    ),
-    Mutant::new(
-        "holder-is-never-here",
-        "A caller is not told that its own process holds the lock",
-        ACQUIRE,
-        "holder.is_here = «holder.label.as_ref() == Some(label)»;",
-        "false",
-        LIFE,
-    ),
-    // Detached sections and managers in scope.
-    Mutant::new(
-        "detach-without-span",
-        "The span of the caller is lost when a section is detached",
-        DETACH,
-        "rest.instrument(«self.caller.clone()»)",
-        "tracing::Span::none()",
-        DETACHED,
-    ),
-    Mutant::new(
-        "detach-without-scope",
-        "A section that is detached does not see the manager of its caller",
-        DETACH,
-        "match «self.scope.clone()» {",
-        "self.scope.clone().filter(|_| false)",
-        DETACHED,
-    ),
     // Bodies of a request.
     Mutant::new(
         "run-detached-is-torn",
@@ -382,14 +247,6 @@ impl Drop for Leak {
     )
     .breaks("whose drop starts the work again on the next runtime"),
     Mutant::new(
-        "release-not-woken",
-        "A release that is repeated does not hear that the store can be reached again",
-        RELEASE,
-        "timeout_at(acquisition.timer(at), woken).await",
-        "timeout_at(acquisition.timer(at), { drop(woken); std::future::pending() }).await",
-        LIFE,
-    ),
-    Mutant::new(
         "sleep-not-noticed",
         "The renewer does not notice that the machine has slept",
         RENEWER,
@@ -398,12 +255,4 @@ impl Drop for Leak {
         LIFE,
     )
     .breaks("compares the clocks, and looks at every lease if the machine slept"),
-    Mutant::new(
-        "sleep-not-told-of",
-        "A body that begins after the machine has slept does not make the renewer look at the clocks",
-        RENEWER,
-        "} else if «is_late» {",
-        "false && is_late",
-        LIFE,
-    ),
 ];

@@ -4,7 +4,6 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{RUNTIME, Target};
 use super::super::mutant::Mutant;
 
-const ASSEMBLE: &str = "dlock-runtime/src/store/redis/assemble.rs";
 const HOME: &str = "dlock-runtime/src/store/redis/net/home.rs";
 const RESOLVER: &str = "dlock-runtime/src/store/redis/net/resolver.rs";
 const SERVICE: &str = "dlock-runtime/src/store/redis/net/service.rs";
@@ -22,8 +21,6 @@ const UNIT: &[Look] = &[Tests(
     RUNTIME,
     &["net::resolver", "net::service", "net::task"],
 )];
-
-const SENTINELS: &[Look] = &[Tests(RUNTIME, &["topology::sentinel"])];
 
 const RUNTIMES: &[Look] = &[Tests(STORE, &["runtimes::"])];
 
@@ -75,25 +72,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("makes dlock spawn an empty task on the runtime of the connection"),
     Mutant::new(
-        "brief-callers-not-served",
-        "A request that is given up does not doubt the runtime of its connection",
-        SERVICE,
-        "if let Some(cell) = self.0 { «cell.doubt();» }",
-        "let _ = cell;",
-        &[
-            Tests(RUNTIME, &["net::service"]),
-            Tests(STORE, &["runtimes::"]),
-        ],
-    ),
-    Mutant::new(
-        "own-runtime-doubted",
-        "A request doubts its own runtime",
-        SERVICE,
-        "Ok(current) if «current.id() == runtime.id()» => {}",
-        "current.id() == runtime.id() && lane::has_virtual_clock()",
-        UNIT,
-    ),
-    Mutant::new(
         "running-runtime-left",
         "The tasks leave a runtime that runs",
         HOME,
@@ -138,22 +116,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("its future is dropped, from outside of the runtime"),
     Mutant::new(
-        "child-drops-the-parents-task",
-        "A forked child drops the tasks of its parent",
-        TASK,
-        "if «self.process != Process::this()» {",
-        "self.process != Process::this() && self.has_ended()",
-        UNIT,
-    ),
-    Mutant::new(
-        "closed-work-waits",
-        "Work that is closed ends when its runtime runs again",
-        SERVICE,
-        "let Some((task, _)) = «self.0.running().take()»",
-        "None::<(TaskEnd, runtime::Handle)>",
-        UNIT,
-    ),
-    Mutant::new(
         "unfit-runtime-kept",
         "The tasks stay on a runtime without sockets",
         SERVICE,
@@ -162,20 +124,4 @@ pub(super) const ALL: &[Mutant] = &[
         UNIT,
     )
     .breaks("A runtime without sockets cannot have the tasks"),
-    Mutant::new(
-        "timers-not-asked-for",
-        "A runtime without timers is accepted, and its requests panic",
-        ASSEMBLE,
-        "match «catch_unwind(|| drop(sleep(Duration::ZERO)))» {",
-        "catch_unwind(|| drop(sleep))",
-        RUNTIMES,
-    ),
-    Mutant::new(
-        "sentinel-over-a-still-runtime",
-        "A Sentinel is asked over the connection of a runtime that is not polled",
-        SESSION,
-        "«Handle::try_current().is_ok_and(|current| current.id() == self.runtime)»",
-        "{ let _ = self.runtime; true }",
-        SENTINELS,
-    ),
 ];

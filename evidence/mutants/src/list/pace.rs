@@ -5,17 +5,11 @@ use super::super::look::{RUNTIME, TYPED, WEB};
 use super::super::mutant::Mutant;
 
 const BUDGET: &str = "dlock-runtime/src/budget.rs";
-const DESK: &str = "dlock-admin-web/src/desk.rs";
 const PAST: &str = "dlock-admin-web/src/past.rs";
 
 const MINUTE: &[Look] = &[Test(
     RUNTIME,
     "budget::tests::no_minute_has_more_than_a_twentieth",
-)];
-
-const AT_ONCE: &[Look] = &[Test(
-    RUNTIME,
-    "budget::tests::half_a_second_is_read_at_once_after_a_rest",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -26,14 +20,6 @@ pub(super) const ALL: &[Mutant] = &[
         "let from = «self.due.max(rested(began))»;",
         "{ let _ = rested(began); self.due }",
         MINUTE,
-    ),
-    Mutant::new(
-        "pace-saves-nothing",
-        "The first reading after a rest is as slow as the others",
-        BUDGET,
-        "let from = «self.due.max(rested(began))»;",
-        "self.due.max(began)",
-        AT_ONCE,
     ),
     Mutant::new(
         "pace-twice",
@@ -53,17 +39,6 @@ pub(super) const ALL: &[Mutant] = &[
         "if «!std::mem::replace(&mut self.has_begun, true)» {",
         "{ self.has_begun = true; true }",
         &[Test(RUNTIME, "budget::tests::a_program_begins_once")],
-    ),
-    Mutant::new(
-        "pace-hastes-after-failures",
-        "A store that fails again and again is read without pauses each time",
-        DESK,
-        "if «!std::mem::replace(&mut connection.has_begun, true)» {",
-        "{ connection.has_begun = true; true }",
-        &[Test(
-            WEB,
-            "tests::following::a_store_may_come_after_the_page",
-        )],
     ),
     Mutant::new(
         "serve-waits-for-history",

@@ -6,20 +6,15 @@ use super::super::mutant::Mutant;
 
 const SCHEMA: &str = "dlock-postgres/src/schema/functions.sql";
 const FROM_1: &str = "dlock-postgres/src/schema/from_1.sql";
-const MIGRATE: &str = "dlock-postgres/src/admin/migrate.rs";
 const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session/keeper.rs";
 const HINTS: &str = "dlock-postgres/src/hints.rs";
-const LINE: &str = "dlock-postgres/src/line.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const RELEASES: &str = "dlock-postgres/src/releases.rs";
-const PUMP: &str = "dlock-postgres/src/pump.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
-const REQUESTS: &str = "dlock-postgres/src/requests.rs";
 const TRUST: &str = "dlock-postgres/src/trust.rs";
 const UNLOCK: &str = "dlock-postgres/src/admin/unlock.rs";
-const CHECK: &str = "dlock-postgres/src/check.rs";
 
 const STORE: Target = Target {
     package: "dlock-postgres",
@@ -63,11 +58,6 @@ const SNAPSHOT: &[Look] = &[Test(
     "rows::an_open_snapshot_lets_no_request_read_more",
 )];
 
-const SLOW_KEYS: &[Look] = &[Test(
-    UNIT,
-    "requests::tests::a_key_that_had_to_wait_is_remembered_for_a_while",
-)];
-
 const LATE: &[Look] = &[
     Test(
         UNIT,
@@ -89,21 +79,11 @@ const FIRST: &[Look] = &[Test(
     "others::a_release_grants_the_key_to_the_first_waiter",
 )];
 
-const DEAD: &[Look] = &[Test(
-    STORE,
-    "others::a_release_passes_over_a_waiter_that_has_died",
-)];
-
 const ENDS_WITH_COMMIT: &[Look] = &[Test(STORE, "lock_in::a_commit_ends_the_lock_at_once")];
 
 const POOLER: &[Look] = &[Test(
     UNIT,
     "session::tests::a_pooler_that_ignores_settings_is_found_out",
-)];
-
-const VERSION: &[Look] = &[Test(
-    STORE,
-    "schema::a_schema_that_is_missing_or_of_another_version_is_refused_by_name",
 )];
 
 pub(super) const ALL: &[Mutant] = &[
@@ -131,24 +111,6 @@ pub(super) const ALL: &[Mutant] = &[
         SCHEMA,
         "set_config('synchronous_commit', «'on'», true)",
         "'off'",
-        DURABLE,
-    )
-    .breaks("A crash undoes no commit that gives a lease"),
-    Mutant::new(
-        "pg-renewal-not-durable",
-        "A crash may undo a renewal, if the role prefers that",
-        SCHEMA,
-        "BEGIN «PERFORM {schema}.commit_durably();» -- In one order",
-        "",
-        DURABLE,
-    )
-    .breaks("A crash undoes no commit that gives a lease"),
-    Mutant::new(
-        "pg-grant-not-durable",
-        "A crash may undo a grant to a waiter, if the role prefers that",
-        SCHEMA,
-        "_gave := {schema}.grant_waiters(_key, _now, NULL, _owner) > 0; END IF; END IF; IF «_gave» THEN",
-        "false",
         DURABLE,
     )
     .breaks("A crash undoes no commit that gives a lease"),
@@ -217,25 +179,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("so no process waits for a user's transaction"),
     Mutant::new(
-        "pg-release-beside-a-renewal",
-        "A release is refused because a renewal is under way",
-        SCHEMA,
-        "«PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR NO KEY UPDATE;» PERFORM FROM {schema}.holder h WHERE h.key = _key AND h.owner = _owner FOR UPDATE NOWAIT; DELETE",
-        "",
-        &[Test(STORE, "rows::a_release_waits_for_a_renewal_that_is_under_way")],
-    ),
-    Mutant::new(
-        "pg-bound-owner-asks-again",
-        "An owner whose ended lease is in a transaction gets another one beside it",
-        SCHEMA,
-        "IF «NOT _is_bound» AND (_first",
-        "true",
-        &[Test(
-            STORE,
-            "fence::an_owner_whose_ended_lease_is_in_a_transaction_waits_for_it_and_hinders_nobody",
-        )],
-    ),
-    Mutant::new(
         "pg-adopts-any-fence",
         "A transaction adopts a later lease of the same owner",
         SCHEMA,
@@ -252,14 +195,6 @@ pub(super) const ALL: &[Mutant] = &[
         ENDS_WITH_COMMIT,
     )
     .breaks("A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes"),
-    Mutant::new(
-        "pg-verdict-ignored",
-        "A check that finds no lease is taken for one that does",
-        CHECK,
-        "pub fn verdict<D: Error + 'static>(self, answer: Option<&str>) -> Result<(), FenceError<D>> { «verdict(self.lease, answer)» }",
-        "{ let _ = answer; Ok(()) }",
-        &[Test(STORE, "fence::a_lease_that_was_lost_before_is_not_found")],
-    ),
     // Requests
     Mutant::new(
         "pg-late-renewal-revives",
@@ -294,43 +229,11 @@ pub(super) const ALL: &[Mutant] = &[
         FIRST,
     ),
     Mutant::new(
-        "pg-last-waiter-first-of-all-modes",
-        "A release grants the key to the last waiter",
-        SCHEMA,
-        "SELECT * INTO _first FROM {schema}.waiter w WHERE w.key = _key AND w.place >= _head AND w.place >= 0 ORDER BY w.place «»LIMIT 1; IF _first.alive",
-        "DESC ",
-        FIRST,
-    ),
-    Mutant::new(
-        "pg-dead-waiter-granted",
-        "A release grants the key to a waiter that has died, if that is exclusive",
-        SCHEMA,
-        "IF _next.most = 0 AND «_next.alive > _now» THEN",
-        "true",
-        DEAD,
-    ),
-    Mutant::new(
-        "pg-granted-waiter-stays",
-        "A waiter with the lease stays in the queue",
-        SCHEMA,
-        "WITH granted AS ( DELETE FROM {schema}.waiter w WHERE w.key = _key AND «w.owner = _next.owner»), counted",
-        "false",
-        FIRST,
-    ),
-    Mutant::new(
         "pg-exclusive-beside-shared",
         "The release of one that shares the lock grants the key to an exclusive waiter, although others hold it",
         SCHEMA,
         "IF _is_awaited AND «NOT _is_shared» THEN",
         "true",
-        CONTRACT,
-    ),
-    Mutant::new(
-        "pg-every-grant-is-exclusive",
-        "A release grants the key to a shared waiter as to an exclusive one",
-        SCHEMA,
-        "IF «_next.most = 0» AND _next.alive > _now",
-        "_next.most IS NOT NULL",
         CONTRACT,
     ),
     Mutant::new(
@@ -366,14 +269,6 @@ pub(super) const ALL: &[Mutant] = &[
         CONTRACT,
     ),
     Mutant::new(
-        "pg-sweeps-no-crashed-process",
-        "A sweep leaves the rest of ended leases and dead waiters, if few keys are old",
-        SCHEMA,
-        "_most := «greatest(_most, _count)»; SELECT array_agg(old.key)",
-        "_count",
-        &[Test(UNIT, "sweep::tests::a_sweep_removes_all_that_is_old")],
-    ),
-    Mutant::new(
         "pg-late-request-is-taken-for-an-early-one",
         "A release on any connection is taken for one behind its request",
         RELEASES,
@@ -389,80 +284,6 @@ pub(super) const ALL: &[Mutant] = &[
          });»",
         "unanswered.insert(owner.to_owned(), Unanswered { line: Arc::downgrade(line), since: Instant::now() });",
         LATE,
-    ),
-    Mutant::new(
-        "pg-repeats-each-release",
-        "The release of each call that was cancelled is repeated",
-        RELEASES,
-        "repeated.take_if(|it| «it.is_on(&line)»)",
-        "!it.is_on(&line)",
-        &[Test(
-            UNIT,
-            "releases::tests::a_release_behind_its_request_is_not_repeated",
-        )],
-    ),
-    Mutant::new(
-        "pg-repeats-releases-after-answers",
-        "A request that was answered is taken for one that may be late",
-        RELEASES,
-        "«std::mem::forget(self);»",
-        "drop(self);",
-        &[Test(
-            UNIT,
-            "releases::tests::a_release_after_an_answer_is_not_repeated",
-        )],
-    ),
-    Mutant::new(
-        "pg-dropped-release-is-not-repeated",
-        "A release whose caller is gone is not repeated",
-        RELEASES,
-        "runtime.spawn(async move { «releases.repeat(&key, &owner).await» });",
-        "drop((&releases, &key, &owner))",
-        &[Test(
-            FAULTS,
-            "late::a_lease_that_begins_after_its_release_is_released_again",
-        )],
-    ),
-    Mutant::new(
-        "pg-waits-on-the-usual-connection",
-        "A request waits for the row of its key where those for all other keys are",
-        REQUESTS,
-        "home, messages, «MOMENT»)",
-        "config.lock_limit()",
-        &[Test(
-            STORE,
-            "locked_rows::a_locked_row_delays_no_other_key",
-        )],
-    ),
-    Mutant::new(
-        "pg-remembers-slow-keys",
-        "A key that had to wait once takes the second connection for ever",
-        REQUESTS,
-        "is_some_and(|until| «Instant::now() < *until»);",
-        "until.elapsed() < Duration::MAX",
-        SLOW_KEYS,
-    ),
-    Mutant::new(
-        "pg-second-connection-stays",
-        "The connection of requests that wait never ends",
-        REQUESTS,
-        "second.take_if(|it| «it.used.elapsed() >= idle»)",
-        "it.used.elapsed() == Duration::MAX",
-        &[Test(
-            UNIT,
-            "requests::tests::the_second_connection_is_there_while_it_is_used",
-        )],
-    ),
-    Mutant::new(
-        "pg-needs-a-second-connection",
-        "A request that waits fails if the server has no second connection for it",
-        REQUESTS,
-        "if let Ok(line) = «session_of(&turn).line().await»",
-        "Ok::<_, StoreError>(session_of(&turn).line().await?)",
-        &[Test(
-            STORE,
-            "locked_rows::a_server_without_another_connection_is_asked_on_the_usual_one",
-        )],
     ),
     Mutant::new(
         "pg-renewals-by-another-index",
@@ -540,15 +361,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(STORE, "rows::a_sweep_keeps_a_fence_that_is_ahead_of_the_clock")],
     ),
     Mutant::new(
-        "pg-names-behind-a-pooler",
-        "Requests have names behind a pooler",
-        LINE,
-        "if «is_pooled» { &[] }",
-        "false",
-        POOLER,
-    )
-    .breaks("Behind a pooler, requests have no name"),
-    Mutant::new(
         "pg-pooler-that-ignores-settings",
         "A pooler that accepts settings and ignores them is taken for a server",
         SESSION,
@@ -590,17 +402,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-stays-on-an-ended-runtime",
-        "A connection is made again on a runtime that has ended",
-        PUMP,
-        "Err(_) if is_with_callers => «home.move_to_store()»,",
-        "std::future::pending::<()>().await",
-        &[Test(
-            STORE,
-            "runtimes::a_runtime_without_sockets_has_no_connection",
-        )],
-    ),
-    Mutant::new(
         "pg-check-waits-for-an-idle-runtime",
         "A connection that is being checked stays on a runtime that is not polled",
         SESSION,
@@ -634,17 +435,6 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-given-up-connection-stays",
-        "A connection that was given up ends only when its runtime is polled",
-        PUMP,
-        "«if let Some(work) = self.work.upgrade() { let ended = locked(&work).take(); drop(ended); }»",
-        "",
-        &[Test(
-            STORE,
-            "unpolled::a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled",
-        )],
-    ),
-    Mutant::new(
         "pg-unreplicated-grant-believed",
         "A lease is believed although somebody has cancelled its wait for the standby",
         ERRORS,
@@ -667,46 +457,11 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "pg-reads-whole-tables",
-        "A plan that was made while a table was small reads all of it",
-        SCHEMA,
-        "RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp «SET enable_seqscan = off» AS $$ DECLARE _now timestamptz; _ends",
-        "",
-        &[Test(STORE, "rows::requests_read_no_whole_table")],
-    ),
-    Mutant::new(
-        "pg-two-rows-of-a-key",
-        "Two that make the row of a key at once leave it two rows",
-        SCHEMA,
-        "AND «EXISTS (SELECT FROM {schema}.turn o WHERE o.key = _key AND o.last_fence > 0)»;",
-        "false",
-        &[Test(STORE, "rows::two_that_use_a_key_first_make_one_row")],
-    )
-    .breaks("The row of `turn` is the mutex of a key"),
-    Mutant::new(
         "pg-request-walks-dead-holders",
         "A request looks for holders among those of all earlier turns",
         SCHEMA,
         "IF EXISTS (SELECT FROM {schema}.holder h WHERE h.key = _key «AND h.number >= _turn.least» AND h.number >= 0) OR",
         "",
-        SNAPSHOT,
-    )
-    .breaks("No request walks the dead versions of the rows of its key"),
-    Mutant::new(
-        "pg-request-walks-dead-waiters",
-        "A request looks for waiters among those of all earlier turns",
-        SCHEMA,
-        "SELECT * INTO _next FROM {schema}.waiter w WHERE w.key = _key «AND w.place >= _turn.head» AND w.place >= 0",
-        "",
-        SNAPSHOT,
-    )
-    .breaks("No request walks the dead versions of the rows of its key"),
-    Mutant::new(
-        "pg-head-stays",
-        "A grant by a release leaves the queue to be looked through from its beginning",
-        SCHEMA,
-        "head = «_next.place + 1» WHERE",
-        "_turn.head",
         SNAPSHOT,
     )
     .breaks("No request walks the dead versions of the rows of its key"),
@@ -719,47 +474,6 @@ pub(super) const ALL: &[Mutant] = &[
         CONTRACT,
     ),
     Mutant::new(
-        "pg-place-counted-to-the-end",
-        "A poll counts all waiters before its own",
-        SCHEMA,
-        "w.place < own.place «LIMIT 64») ahead",
-        "",
-        &[Test(
-            STORE,
-            "rows::a_poll_reads_as_much_for_the_last_of_many_waiters_as_for_an_early_one",
-        )],
-    ),
-    Mutant::new(
-        "pg-everybody-sweeps",
-        "Each process sweeps, also when another one has just done so",
-        SCHEMA,
-        "WHERE «s.due <= _now» FOR UPDATE SKIP LOCKED; IF NOT FOUND",
-        "true",
-        &[Test(STORE, "rows::one_process_sweeps_for_all")],
-    ),
-    Mutant::new(
-        "pg-old-program-refused",
-        "Tables of a later version are refused although they are for this program too",
-        ERRORS,
-        "|| «oldest.is_some_and(|it| it <= VERSION)»",
-        "{ let _ = oldest; false }",
-        &[Test(
-            STORE,
-            "schema::a_later_schema_that_is_for_this_program_too_is_used",
-        )],
-    ),
-    Mutant::new(
-        "pg-upgrade-keeps-a-key",
-        "An upgrade leaves a primary key as it was",
-        FROM_1,
-        "«ALTER TABLE {schema}.waiter DROP CONSTRAINT waiter_pkey, ADD PRIMARY KEY (owner, key);»",
-        "",
-        &[Test(
-            STORE,
-            "upgrade::the_printed_upgrade_makes_the_same_tables_and_functions_as_a_new_schema",
-        )],
-    ),
-    Mutant::new(
         "pg-upgrade-forgets-who-shares",
         "An upgrade takes those who share a lock for one who has it alone",
         FROM_1,
@@ -768,36 +482,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             STORE,
             "upgrade::those_who_share_a_lock_share_it_after_the_upgrade",
-        )],
-    ),
-    Mutant::new(
-        "pg-upgrade-waits-with-all-requests-behind-it",
-        "An upgrade waits for transactions as long as they last",
-        MIGRATE,
-        "step(«MOMENT»).await?;",
-        "\"SELECT 1\"",
-        &[Test(
-            STORE,
-            "upgrade::an_upgrade_that_waits_for_a_transaction_delays_no_request",
-        )],
-    ),
-    Mutant::new(
-        "pg-any-version",
-        "Tables of another version are taken for those of this one",
-        ERRORS,
-        "if «(OLDEST..=VERSION).contains(&version)» || oldest",
-        "true",
-        VERSION,
-    ),
-    Mutant::new(
-        "pg-pooler-gets-settings",
-        "A pooler that refuses the settings of a connection is asked with them again",
-        SESSION,
-        "«self.sends_settings = false;»",
-        "return Err(errors::of_connecting(&error, &self.config));",
-        &[Test(
-            STORE,
-            "faults::behind_a_pooler_waiters_poll_and_its_restart_loses_nothing",
         )],
     ),
 ];

@@ -7,11 +7,8 @@ use super::super::mutant::Mutant;
 const ACQUIRE: &str = "dlock-runtime/src/store/quorum/acquire.rs";
 const CLAIMS: &str = "dlock-runtime/src/store/quorum/claims.rs";
 const NOTICES: &str = "dlock-runtime/src/store/quorum/notices.rs";
-const OUTCOME: &str = "dlock-runtime/src/store/quorum/outcome.rs";
 const OWED: &str = "dlock-runtime/src/store/quorum/owed.rs";
 const PROPOSALS: &str = "dlock-runtime/src/store/quorum/proposals.rs";
-const QUORUM: &str = "dlock-runtime/src/store/quorum.rs";
-const RELEASE: &str = "dlock-runtime/src/store/quorum/release.rs";
 const RENEW: &str = "dlock-runtime/src/store/quorum/renew.rs";
 const TALLY: &str = "dlock-runtime/src/store/quorum/tally.rs";
 
@@ -23,30 +20,6 @@ const VOTES: &[Look] = &[
 
 pub(super) const ALL: &[Mutant] = &[
     // A round.
-    Mutant::new(
-        "late-node-unknown",
-        "A node that grants late, and may not have the lock, does not give it back",
-        OWED,
-        "«Owed::new(self, &ask.key, ask.mode, vec![(node, id)], until, limit).give_back();»",
-        "let _ = (until, limit);",
-        VOTES,
-    ),
-    Mutant::new(
-        "late-nodes-not-awaited",
-        "Nodes that answer after a grant are not listened to",
-        ACQUIRE,
-        "«self.leave(requests, timer);»",
-        "drop((requests, timer));",
-        VOTES,
-    ),
-    Mutant::new(
-        "granted-although-released",
-        "A grant counts that was given back meanwhile",
-        ACQUIRE,
-        "return if «self.granted(&tally, fence)» {",
-        "self.granted(&tally, fence) || true",
-        VOTES,
-    ),
     Mutant::new(
         "fence-proposed-anew",
         "Whoever asks again for what it has is told another fence by some nodes",
@@ -65,39 +38,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A node never makes a waiter the holder"),
     Mutant::new(
-        "held-is-asked-again",
-        "A round that somebody else has won is repeated",
-        ACQUIRE,
-        "Refusal::Held(holder) => «return Ok(AcquireOutcome::Busy(holder))»,",
-        "if number == MOST_ROUNDS { return Ok(AcquireOutcome::Busy(holder)) }",
-        VOTES,
-    ),
-    Mutant::new(
-        "split-is-held",
-        "A split vote is not repeated",
-        ACQUIRE,
-        "let is_last = «number == MOST_ROUNDS || Instant::now() + pause >= end»;",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
-        "older-question-goes-on",
-        "A question goes on that was asked anew",
-        ACQUIRE,
-        "if is_last || «!is_latest» {",
-        "{ let _ = is_latest; false }",
-        VOTES,
-    ),
-    Mutant::new(
-        "earlier-round-forgotten",
-        "A later round that has left nothing hides what an earlier one may have left",
-        ACQUIRE,
-        "Refusal::Failed(error) if «number > 1 || !before.touched.is_empty()» =>",
-        "false",
-        VOTES,
-    )
-    .breaks("A request without an answer may have been carried out"),
-    Mutant::new(
         "split-not-hurried",
         "A node that hangs costs all of its time in each round of a split vote",
         ACQUIRE,
@@ -112,14 +52,6 @@ pub(super) const ALL: &[Mutant] = &[
         ACQUIRE,
         "let fences = [«tally.counted(node)», fence];",
         "fence",
-        VOTES,
-    ),
-    Mutant::new(
-        "untouched-is-touched",
-        "A node that was never reached is sent a release",
-        ACQUIRE,
-        "Vote::Failed(error) => error.left_nothing(), _ => false, }); let nothing = «nothing.without(self.before.touched)»;",
-        "nothing.without(nothing)",
         VOTES,
     ),
     Mutant::new(
@@ -156,14 +88,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     )
     .breaks("Places in queues are kept"),
-    Mutant::new(
-        "places-not-released",
-        "A place in the queue of a node is not released by who leaves",
-        ACQUIRE,
-        "«queued || self.before.touched.has(node)»",
-        "self.before.touched.has(node) && !queued",
-        VOTES,
-    ),
     // Claims.
     Mutant::new(
         "fence-outlives-its-lease",
@@ -173,15 +97,6 @@ pub(super) const ALL: &[Mutant] = &[
         "claim.fence",
         VOTES,
     ),
-    Mutant::new(
-        "released-claim-goes-on",
-        "A claim that was released is asked for again under the same ids",
-        CLAIMS,
-        "get_mut(&at).filter(|claim| «!claim.released»)",
-        "{ let _ = claim; true }",
-        VOTES,
-    )
-    .breaks("is never asked again under the same id"),
     Mutant::new(
         "older-question-granted",
         "A question is granted that was asked anew since",
@@ -200,30 +115,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     )
     .breaks("only the latest question says what becomes of the claim"),
-    Mutant::new(
-        "older-question-takes-later",
-        "A question that was asked anew gives back what is known by the same ids",
-        CLAIMS,
-        ".retain(|(node, id)| «later.ids.at(*node) != *id»)",
-        "{ let _ = (&later, node, id); true }",
-        VOTES,
-    ),
-    Mutant::new(
-        "released-claim-renewed",
-        "A claim is renewed that is being given back",
-        CLAIMS,
-        "(«!claim.released»).then(|| { claim.until",
-        "true",
-        VOTES,
-    ),
-    Mutant::new(
-        "renewal-not-noted",
-        "The fence of a lease that was renewed is forgotten after its first TTL",
-        CLAIMS,
-        "«claim.held_until = claim.held_until.max(held_until);»",
-        "let _ = held_until;",
-        VOTES,
-    ),
     Mutant::new(
         "later-claim-forgotten",
         "A release forgets a claim that was made after it",
@@ -268,22 +159,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     ),
     Mutant::new(
-        "smallest-fence-chosen",
-        "Of several fences the smallest is confirmed",
-        TALLY,
-        "let fence = «fences.max()».unwrap_or_default();",
-        "fences.filter(|it| *it > 0).min()",
-        VOTES,
-    ),
-    Mutant::new(
-        "waits-without-votes",
-        "A round is not refused when a majority is impossible",
-        TALLY,
-        "None if «granted + pending >= majority» =>",
-        "granted + pending + 1 >= majority",
-        VOTES,
-    ),
-    Mutant::new(
         "failed-raise-is-granted",
         "A raise that failed leaves nothing",
         TALLY,
@@ -307,55 +182,6 @@ pub(super) const ALL: &[Mutant] = &[
         "!matches!(vote, Vote::Gone)",
         VOTES,
     ),
-    Mutant::new(
-        "failed-holds-nothing",
-        "A node whose answer was lost is not sent a release",
-        TALLY,
-        "Vote::Failed(error) => «!error.left_nothing()»,",
-        "{ let _ = error; false }",
-        VOTES,
-    ),
-    Mutant::new(
-        "reason-of-a-minority",
-        "A refusal has its reason before a majority has told",
-        TALLY,
-        "«told >= majority» || told + pending < majority",
-        "told + 1 >= majority",
-        VOTES,
-    ),
-    Mutant::new(
-        "reason-never-hopeless",
-        "A refusal waits for a reason that cannot come any more",
-        TALLY,
-        "told >= majority || «told + pending < majority»",
-        "{ let _ = pending; false }",
-        VOTES,
-    ),
-    // The holder in a refusal.
-    Mutant::new(
-        "split-told-as-held",
-        "A vote that nobody has won is told as held",
-        OUTCOME,
-        "let is_held = «got == 0 || holders.iter().any(|holder| same(holder) >= majority)»;",
-        "{ let _ = same; true }",
-        VOTES,
-    ),
-    Mutant::new(
-        "end-of-the-first",
-        "A waiter looks again when the first of several holders ends",
-        OUTCOME,
-        "let needed = «majority.saturating_sub(got).clamp(1, ends.len())»;",
-        "1",
-        VOTES,
-    ),
-    Mutant::new(
-        "minority-is-final",
-        "A failure of a minority for good is one of the quorum",
-        OUTCOME,
-        "let is_final = «finals > count - majority(count)»;",
-        "finals > 0",
-        VOTES,
-    ),
     // Giving back.
     Mutant::new(
         "owed-once",
@@ -367,14 +193,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("repeated in the background until each node has answered or its TTL is over"),
     Mutant::new(
-        "owed-without-bound",
-        "Any number of releases may be repeated at once",
-        OWED,
-        "(«before < MOST_AT_ONCE»).then_some(counted)",
-        "{ let _ = before; true }",
-        VOTES,
-    ),
-    Mutant::new(
         "owed-with-its-runtime",
         "What a node owes is forgotten when the runtime ends",
         OWED,
@@ -383,30 +201,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     )
     .breaks("If the runtime ends meanwhile, the release goes on where the latest manager was made"),
-    Mutant::new(
-        "released-by-one",
-        "A release has been answered when one node has",
-        RELEASE,
-        "if «held >= majority(count)» {",
-        "held > 0",
-        VOTES,
-    ),
-    Mutant::new(
-        "untouched-not-gone",
-        "Nodes that never had the lock are not counted as those where it was gone",
-        RELEASE,
-        "let mut gone = «shared.all().without(standing.touched).len()»;",
-        "0",
-        VOTES,
-    ),
-    Mutant::new(
-        "rest-not-released",
-        "Nodes that have not answered a release are not sent it again",
-        RELEASE,
-        "«rest.give_back();»",
-        "let _ = std::mem::ManuallyDrop::new(rest);",
-        VOTES,
-    ),
     // Renewing.
     Mutant::new(
         "renewed-by-one-less",
@@ -425,14 +219,6 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     )
     .breaks("A renewal acquires the lock again on nodes that say \"not yours\" while a majority renews"),
-    Mutant::new(
-        "late-node-not-refilled",
-        "A node that says late that it has lost a lease is not given it again",
-        RENEW,
-        "if «renewed[at] && answer == Ok(Renewal::NotOwner)» {",
-        "{ let _ = (&renewed, &answer); false }",
-        VOTES,
-    ),
     Mutant::new(
         "refill-not-given-back",
         "A node that was given a lease again does not give it back with the others",
@@ -458,23 +244,7 @@ pub(super) const ALL: &[Mutant] = &[
         "Renewal::Renewed",
         VOTES,
     ),
-    Mutant::new(
-        "lost-lease-not-noted",
-        "A lease that a majority has lost is not noted as lost",
-        RENEW,
-        "«shared.claims.lost(ask.owner, &ask.key, standing);»",
-        "let _ = (ask, standing);",
-        VOTES,
-    ),
     // Notices and proposals.
-    Mutant::new(
-        "notice-of-few-dropped",
-        "Notices of less than a majority are never passed on",
-        NOTICES,
-        "if «told.is_some_and(|told| !told.passed_on)» {",
-        "{ let _ = told; false }",
-        VOTES,
-    ),
     Mutant::new(
         "second-notice-dropped",
         "What a node tells again is not passed on",
@@ -510,12 +280,4 @@ pub(super) const ALL: &[Mutant] = &[
         VOTES,
     )
     .breaks("a proposal is always greater than every fence that the client has seen"),
-    Mutant::new(
-        "smallest-drift",
-        "The drift of a quorum is that of one of its stores",
-        QUORUM,
-        "drift = «drift.max(node.drift)»;",
-        "node.drift",
-        VOTES,
-    ),
 ];

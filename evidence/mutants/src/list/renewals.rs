@@ -47,14 +47,6 @@ pub(super) const ALL: &[Mutant] = &[
         MANY,
     ),
     Mutant::new(
-        "no-grace-for-a-store",
-        "A group is given up when its store is about to, so that one server that hangs takes all answers with it",
-        RENEWALS,
-        "timeout(«limit + limit / GRACE», store.renew(batch))",
-        "limit",
-        MANY,
-    ),
-    Mutant::new(
         "slot-kept-by-the-slow",
         "A group that waits long for its answer keeps others from being sent",
         RENEWALS,
@@ -73,14 +65,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("The renewer, its timers and its connections are on a thread that all managers of the process share"),
     Mutant::new(
-        "lane-by-a-paused-clock",
-        "Leases whose bodies have a paused clock are renewed by another",
-        RENEWER,
-        "None => «!lane::has_virtual_clock()»,",
-        "true",
-        &[Tests(IN_PROCESS, &["lifecycle::"])],
-    ),
-    Mutant::new(
         "unsent-renewals-not-repeated",
         "A renewal that its own connection could not send goes nowhere",
         REDIS_LANE,
@@ -98,14 +82,6 @@ pub(super) const ALL: &[Mutant] = &[
         CLOCKS,
     )
     .breaks("When the time of day has jumped ahead of the other clocks, every lease is renewed at once"),
-    Mutant::new(
-        "quiet-body-not-woken",
-        "A body that only waits is reported as one that is not polled",
-        "dlock-runtime/src/engine/acquisition.rs",
-        "Liveness::Quiet => «self.wakes.notify_waiters()»,",
-        "{}",
-        HOGS,
-    ),
     Mutant::new(
         "ended-body-watched",
         "A guard whose body has ended is reported as one that is not polled",

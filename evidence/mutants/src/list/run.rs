@@ -4,16 +4,11 @@ use super::super::look::Look::{self, Tests};
 use super::super::look::{COMMAND, TYPED};
 use super::super::mutant::Mutant;
 
-const RUN: &str = "dlock-cli/src/commands/run.rs";
 const CHILD: &str = "dlock-cli/src/commands/run/command.rs";
-const TARGET: &str = "dlock-cli/src/commands/run/target.rs";
 const TREE: &str = "dlock-cli/src/commands/run/tree.rs";
-const PROCESSES: &str = "dlock-cli/src/commands/run/processes.rs";
 const RECORD: &str = "dlock-cli/src/commands/run/record.rs";
-const SIGNALS: &str = "dlock-cli/src/commands/run/signals.rs";
 const SUPERVISE: &str = "dlock-cli/src/commands/run/supervise.rs";
 const WATCHDOG: &str = "dlock-cli/src/commands/run/watchdog.rs";
-const OPTIONS: &str = "dlock-cli/src/commands/run/options.rs";
 
 const RUNS: &[Look] = &[
     Tests(COMMAND, &["run"]),
@@ -24,87 +19,7 @@ const RUNS: &[Look] = &[
 const METRICS: &[Look] = &[Tests(TYPED, &["run_metrics"])];
 
 pub(super) const ALL: &[Mutant] = &[
-    Mutant::new(
-        "signal-at-grant-swallowed",
-        "A signal that comes during the grant is swallowed",
-        RUN,
-        "if let Some(signal) = «signals.arrived().await» {",
-        "None",
-        RUNS,
-    ),
-    Mutant::new(
-        "any-failure-is-a-conflict",
-        "Any failure ends with `--conflict-exit-code`",
-        RUN,
-        "if «is_busy» {",
-        "{ let _ = is_busy; true }",
-        RUNS,
-    ),
-    Mutant::new(
-        "run-min-hold-ignored",
-        "`--min-hold` is ignored",
-        RUN,
-        "«request = request.min_hold(min_hold);»",
-        "let _ = min_hold;",
-        RUNS,
-    ),
-    Mutant::new(
-        "run-kill-after-ignored",
-        "`--kill-after` is ignored",
-        RUN,
-        "self.kill_after.unwrap_or(self.ttl / 3)",
-        "self.ttl / 3",
-        RUNS,
-    ),
-    Mutant::new(
-        "run-kept-is-silent",
-        "It is not told that `--min-hold` keeps the lock of a command that was not started",
-        RUN,
-        ".inspect_err(|_| «args.tell_of_min_hold(global)»)?;",
-        "{ let _ = global; }",
-        RUNS,
-    ),
-    Mutant::new(
-        "run-as-dlock",
-        "Others do not see which command has the lock",
-        RUN,
-        "if let Some(name) = «&self.application» {",
-        "&None::<String>",
-        RUNS,
-    ),
     // The command.
-    Mutant::new(
-        "ended-while-stopped",
-        "A command that is stopped does not hear that it has to end",
-        TARGET,
-        "«let _ = kill_process_group(*pid, Signal::CONT);»",
-        "",
-        RUNS,
-    ),
-    Mutant::new(
-        "killed-at-once",
-        "What has to end is killed at once",
-        TARGET,
-        "if «Instant::now() >= end» {",
-        "{ let _ = end; true }",
-        RUNS,
-    ),
-    Mutant::new(
-        "followers-not-awaited",
-        "What a command that was told to end has started is not awaited",
-        CHILD,
-        "«self.target.gone_or_killed(limit).await;»",
-        "let _ = limit;",
-        RUNS,
-    ),
-    Mutant::new(
-        "signal-is-no-end",
-        "What a command has started goes on after a signal that was passed on to the command alone",
-        CHILD,
-        "«self.signalled = self.signalled.max(reached);»",
-        "if reached == Signalled::All { self.signalled = reached; }",
-        RUNS,
-    ),
     Mutant::new(
         "group-not-signalled",
         "A signal to end reaches the command alone, and not what it has started",
@@ -130,22 +45,6 @@ pub(super) const ALL: &[Mutant] = &[
         RUNS,
     ),
     Mutant::new(
-        "orphans-not-reaped",
-        "A process that ends as an orphan stays, and its group with it",
-        PROCESSES,
-        "«let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);»",
-        "let _ = pid;",
-        RUNS,
-    ),
-    Mutant::new(
-        "zombies-are-alive",
-        "A process that has ended and was not reaped is waited for",
-        TREE,
-        "filter(|it| «!it.is_zombie»)",
-        "true",
-        RUNS,
-    ),
-    Mutant::new(
         "reused-id-is-a-member",
         "At a terminal a process ends whose id another one had before",
         TREE,
@@ -159,14 +58,6 @@ pub(super) const ALL: &[Mutant] = &[
         TREE,
         "for member in stopped { send(member, «Signal::KILL»);",
         "Signal::CONT",
-        RUNS,
-    ),
-    Mutant::new(
-        "watchdog-misreads-the-tree",
-        "The watchdog does not know the command at a terminal",
-        WATCHDOG,
-        "Tree::of_words(«words»)",
-        "{ let _ = words; \"\" }",
         RUNS,
     ),
     Mutant::new(
@@ -185,48 +76,7 @@ pub(super) const ALL: &[Mutant] = &[
         "String::new()",
         RUNS,
     ),
-    Mutant::new(
-        "killed-is-255",
-        "A command that a signal has ended ends with 255",
-        CHILD,
-        "status.signal().map_or(u8::MAX, number_of)",
-        "u8::MAX",
-        RUNS,
-    ),
-    Mutant::new(
-        "always-a-group",
-        "A command at a terminal leaves the group of the terminal",
-        CHILD,
-        "let is_alone = «!has_terminal()»;",
-        "true",
-        RUNS,
-    ),
-    // Signals.
-    Mutant::new(
-        "ignored-by-one-bit",
-        "The mask of ignored signals is read from the wrong bit",
-        SIGNALS,
-        "mask >> («signal.as_raw() - 1») & 1 == 1",
-        "signal.as_raw()",
-        RUNS,
-    ),
-    Mutant::new(
-        "arrived-without-mark",
-        "A signal that has just come is not looked for",
-        SIGNALS,
-        "«let _ = timeout(MARK_LIMIT, self.mark.recv()).await;»",
-        "",
-        RUNS,
-    ),
     // The time in which it runs.
-    Mutant::new(
-        "told-a-grace-early",
-        "A command has all of `--kill-after` before the end of a lease that is shorter",
-        SUPERVISE,
-        "kill_after.min(«self.whole / 3»)",
-        "self.whole",
-        RUNS,
-    ),
     Mutant::new(
         "command-outlives-lease",
         "A lease that is not renewed any more is no reason to end the command before",
@@ -244,27 +94,11 @@ pub(super) const ALL: &[Mutant] = &[
         RUNS,
     ),
     Mutant::new(
-        "run-max-hold-ignored",
-        "`--max-hold` is ignored",
-        SUPERVISE,
-        "let max_hold = «args.max_hold.unwrap_or(NEVER)»;",
-        "NEVER",
-        RUNS,
-    ),
-    Mutant::new(
         "signals-not-passed-on",
         "Signals are not passed on to the command",
         SUPERVISE,
         "signal = signals.next() => «command.pass_on(signal)»,",
         "drop(signal)",
-        RUNS,
-    ),
-    Mutant::new(
-        "grace-not-capped",
-        "A command that has to end has more time than its lease",
-        SUPERVISE,
-        "Reason::NotRenewed => «args.kill_after().min(guard.remaining())»,",
-        "args.kill_after()",
         RUNS,
     ),
     Mutant::new(
@@ -285,51 +119,11 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // The watchdog.
     Mutant::new(
-        "watchdog-without-kill-after",
-        "The watchdog is not told of `--kill-after`",
-        WATCHDOG,
-        "&milliseconds(«kill_after»)",
-        "Duration::ZERO",
-        RUNS,
-    ),
-    Mutant::new(
-        "watchdog-with-any-kill-after",
-        "The watchdog gives a command more time than its lease",
-        WATCHDOG,
-        "«end.min(now + grace)»",
-        "now + grace",
-        RUNS,
-    ),
-    Mutant::new(
-        "watchdog-ends-with-lease",
-        "The watchdog gives a command all of its lease",
-        WATCHDOG,
-        "«end.min(now + grace)»",
-        "{ let _ = grace; end }",
-        RUNS,
-    ),
-    Mutant::new(
-        "watchdog-waits-for-the-end",
-        "The watchdog waits for the end of the lease before it tells the command",
-        WATCHDOG,
-        "«left.saturating_sub(early * 9 / 10)»",
-        "{ let _ = early; left }",
-        RUNS,
-    ),
-    Mutant::new(
         "watchdog-hears-signals",
         "The watchdog ends by a signal that is meant for the whole service",
         WATCHDOG,
         "let _deaf = Signals::listen()?;",
         "",
-        RUNS,
-    ),
-    Mutant::new(
-        "watchdog-asks-only",
-        "The watchdog does not kill what does not end",
-        WATCHDOG,
-        "«target.gone_or_killed(end).await;»",
-        "let _ = end;",
         RUNS,
     ),
     Mutant::new(
@@ -342,22 +136,6 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     // The metrics.
     Mutant::new(
-        "record-skip-is-success",
-        "A run that found the lock busy counts as a success of its job",
-        RECORD,
-        "Some((at, 0)) if «self.acquired.is_some()» =>",
-        "true",
-        METRICS,
-    ),
-    Mutant::new(
-        "record-forgets-success",
-        "A run without success forgets the last one",
-        RECORD,
-        "_ => «self.earlier_success(file)»,",
-        "{ let _ = file; None }",
-        METRICS,
-    ),
-    Mutant::new(
         "record-half-written",
         "The collector reads half of a file",
         RECORD,
@@ -366,43 +144,11 @@ pub(super) const ALL: &[Mutant] = &[
         METRICS,
     ),
     Mutant::new(
-        "record-leaves-a-file",
-        "What could not be put in its place stays in the directory",
-        RECORD,
-        "replaced.inspect_err(|_| «drop(fs::remove_file(&new))»)",
-        "()",
-        METRICS,
-    ),
-    Mutant::new(
         "record-unescaped",
         "A key with a quote makes the file invalid",
         RECORD,
         "let (key, namespace) = («escaped(&args.key)»,",
         "args.key.clone()",
-        METRICS,
-    ),
-    Mutant::new(
-        "record-at-the-end-only",
-        "The file does not say that a command runs",
-        RECORD,
-        "self.acquired = Some(Instant::now()); «self.write(None);»",
-        "",
-        METRICS,
-    ),
-    Mutant::new(
-        "record-loss-untold",
-        "The file does not say that the lease was lost",
-        RUN,
-        "«record.is_lost = released.is_err();»",
-        "",
-        METRICS,
-    ),
-    Mutant::new(
-        "record-any-name",
-        "The file may have a name that the collector does not read",
-        OPTIONS,
-        "if «file.extension().is_none_or(|it| it != \"prom\")» {",
-        "false",
         METRICS,
     ),
 ];

@@ -11,8 +11,6 @@ const RAISE: &str = "dlock-runtime/src/store/redis/protocol/raise.lua";
 const DROP: &str = "dlock-runtime/src/store/redis/protocol/drop.lua";
 const UNLOCK: &str = "dlock-runtime/src/store/redis/protocol/unlock.lua";
 const LOOK_RS: &str = "dlock-runtime/src/store/redis/admin/inspect.rs";
-const REQUESTS: &str = "dlock-runtime/src/store/redis/requests.rs";
-const LOOK: &str = "dlock-runtime/src/store/redis/protocol/inspect.lua";
 
 const STORE: Target = Target {
     package: "dlock-runtime",
@@ -32,10 +30,6 @@ const SERVER: &[Look] = &[
     Tests(MAKES, &["redis::"]),
 ];
 
-const NAMED: &[Look] = &[Tests(STORE, &["foreign_data_is_named"])];
-
-const UNPUBLISHED: &[Look] = &[Tests(STORE, &["told", "publish"])];
-
 const MOVED: &[Look] = &[
     Tests(facade("failover"), &["cluster::migration"]),
     Tests(facade("failover"), &["cluster::"]),
@@ -45,15 +39,6 @@ const OPERATOR: &[Look] = &[Tests(facade("servers"), &["admin::"])];
 
 pub(super) const ALL: &[Mutant] = &[
     // acquire
-    Mutant::new(
-        "own-lock-is-anothers",
-        "Whoever asks again for its own lock is told that it is held",
-        ACQUIRE,
-        "if «holder == owner» then",
-        "false",
-        SERVER,
-    )
-    .breaks("Each script is idempotent for its owner"),
     Mutant::new(
         "own-ttl-goes-on",
         "Whoever asks again for its own lock does not get its TTL anew",
@@ -88,31 +73,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     ),
     Mutant::new(
-        "dead-waiter-first",
-        "A waiter that has died keeps its place",
-        ACQUIRE,
-        "if until_ms and «tonumber(until_ms) >= now» then",
-        "true",
-        SERVER,
-    )
-    .breaks("A waiter that died is passed over when its alive time is up"),
-    Mutant::new(
-        "alive-for-ever",
-        "A waiter that looks again does not stay alive",
-        ACQUIRE,
-        "«redis.call('ZADD', living, now + alive_for, place_of_owner)»",
-        "if not queued then redis.call('ZADD', living, now + alive_for, place_of_owner) end",
-        SERVER,
-    ),
-    Mutant::new(
-        "place-counts-the-dead",
-        "The place of a waiter counts the dead before it",
-        ACQUIRE,
-        "-- For the place: the dead before it do not count. «first_waiter()»",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
         "queue-jumped",
         "A free lock goes to who asks, and not to the first waiter",
         ACQUIRE,
@@ -122,22 +82,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("If the lock is free but others wait, **acquire** makes the first living waiter the holder for 3 s and sends a hint"),
     Mutant::new(
-        "own-place-is-anothers",
-        "The first waiter that asks is told of a grant in place of an answer",
-        ACQUIRE,
-        "if first and «first ~= owner» and string.sub",
-        "true",
-        SERVER,
-    ),
-    Mutant::new(
-        "notice-becomes-holder",
-        "A waiter that only wants to be told is made the holder",
-        ACQUIRE,
-        "and «string.sub(first, -1) ~= '!'» then",
-        "true",
-        SERVER,
-    ),
-    Mutant::new(
         "grant-for-long",
         "A waiter is made the holder for ten times as long",
         ACQUIRE,
@@ -146,22 +90,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     )
     .breaks("**acquire** makes the first living waiter the holder for 3 s and sends a hint"),
-    Mutant::new(
-        "grant-is-silent",
-        "A waiter that is made the holder is not told",
-        ACQUIRE,
-        "redis.pcall(«'PUBLISH'», channel, message)",
-        "'EXISTS'",
-        SERVER,
-    ),
-    Mutant::new(
-        "untold-is-kept",
-        "What a script cannot publish is not published at all",
-        REQUESTS,
-        "for unsent in «answers::unsent_wake_ups(&answer)» {",
-        "Vec::<answers::UnsentWakeUp<'_>>::new()",
-        UNPUBLISHED,
-    ),
     // renew
     Mutant::new(
         "renewal-writes-no-label",
@@ -229,51 +157,11 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A waiter that died is passed over when its alive time is up"),
     Mutant::new(
-        "granted-to-the-releaser",
-        "A release makes its own owner the holder",
-        RELEASE,
-        "tonumber(until_ms) >= now and «not is_owner» then",
-        "true",
-        SERVER,
-    ),
-    Mutant::new(
         "release-fence-by-clock",
         "A grant at a release may have a smaller fence than the last one",
         RELEASE,
         "«math.max(last + 1, floor)») return try",
         "floor",
-        SERVER,
-    ),
-    Mutant::new(
-        "release-untold-is-kept",
-        "A waiter whose message the script cannot publish is not told by who has released the lock",
-        RELEASE,
-        "return «{outcome, channel, message}»",
-        "outcome",
-        UNPUBLISHED,
-    ),
-    Mutant::new(
-        "release-tells-twice",
-        "The message that a release has published is published once more",
-        RELEASE,
-        "if «try('PUBLISH', channel, message)» then",
-        "not try('PUBLISH', channel, message)",
-        UNPUBLISHED,
-    ),
-    Mutant::new(
-        "release-tells-nobody",
-        "A waiter that is made the holder by a release is not told",
-        RELEASE,
-        "return «tell(first, granted, 2)»",
-        "2",
-        SERVER,
-    ),
-    Mutant::new(
-        "notice-is-silent",
-        "A waiter that only wants to be told is not told",
-        RELEASE,
-        "return «tell(string.sub(first, 1, -2), '0', 1)»",
-        "1",
         SERVER,
     ),
     Mutant::new(
@@ -285,30 +173,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     )
     .breaks("It keeps its place, but for one second at the most unless it asks"),
-    Mutant::new(
-        "told-waiter-lives-on",
-        "A waiter that was told counts as alive as long as one that has asked",
-        RELEASE,
-        "redis.call('DEL', lock) «try('ZADD', living, 'LT', now + told_for, first)»",
-        "",
-        SERVER,
-    ),
-    Mutant::new(
-        "release-grant-for-long",
-        "A release makes a waiter the holder for ten times as long",
-        RELEASE,
-        "local grant_ttl = «3000»",
-        "30000",
-        SERVER,
-    ),
-    Mutant::new(
-        "release-leaves-granted-queued",
-        "A waiter that is made the holder by a release stays in the queue",
-        RELEASE,
-        "'PX', grant_ttl) then «try('ZREM', queue, first)»",
-        "",
-        SERVER,
-    ),
     // raise
     Mutant::new(
         "raise-of-anybody",
@@ -337,15 +201,6 @@ pub(super) const ALL: &[Mutant] = &[
         SERVER,
     )
     .breaks("Each script is idempotent for its owner"),
-    Mutant::new(
-        "raise-not-counted",
-        "A raise does not raise the counter",
-        RAISE,
-        "if «last < tonumber(fence)» then",
-        "false",
-        SERVER,
-    )
-    .breaks("the fence of the owner's lock and that of the slot are not less than the one proposed"),
     Mutant::new(
         "raise-leaves-the-lock",
         "A raise does not raise the fence of the lock",
@@ -393,15 +248,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("**unlock** removes a lock only with the owner and the fence that were seen"),
     Mutant::new(
-        "unlock-of-anybody",
-        "An operator takes away whatever lease is there",
-        UNLOCK,
-        "if not value or «seen and string.sub(value, 1, #seen) ~= seen»",
-        "false",
-        OPERATOR,
-    )
-    .breaks("**unlock** removes a lock only with the owner and the fence that were seen"),
-    Mutant::new(
         "unlock-of-any-value",
         "An operator takes away another client's value that has changed since",
         UNLOCK,
@@ -427,45 +273,4 @@ pub(super) const ALL: &[Mutant] = &[
         OPERATOR,
     )
     .breaks("notifies the old holder by `owner 0 K`"),
-    Mutant::new(
-        "unlock-with-foreign-counter",
-        "An operator takes a lock away whose counter is no number of dlock",
-        UNLOCK,
-        "if «not last or last >= 2 ^ 52 or string.find(text, '%D')» then",
-        "not last",
-        OPERATOR,
-    ),
-    Mutant::new(
-        "look-tells-one-less",
-        "An operator is shown one waiter too few",
-        LOOK,
-        "0, «most - 1», 'WITHSCORES'",
-        "most - 2",
-        OPERATOR,
-    ),
-    Mutant::new(
-        "look-counts-one-less",
-        "An operator is told of one waiter too few",
-        LOOK,
-        "redis.call('ZRANK', queue, last)« + 1»",
-        "",
-        OPERATOR,
-    ),
-    // Errors.
-    Mutant::new(
-        "data-named-by-the-lock",
-        "Foreign data at the queue or the fence is looked for at the lock",
-        "dlock-runtime/src/store/redis/protocol/command.rs",
-        "let other = «key.filter(|key| *key > 0)»;",
-        "key.filter(|_| false)",
-        NAMED,
-    ),
-    Mutant::new(
-        "data-of-the-fence-unnamed",
-        "Foreign data at the fence is looked for at the lock",
-        "dlock-runtime/src/store/redis/protocol/scripts.rs",
-        "\"fence\" | \"last_fence\" => «self.key_count.checked_sub(1)»,",
-        "Some(0)",
-        NAMED,
-    ),
 ];

@@ -1,14 +1,17 @@
-//! Mistakes with servers of ZooKeeper that have lost step, with answers that are lost, and with leases that are shortened.
+//! Mistakes with servers of ZooKeeper that have lost step, with answers that are lost, with leases that are shortened, and in how
+//! a claim goes on after its grant.
 
 use super::super::look::Look::Test;
 use super::super::mutant::Mutant;
-use super::zookeeper::STORE;
+use super::zookeeper::{STORE, UNIT};
 
 const BASE: &str = "dlock-zookeeper/src/base.rs";
 const CONFIRM: &str = "dlock-zookeeper/src/confirm.rs";
 const FENCE: &str = "dlock-zookeeper/src/fence.rs";
 const REQUESTS: &str = "dlock-zookeeper/src/requests.rs";
 const WAITING: &str = "dlock-zookeeper/src/waiting.rs";
+const CREATION: &str = "dlock-zookeeper/src/creation.rs";
+const SLOTS: &str = "dlock-zookeeper/src/slots.rs";
 
 pub(super) const ALL: &[Mutant] = &[
     Mutant::new(
@@ -48,18 +51,6 @@ pub(super) const ALL: &[Mutant] = &[
     )
     .breaks("A creation without an answer was not carried out if the child is missing after a transaction"),
     Mutant::new(
-        "zookeeper-doubtful",
-        "A token that was written without an answer is not looked for",
-        CONFIRM,
-        "«child.is_doubtful» && !it.mode",
-        "false",
-        &[Test(
-            STORE,
-            "sharing::a_token_that_was_written_without_an_answer_is_kept",
-        )],
-    )
-    .breaks("All that hold together have one fence"),
-    Mutant::new(
         "zookeeper-shortened",
         "A lease that was shortened keeps its late timer",
         WAITING,
@@ -71,4 +62,41 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     )
     .breaks("A process deletes its child when the lease has ended"),
+    // After a grant
+    Mutant::new(
+        "zookeeper-other-child",
+        "A renewal goes on with another child than the one of its grant",
+        SLOTS,
+        "granted.is_none() || «granted == child»",
+        "child.is_some()",
+        &[Test(
+            UNIT,
+            "slots::tests::a_grant_goes_on_with_its_own_child_alone",
+        )],
+    )
+    .breaks("A claim goes on with the child with which it was granted its key"),
+    Mutant::new(
+        "zookeeper-found-unwritten",
+        "A child whose creation got no answer is held without a write",
+        CONFIRM,
+        "if «child.needs_write» || !may_hold",
+        "false",
+        &[Test(
+            STORE,
+            "waiting::a_child_that_was_found_is_not_held_without_a_write",
+        )],
+    )
+    .breaks("A child whose creation or deletion got no answer is held after a write to it alone"),
+    Mutant::new(
+        "zookeeper-not-alone",
+        "A child holds by its creation, whichever children are beside it",
+        CREATION,
+        "parent.is_some_and(|it| «it.num_children == 1»)",
+        "it.num_children > 0",
+        &[Test(
+            STORE,
+            "alone::a_child_that_is_not_alone_holds_by_its_place_in_the_queue",
+        )],
+    )
+    .breaks("A claim holds by its place in the queue"),
 ];
