@@ -483,7 +483,6 @@ const OTHERS: &[&str] = &[
     "Release",
     "ReleaseRequest",
     "Released",
-    "Reloaded",
     "RenewBatch",
     "RenewRequest",
     "Renewal",
