@@ -304,7 +304,7 @@ mod tests {
         let is_crashed = version::is_crashed_by_reads(&version);
         assert_eq!(known.reads_alone(), is_crashed, "{version}");
         let config = known.config.clone();
-        let channel = dial(config.members[0].endpoint()).await.unwrap();
+        let channel = dial(&config.members[0]).await.unwrap();
         let ties = known.ties();
         let opened = Conn::open(config, known.place.clone(), channel, ties).await;
         let conn = opened.unwrap();

@@ -153,7 +153,7 @@ impl Conn {
         }
         let request = AuthenticateRequest {
             name: login.user.clone(),
-            password: login.password.clone(),
+            password: login.password.clone().unwrap_or_default(),
         };
         let answer: AuthenticateResponse = self.send(AUTHENTICATE, request).await?;
         let token = MetadataValue::try_from(answer.token)
@@ -366,5 +366,5 @@ impl From<Failure> for StoreError {
 
 pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     let ready = grpc.ready().await;
-    ready.map_err(|error| Status::unavailable(crate::config::cause(&error)))
+    ready.map_err(|error| Status::unavailable(dlock_net::causes(&error)))
 }

@@ -1,4 +1,4 @@
-//! A channel of tonic over one socket, which is never made again in place.
+//! A channel of tonic over one socket, which is never made again in place, with TLS if the URL asks for it.
 //!
 //! # Rules
 //!
@@ -20,35 +20,44 @@ use std::{
     task::{Context, Poll},
 };
 
+use dlock_net::tls::server_name;
 use dlock_runtime::store::StoreError;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
-use tonic::{
-    codegen::http::Uri,
-    transport::{Channel, Endpoint},
+use tokio_rustls::TlsConnector;
+use tonic::{codegen::http::Uri, transport::Channel};
+
+use crate::{
+    config::{Member, Tls},
+    errors,
 };
 
-use crate::errors;
+/// A socket, with or without TLS.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Makes one connection for this process, whose tasks are on the runtime of the returned future. A channel of tonic would make
 /// the next one by itself.
-pub(crate) fn dial(
-    endpoint: Endpoint,
-) -> impl Future<Output = Result<Channel, StoreError>> + use<> {
+pub(crate) fn dial(member: &Member) -> impl Future<Output = Result<Channel, StoreError>> + use<> {
+    let (endpoint, name, tls) = (
+        member.endpoint.clone(),
+        member.host.clone(),
+        member.tls.clone(),
+    );
     let process = process::id();
     let is_used = Arc::new(AtomicBool::new(false));
+    let (host, encryption) = (name.clone(), tls.clone());
     let connector = tower::service_fn(move |uri: Uri| {
-        let is_used = is_used.clone();
+        let (is_used, host, tls) = (is_used.clone(), host.clone(), encryption.clone());
         async move {
             if is_used.swap(true, Ordering::AcqRel) {
                 return Err(io::Error::other("the connection was closed"));
             }
-            let host = uri.host().unwrap_or_default();
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            let address = (host, uri.port_u16().unwrap_or_default());
+            let address = (&*host, uri.port_u16().unwrap_or_default());
             let mut connecting = pin!(TcpStream::connect(address));
             // Each time: it may go on after the lookup, or with the next address.
             let connected = poll_fn(|context| {
@@ -60,13 +69,34 @@ pub(crate) fn dial(
             });
             let stream = connected.await?;
             stream.set_nodelay(true)?;
-            Ok(TokioIo::new(Own { stream, process }))
+            let own = Own { stream, process };
+            let stream: Box<dyn Stream> = match tls {
+                // Boxed: it is larger than the rest.
+                Some(tls) => Box::pin(encrypted(tls, &host, own)).await?,
+                None => Box::new(own),
+            };
+            Ok(TokioIo::new(stream))
         }
     });
     async move {
         let connected = endpoint.connect_with_connector(connector).await;
-        connected.map_err(|error| errors::of_connecting(&error))
+        let client = tls.map(|tls| tls.client);
+        connected.map_err(|error| errors::of_connecting(&error, &name, client))
     }
+}
+
+async fn encrypted(tls: Tls, host: &str, socket: Own) -> io::Result<Box<dyn Stream>> {
+    let name = server_name(host)
+        .ok_or_else(|| io::Error::other(format!("no certificate can have the name `{host}`")))?;
+    let connector = TlsConnector::from(tls.config.get());
+    let stream = connector.connect(name, socket).await?;
+    // Otherwise the answer to a request would be one that no client of gRPC understands.
+    if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+        return Err(io::Error::other(
+            "the server has no HTTP/2 over TLS; check the port",
+        ));
+    }
+    Ok(Box::new(stream))
 }
 
 /// A socket of the process that has made it.
@@ -163,7 +193,7 @@ mod tests {
             (&b""[..], StoreErrorKind::Unreachable),
             (&b"This is no TLS at all"[..], StoreErrorKind::Tls),
         ] {
-            let dialled = dial(config.members[0].endpoint());
+            let dialled = dial(&config.members[0]);
             let (dialled, ()) = tokio::join!(dialled, answer(bytes));
             let error = dialled.unwrap_err();
             assert_eq!(error.kind(), expected, "{error}");
@@ -197,7 +227,7 @@ mod tests {
         let mut options = StoreOptions::default();
         options.response_timeout = Duration::from_secs(60);
         let config = Config::parse(&format!("etcd://{place}"), &options).unwrap();
-        let dialled = dial(config.members[0].endpoint());
+        let dialled = dial(&config.members[0]);
         let (channel, accepted) = tokio::join!(dialled, listener.accept());
         let (_give_up, given_up) = tokio::sync::watch::channel(());
         let ties = Ties {

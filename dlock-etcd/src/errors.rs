@@ -1,12 +1,15 @@
 //! The meaning of an error of etcd or of a connection for a lock.
 
+use std::error;
+
+use dlock_net::{
+    causes,
+    tls::{ClientCertificate, TlsOptionNames, explained, tls_error},
+};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tonic::{Code, Status};
 
-use crate::{
-    config::{Config, cause},
-    keys,
-};
+use crate::{config::Config, keys};
 
 /// Returns `true` if the server says that a lease does not exist. The request had no effect.
 pub(crate) fn is_missing_lease(status: &Status) -> bool {
@@ -133,40 +136,30 @@ pub(crate) fn with_effect(error: &StoreError) -> StoreError {
 }
 
 fn of_transport(status: &Status) -> String {
-    let source = std::error::Error::source(status);
+    let source = error::Error::source(status);
     match source {
-        Some(source) => format!("{}: {}", status.message(), cause(source)),
+        Some(source) => format!("{}: {}", status.message(), causes(source)),
         None if status.message().is_empty() => format!("{:?}", status.code()),
         None => status.message().to_owned(),
     }
 }
 
-/// The error of a connection that could not be made.
-pub(crate) fn of_connecting(error: &tonic::transport::Error) -> StoreError {
-    of_handshake(cause(error))
-}
-
-fn of_handshake(text: String) -> StoreError {
-    // A member, or what is before it, closes connections for many reasons.
-    let has_broken = ["handshake eof", "reset by peer", "Broken pipe"]
-        .iter()
-        .any(|word| text.contains(word));
-    let is_about_tls = [
-        "certificate",
-        "tls",
-        "handshake",
-        "HandshakeFailure",
-        "corrupt message",
-        "InvalidCertificate",
-    ]
-    .iter()
-    .any(|word| text.contains(word));
-    let kind = if is_about_tls && !has_broken {
-        StoreErrorKind::Tls
-    } else {
-        StoreErrorKind::Unreachable
+/// The error of a connection to this host that could not be made. A member, or what is before it, closes connections for many
+/// reasons, which are none of TLS.
+pub(crate) fn of_connecting(
+    error: &(dyn error::Error + 'static),
+    host: &str,
+    client: Option<ClientCertificate>,
+) -> StoreError {
+    let Some((fault, client)) = tls_error(error).zip(client) else {
+        return StoreError::new(StoreErrorKind::Unreachable, causes(error)).unsent();
     };
-    StoreError::new(kind, text).unsent()
+    let text = explained(fault, host, client, TlsOptionNames::SSL);
+    let text =
+        text.unwrap_or_else(|| format!("{fault}; check that the member has TLS on this port"));
+    StoreError::new(StoreErrorKind::Tls, text)
+        .with_advice()
+        .unsent()
 }
 
 /// The error of the first request over a connection. A member that requires a certificate of its clients refuses it after the
@@ -174,7 +167,9 @@ fn of_handshake(text: String) -> StoreError {
 pub(crate) fn of_first_request(status: &Status, config: &Config) -> StoreError {
     let error = of_status(status, config).unsent();
     let has_answered = status.message().starts_with("etcdserver: ");
-    if !config.is_nameless || has_answered || error.kind() != StoreErrorKind::Disconnected {
+    let client = config.tls.as_ref().map(|tls| tls.client);
+    let is_nameless = client == Some(ClientCertificate::Missing);
+    if !is_nameless || has_answered || error.kind() != StoreErrorKind::Disconnected {
         return error;
     }
     let text = format!(
@@ -220,6 +215,7 @@ mod tests {
 
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::Authority;
+    use tokio_rustls::rustls;
 
     use super::*;
 
@@ -476,22 +472,32 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_in_its_handshake_is_no_fault_of_certificates() {
-        use StoreErrorKind::{Tls, Unreachable};
-        for (text, kind) in [
-            ("tcp connect error: Connection refused", Unreachable),
-            ("tls handshake eof", Unreachable),
+        use rustls::{CertificateError, Error, InvalidMessage::InvalidContentType};
+        let client = Some(ClientCertificate::Missing);
+        let of = |error: &io::Error, client| of_connecting(error, "a", client);
+        for (fault, words) in [
             (
-                "invalid peer certificate: Connection reset by peer",
-                Unreachable,
+                Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                "set `sslrootcert`",
             ),
-            ("tls: Broken pipe", Unreachable),
-            ("invalid peer certificate: UnknownIssuer", Tls),
-            ("received fatal alert: HandshakeFailure", Tls),
-            ("received corrupt message of type InvalidContentType", Tls),
+            (
+                Error::InvalidMessage(InvalidContentType),
+                "TLS on this port",
+            ),
         ] {
-            let error = of_handshake(text.to_owned());
-            assert_eq!((error.kind(), error.message()), (kind, text));
-            assert!(error.has_no_effect(), "{text}");
+            let error = of(&io::Error::other(fault), client);
+            assert_eq!(error.kind(), StoreErrorKind::Tls, "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.has_no_effect());
+        }
+        for (kind, client) in [
+            (io::ErrorKind::UnexpectedEof, client),
+            (io::ErrorKind::ConnectionReset, client),
+            (io::ErrorKind::ConnectionRefused, None),
+        ] {
+            let error = of(&io::Error::from(kind), client);
+            assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+            assert!(error.has_no_effect());
         }
     }
 

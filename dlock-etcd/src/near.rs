@@ -186,7 +186,7 @@ impl Near {
         let mut tasks = JoinSet::new();
         let (channel, dialled) = oneshot::channel();
         let (say, begun) = oneshot::channel();
-        let dialling = dial(member.endpoint());
+        let dialling = dial(member);
         let anchor = async move {
             say.send(()).ok();
             if channel.send(dialling.await).is_ok() {

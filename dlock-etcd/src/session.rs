@@ -193,7 +193,7 @@ impl Keeper {
             is_full: self.is_full.clone(),
             number: self.number,
         };
-        let channel = dial(member.endpoint()).await?;
+        let channel = dial(member).await?;
         let place = member.place.clone();
         let conn = Conn::open(self.config.clone(), place, channel, ties).await?;
         let welcome = conn.welcome().await?;

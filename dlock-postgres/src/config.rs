@@ -1,11 +1,9 @@
 //! The URL of a store, and the two ways to the server that it names.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::Ipv6Addr, time::Duration};
 
-use dlock_runtime::{
-    ConnectError,
-    store::{Reloaded, StoreOptions},
-};
+use dlock_net::{Host, Login, Reloaded, TlsPaths, UrlText, tls::ClientCertificate};
+use dlock_runtime::{ConnectError, store::StoreOptions};
 use tokio_postgres::config::{SslMode, SslNegotiation};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use url::form_urlencoded;
@@ -15,6 +13,11 @@ use crate::{
     schema::{Schema, VERSION},
     tls,
 };
+
+/// The port of an address without one.
+const PORT: u16 = 5432;
+
+const FORM: &str = "write `postgres://user@host/database`";
 
 /// The longest name of a connection in PostgreSQL.
 const LONGEST_NAME: usize = 63;
@@ -31,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) schema: Schema,
     /// The user of the connections.
     pub(crate) role: String,
+    /// The certificate of the client.
+    pub(crate) client: ClientCertificate,
     pub(crate) response_limit: Duration,
     pub(crate) connect_limit: Duration,
     /// The URL without its password.
@@ -68,12 +73,10 @@ impl fmt::Debug for Config {
 }
 
 /// The options of the URL that are dlock's, or that tokio-postgres does not know.
-#[derive(Default)]
 struct Own {
     schema: Option<String>,
     listen: Option<String>,
-    ssl_mode: Option<String>,
-    files: tls::Files,
+    tls: Option<TlsPaths>,
 }
 
 impl Config {
@@ -89,7 +92,7 @@ impl Config {
     ///
     /// [`ConnectError::InvalidUrl`] with the reason, without the password.
     pub(crate) fn parse(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
-        let shown = shown(url);
+        let shown = UrlText::split(url).shown("postgres");
         let refused = |reason: String| ConnectError::InvalidUrl {
             url: shown.clone(),
             reason,
@@ -98,36 +101,26 @@ impl Config {
         let mut hosts = hosts::each(&rest).map_err(refused)?;
         let config = &hosts[0];
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(refused(
-                "it names no host; write `postgres://user@host/database`".to_owned(),
-            ));
+            return Err(refused(format!("it names no host; {FORM}")));
         }
         let Some(role) = config.get_user().map(str::to_owned) else {
-            return Err(refused(
-                "it names no user; write `postgres://user@host/database`".to_owned(),
-            ));
+            return Err(refused(format!("it names no user; {FORM}")));
         };
         let schema = own.schema.unwrap_or_else(|| options.namespace.clone());
         let schema = Schema::new(schema).map_err(|error| refused(format!("`schema`: {error}")))?;
         let is_direct = config.get_ssl_negotiation() == SslNegotiation::Direct;
-        let tls = match own.ssl_mode.as_deref() {
-            None | Some("disable") => {
-                if own.files.are_named() || is_direct {
-                    return Err(refused(
-                        "certificates and `sslnegotiation=direct` need `sslmode=require`; write it, or remove them"
-                            .to_owned(),
-                    ));
-                }
-                None
+        let tls = match &own.tls {
+            None if is_direct => {
+                let reason =
+                    "connections with `sslnegotiation=direct` need `sslmode=require`; add it";
+                return Err(refused(reason.to_owned()));
             }
-            Some("require" | "verify-ca" | "verify-full") => Some(tls::connector(own.files)?),
-            // With `allow` and `prefer` of libpq, an unverified connection would look like a safe one.
-            Some(_) => {
-                return Err(refused(
-                    "`sslmode` is `disable` or `require`, which verifies the server's certificate; write one of them"
-                        .to_owned(),
-                ));
-            }
+            None => None,
+            Some(paths) => Some(tls::connector(paths)?),
+        };
+        let client = match &own.tls {
+            Some(paths) if paths.own.is_some() => ClientCertificate::Shown,
+            _ => ClientCertificate::Missing,
         };
         let ssl_mode = if tls.is_some() {
             SslMode::Require
@@ -157,6 +150,7 @@ impl Config {
             listen,
             schema,
             role,
+            client,
             response_limit: options.response_timeout,
             connect_limit: options.connect_timeout,
             shown: shown.clone(),
@@ -174,24 +168,17 @@ fn connection_name(label: &str) -> String {
 impl Route {
     /// The same login on another host, `host` or `host:port`.
     fn to(&self, address: &str) -> Result<Self, String> {
-        let (host, port) = match address.rsplit_once(':') {
-            Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
-                let port = port
-                    .parse()
-                    .map_err(|_| format!("`listen`: `{port}` is not a port"))?;
-                (host, port)
-            }
-            _ => (address, 5432),
+        // An address needs no brackets here.
+        let address = match address.parse::<Ipv6Addr>() {
+            Ok(address) => format!("[{address}]"),
+            Err(_) => address.to_owned(),
         };
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        if host.is_empty() {
-            return Err(
-                "`listen` names no host; write `listen=host:5432`, or `listen=off`".to_owned(),
-            );
-        }
+        let Host { name, port } = Host::read(&address, PORT).map_err(|reason| {
+            format!("`listen`: {reason}; write `listen=host:5432`, or `listen=off`")
+        })?;
         let from = &self.hosts[0];
         let mut config = tokio_postgres::Config::new();
-        config.host(host).port(port).ssl_mode(from.get_ssl_mode());
+        config.host(name).port(port).ssl_mode(from.get_ssl_mode());
         config
             .ssl_negotiation(from.get_ssl_negotiation())
             .keepalives(from.get_keepalives())
@@ -231,76 +218,40 @@ impl Route {
     }
 }
 
-/// Takes dlock's own options from the URL.
+/// Takes dlock's own options from the URL, and checks the parts that all stores have.
 fn split(url: &str) -> Result<(String, Own), String> {
-    let mut own = Own::default();
-    let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    if query.contains('@') {
-        let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
-        return Err(reason.to_owned());
-    }
-    let place = match base.split_once('@') {
-        // The end of the password would be taken for a host.
-        Some((_, place)) if place.contains('@') => {
+    let parts = UrlText::split(url);
+    parts.check()?;
+    if let Some(login) = parts.login {
+        // tokio-postgres would take the end of the password for a host.
+        if login.contains('@') {
             return Err("write `%40` for an `@` in a user, a password or a database".to_owned());
         }
-        Some((_, place)) => place,
-        None => base,
+        Login::read(login)?;
+    }
+    // Options may name the hosts, and the path of a socket is percent-encoded.
+    if !parts.hosts.is_empty() && !parts.hosts.contains('%') {
+        parts
+            .hosts(PORT)
+            .map_err(|reason| format!("{reason}; {FORM}"))?;
+    }
+    let mut options = parts.options_and_others(&["schema", "listen"])?;
+    let own = Own {
+        schema: options.take("schema"),
+        listen: options.take("listen"),
+        tls: options.tls()?,
     };
-    // Otherwise the connection would be plain although the URL asks for TLS.
-    let one_query = || "options follow one `?`, with `&` between them".to_owned();
-    if place.contains("sslmode=") {
-        return Err(one_query());
-    }
     let mut rest = form_urlencoded::Serializer::new(String::new());
-    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        if value.contains("sslmode=") {
-            return Err(one_query());
-        }
-        let slot = match &*name {
-            "schema" => &mut own.schema,
-            "listen" => &mut own.listen,
-            "sslmode" => &mut own.ssl_mode,
-            "sslrootcert" => &mut own.files.root,
-            "sslcert" => &mut own.files.cert,
-            "sslkey" => &mut own.files.key,
-            _ => {
-                rest.append_pair(&name, &value);
-                continue;
-            }
-        };
-        if slot.replace(value.into_owned()).is_some() {
-            return Err(format!("`{name}` is there twice; remove one"));
-        }
-    }
-    if own.files.cert.is_some() != own.files.key.is_some() {
-        return Err("`sslcert` and `sslkey` belong together; write both".to_owned());
-    }
+    rest.extend_pairs(options.rest());
     // tokio-postgres reads `%20` and not `+`.
     let rest = rest.finish().replace('+', "%20");
+    let (base, _) = url.split_once('?').unwrap_or((url, ""));
     let all = if rest.is_empty() {
         base.to_owned()
     } else {
         format!("{base}?{rest}")
     };
     Ok((all, own))
-}
-
-/// The URL with its scheme, hosts and database only, or less where it is not certain that a part is no password.
-fn shown(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return "postgres://…".to_owned();
-    };
-    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    let hosts = place.split('/').next().unwrap_or_default();
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    let mut ports = hosts.split(',').filter(|host| !host.ends_with(']'));
-    let are_ports = ports.all(|host| host.rsplit_once(':').is_none_or(|(_, port)| is_port(port)));
-    if query.contains('@') || !are_ports {
-        return format!("{scheme}://…");
-    }
-    format!("{scheme}://{place}")
 }
 
 #[cfg(test)]

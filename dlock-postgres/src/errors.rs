@@ -1,7 +1,11 @@
 //! The meaning of an error of PostgreSQL or of a connection for a lock.
 
-use std::io;
+use std::{error, io};
 
+use dlock_net::{
+    causes,
+    tls::{TlsOptionNames, explained, tls_error},
+};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio_postgres::{
     Error, Row,
@@ -12,6 +16,7 @@ use tokio_rustls::rustls::{self, AlertDescription};
 use crate::{
     calls::Failure,
     config::Config,
+    hosts,
     schema::{OLDEST, Schema, VERSION, quoted},
 };
 
@@ -38,25 +43,23 @@ pub(crate) fn of_request(error: &Error, config: &Config) -> StoreError {
             StoreErrorKind::Disconnected,
             "the connection was closed before the answer came",
         ),
-        None => StoreError::new(StoreErrorKind::Disconnected, cause(error)),
+        None => StoreError::new(StoreErrorKind::Disconnected, causes(error)),
     }
 }
 
-/// The error of a connection that could not be made.
-pub(crate) fn of_connecting(error: &Error, config: &Config) -> StoreError {
+/// The error of a connection to this host that could not be made.
+pub(crate) fn of_connecting(
+    error: &Error,
+    host: &tokio_postgres::Config,
+    config: &Config,
+) -> StoreError {
     let found = match error.as_db_error() {
         Some(refusal) => of_answer(refusal, config),
-        None if is_about_tls(error) => StoreError::new(StoreErrorKind::Tls, cause(error)),
-        None if let Some(alert) = alert(error) => {
-            let text = format!(
-                "the server refused the client's certificate ({alert:?}); check `sslcert` and `sslkey`"
-            );
-            StoreError::new(StoreErrorKind::Tls, text).with_advice()
-        }
+        None if is_about_tls(error) || is_refusal(error) => of_tls(error, host, config),
         None if is_about_login(error) => {
-            StoreError::new(StoreErrorKind::Unauthenticated, cause(error))
+            StoreError::new(StoreErrorKind::Unauthenticated, causes(error))
         }
-        None => StoreError::new(StoreErrorKind::Unreachable, cause(error)),
+        None => StoreError::new(StoreErrorKind::Unreachable, causes(error)),
     };
     found.unsent()
 }
@@ -205,13 +208,13 @@ fn of_answer(refusal: &DbError, config: &Config) -> StoreError {
 
 /// The error of a statement in a transaction of the user, with what to do. The text of another driver's error is shown
 /// as it is.
-pub(crate) fn of_transaction<D: std::error::Error + 'static>(error: &D) -> String {
-    let error: &(dyn std::error::Error + 'static) = error;
+pub(crate) fn of_transaction<D: error::Error + 'static>(error: &D) -> String {
+    let error: &(dyn error::Error + 'static) = error;
     let Some(own) = error.downcast_ref::<Error>() else {
-        return format!("{}; roll back the transaction", cause(error));
+        return format!("{}; roll back the transaction", causes(error));
     };
     let Some(refusal) = own.as_db_error() else {
-        return format!("{}; begin the transaction again", cause(own));
+        return format!("{}; begin the transaction again", causes(own));
     };
     let advice = match refusal.code().code() {
         "40001" | "40P01" => "roll back, and begin the transaction again",
@@ -308,7 +311,7 @@ pub(crate) fn no_row() -> StoreError {
 
 /// The error of a row that is not of the expected form: a function of the user may have the name of one of dlock's.
 pub(crate) fn unreadable(error: &Error) -> StoreError {
-    StoreError::new(StoreErrorKind::BadAnswer, cause(error)).unsent()
+    StoreError::new(StoreErrorKind::BadAnswer, causes(error)).unsent()
 }
 
 /// The text about a schema of another version.
@@ -327,14 +330,24 @@ fn is_about_tls(error: &Error) -> bool {
     error.to_string().contains("TLS") && !has_broken(error)
 }
 
-/// The reason why the server has refused the client's certificate. It looks at it only when the handshake is over for the client.
-fn alert(error: &dyn std::error::Error) -> Option<AlertDescription> {
-    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.find_map(|cause| {
-        let inner = cause.downcast_ref::<io::Error>()?.get_ref()?;
-        match *inner.downcast_ref()? {
-            rustls::Error::AlertReceived(
-                alert @ (AlertDescription::BadCertificate
+fn of_tls(error: &Error, host: &tokio_postgres::Config, config: &Config) -> StoreError {
+    let explained = tls_error(error).and_then(|fault| {
+        let host = hosts::name(host);
+        explained(fault, &host, config.client, TlsOptionNames::SSL)
+    });
+    let text = explained.unwrap_or_else(|| {
+        let text = causes(error);
+        format!("{text}; enable TLS in the server with `ssl = on`, or remove `sslmode=require` from the URL")
+    });
+    StoreError::new(StoreErrorKind::Tls, text).with_advice()
+}
+
+/// Returns `true` if the server has refused the client's certificate. It looks at it only when the handshake is over for the client.
+fn is_refusal(error: &(dyn error::Error + 'static)) -> bool {
+    matches!(
+        tls_error(error),
+        Some(rustls::Error::AlertReceived(
+            AlertDescription::BadCertificate
                 | AlertDescription::UnsupportedCertificate
                 | AlertDescription::CertificateRevoked
                 | AlertDescription::CertificateExpired
@@ -342,15 +355,13 @@ fn alert(error: &dyn std::error::Error) -> Option<AlertDescription> {
                 | AlertDescription::CertificateRequired
                 | AlertDescription::UnknownCA
                 | AlertDescription::AccessDenied
-                | AlertDescription::DecryptError),
-            ) => Some(alert),
-            _ => None,
-        }
-    })
+                | AlertDescription::DecryptError,
+        ))
+    )
 }
 
 /// Returns `true` if the other end has closed the connection, which it does for many reasons.
-fn has_broken(error: &dyn std::error::Error) -> bool {
+fn has_broken(error: &dyn error::Error) -> bool {
     let mut causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.any(|cause| {
         let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -369,20 +380,6 @@ fn has_broken(error: &dyn std::error::Error) -> bool {
 fn is_about_login(error: &Error) -> bool {
     let text = error.to_string();
     text.contains("password missing") || text.contains("authentication")
-}
-
-/// The innermost causes as well: the text of the outer error says only where it happened.
-fn cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        source = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use dlock_net::UrlText;
 use tokio_postgres::config::{Host, LoadBalanceHosts};
 
 /// Reads what tokio-postgres knows of a URL: one configuration for each host, and at least one.
@@ -16,28 +17,27 @@ pub(crate) fn each(url: &str) -> Result<Vec<tokio_postgres::Config>, String> {
         })
     };
     let all = parse(url)?;
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return Ok(vec![all]);
-    };
-    // Cut where tokio-postgres does.
-    let start = rest.find('@').map_or(0, |at| at + 1);
-    let end = rest[start..]
-        .find(['/', '?'])
-        .map_or(rest.len(), |at| start + at);
-    let places: Vec<_> = rest[start..end].split(',').collect();
+    let UrlText {
+        scheme,
+        login,
+        hosts,
+        path,
+        query,
+    } = UrlText::split(url);
+    let places: Vec<_> = hosts.split(',').collect();
     let is_plain = all.get_hosts().len() == places.len() && all.get_hostaddrs().is_empty();
     if places.len() == 1 || !is_plain || all.get_load_balance_hosts() != LoadBalanceHosts::Disable {
         return Ok(vec![all]);
     }
-    let (login, path) = (&rest[..start], &rest[end..]);
+    let login = login.map_or_else(String::new, |login| format!("{login}@"));
     let each = places.into_iter();
-    each.map(|place| parse(&format!("{scheme}://{login}{place}{path}")))
+    each.map(|place| parse(&format!("{scheme}://{login}{place}/{path}?{query}")))
         .collect()
 }
 
-/// `host:port` of a configuration with one host.
-pub(crate) fn place(config: &tokio_postgres::Config) -> String {
-    let host = match config.get_hosts().first() {
+/// The host of a configuration with one host.
+pub(crate) fn name(config: &tokio_postgres::Config) -> String {
+    match config.get_hosts().first() {
         Some(Host::Tcp(name)) => name.clone(),
         #[cfg(unix)]
         Some(Host::Unix(path)) => path.display().to_string(),
@@ -46,11 +46,13 @@ pub(crate) fn place(config: &tokio_postgres::Config) -> String {
             .first()
             .map(ToString::to_string)
             .unwrap_or_default(),
-    };
-    format!(
-        "{host}:{}",
-        config.get_ports().first().copied().unwrap_or(5432)
-    )
+    }
+}
+
+/// `host:port` of a configuration with one host.
+pub(crate) fn place(config: &tokio_postgres::Config) -> String {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    format!("{}:{port}", name(config))
 }
 
 #[cfg(test)]

@@ -10,13 +10,11 @@ mod contract;
 mod hint;
 pub mod memory;
 mod node;
-mod option_file;
 mod properties;
 pub mod quorum;
 mod record;
 #[cfg(feature = "redis")]
 pub mod redis;
-mod reloaded;
 mod request;
 mod scheme;
 mod schemes;
@@ -26,10 +24,8 @@ pub(crate) use boxed::{DynNode, DynStore, OwnStore};
 pub use contract::{LockStore, renew_each};
 pub use hint::{Hint, HintReceiver, HintSink};
 pub use node::QuorumNode;
-pub use option_file::read_option_file;
 pub use properties::{Detaching, Drift, StoreHooks, StoreProperties};
 pub use record::LeaseRecord;
-pub use reloaded::Reloaded;
 pub use request::{
     AcquireRequest, Proposal, Queue, RaiseRequest, ReleaseRequest, RenewBatch, RenewRequest,
 };

@@ -2,14 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use dlock_net::{TlsPaths, UrlText};
 use dlock_runtime::{ConnectError, store::StoreOptions};
-use url::form_urlencoded;
 use zookeeper_client::{Acl, Acls};
 
 use crate::{names, readers, tls};
 
 /// The port of an address without one.
-const PORT: u16 = 2181;
+pub(crate) const PORT: u16 = 2181;
 
 /// The longest session: enough for the longest lease, a day, and within what the protocol can express, 24 days.
 const LONGEST_SESSION: Duration = Duration::from_secs(48 * 60 * 60);
@@ -19,12 +19,10 @@ const LONGEST_TICK: Duration = Duration::from_secs(60 * 60);
 
 const FORM: &str = "write `zookeeper://host:2181,host:2181`";
 
-const ONE_QUERY: &str = "options follow one `?`, with `&` between them";
-
 /// The settings of a store.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// The servers, as the client wants them: `host:2181,host:2181`.
+    /// The servers, as the client wants them: `host:2181,[::1]:2181`.
     pub(crate) hosts: String,
     /// `user:password`.
     pub(crate) login: Option<String>,
@@ -58,101 +56,17 @@ impl Config {
     /// [`ConnectError::InvalidUrl`] with the reason, and [`ConnectError::InvalidOption`] for a file with certificates that cannot
     /// be used; without the password.
     pub(crate) fn parse(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
-        let (rest, query) = url.split_once('?').unwrap_or((url, ""));
-        let rest = rest.split_once("://").map_or("", |(_, rest)| rest);
-        let (login, rest) = match rest.rsplit_once('@') {
-            Some((login, rest)) => (Some(decoded(login)), rest),
-            None => (None, rest),
-        };
-        let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
-        // Less where a part may be that of a password.
-        let shown = if query.contains('@') || are_places(hosts).is_err() {
-            "zookeeper://…".to_owned()
-        } else {
-            format!("zookeeper://{rest}")
-        };
+        let url = UrlText::split(url);
+        let shown = url.shown("zookeeper");
         let refused = |reason: String| ConnectError::InvalidUrl {
             url: shown.clone(),
             reason,
         };
-        if query.contains('@') {
-            let reason = "write `%3F` for a `?` in a password, and `%40` for an `@` in an option";
-            return Err(refused(reason.to_owned()));
-        }
-        if login.as_ref().is_some_and(|login| !login.contains(':')) {
-            return Err(refused(
-                "a user needs a password: `user:password@`".to_owned(),
-            ));
-        }
-        are_places(hosts).map_err(|reason| refused(format!("{reason}; {FORM}")))?;
-        // Otherwise the connection would be plain although the URL asks for TLS.
-        if rest.contains("sslmode=") || query.contains('?') {
-            return Err(refused(ONE_QUERY.to_owned()));
-        }
-        let mut config = Self {
-            hosts: hosts.to_owned(),
-            login,
-            tls: None,
-            root: root(path, &options.namespace),
-            acls: Arc::default(),
-            session: Duration::from_secs(40),
-            tick: Duration::from_secs(2),
-            response_limit: options.response_timeout,
-            shown: shown.clone(),
-        };
-        let mut readers = Vec::new();
-        let mut own_tls = tls::Own::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if value.contains("sslmode=") {
-                return Err(refused(ONE_QUERY.to_owned()));
-            }
-            if own_tls.note(&name, &value).map_err(refused)? {
-                continue;
-            }
-            if name == "readers" {
-                let reader = readers::read(&value).ok_or_else(|| {
-                    let form =
-                        "write a scheme and an identity, for example `digest:ops:hash`; readers must be trusted, so `world` is none";
-                    refused(format!("invalid readers `{value}`: {form}"))
-                })?;
-                readers.push(reader);
-                continue;
-            }
-            let at_most = |longest: Duration| match duration(&value) {
-                Some(time) if !time.is_zero() && time <= longest => Ok(time),
-                _ => Err(refused(format!(
-                    "invalid {name} `{value}`: write a duration from `1ms` to `{longest:?}`, for example `40s` or `500ms`"
-                ))),
-            };
-            match &*name {
-                "session" => config.session = at_most(LONGEST_SESSION)?,
-                "tick" => config.tick = at_most(LONGEST_TICK)?,
-                _ => {
-                    let known = "the options are `session`, `tick`, `readers`, `sslmode`, `sslrootcert`, `sslcert` and `sslkey`";
-                    return Err(refused(format!("unknown option `{name}`; {known}")));
-                }
-            }
-        }
-        if config.login.is_none() && !readers.is_empty() {
-            let reason = "`readers` needs a user, `user:password@`: without one, every client may read and write the nodes";
-            return Err(refused(reason.to_owned()));
-        }
-        let own = match config.login {
-            Some(_) => Acls::creator_all(),
-            None => Acls::anyone_all(),
-        };
-        config.acls = own.iter().cloned().chain(readers).collect();
-        if config.longest_ttl() < Duration::from_secs(1) {
-            let Self { session, tick, .. } = config;
-            return Err(refused(format!(
-                "the session of {session:?} is too short for a lease; write for example `session={:?}`",
-                tick * 4 + Duration::from_secs(2)
-            )));
-        }
-        if own_tls.is_required().map_err(refused)? {
-            let trust = tls::Trust::open(own_tls)?;
-            let mut hosts = hosts.split(',').map(|host| place(host).0);
-            if !hosts.all(|host| trust.can_verify(host)) {
+        let (mut config, tls) = read(&url, options, &shown).map_err(refused)?;
+        if let Some(paths) = tls {
+            let trust = tls::Trust::open(&paths)?;
+            let hosts = url.hosts(PORT).map_err(refused)?;
+            if !hosts.iter().all(|host| trust.can_verify(&host.name)) {
                 let reason = "a host has a character that host names do not have";
                 return Err(refused(reason.to_owned()));
             }
@@ -183,42 +97,66 @@ impl Config {
     }
 }
 
-/// Returns the host of an address, and its port.
-pub(crate) fn place(address: &str) -> (&str, u16) {
-    match address.rsplit_once(':') {
-        // In the brackets of an address there are colons too.
-        Some((host, port)) if !address.ends_with(']') => (host, port.parse().unwrap_or(PORT)),
-        _ => (address, PORT),
+/// Reads the parts of the URL. The files with certificates are not read yet.
+fn read(
+    url: &UrlText<'_>,
+    options: &StoreOptions,
+    shown: &str,
+) -> Result<(Config, Option<TlsPaths>), String> {
+    url.check()?;
+    let login = url.login_with_password("zookeeper://user:password@host")?;
+    let hosts = url
+        .hosts(PORT)
+        .map_err(|reason| format!("{reason}; {FORM}"))?;
+    let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    let mut own = url.options(&["session", "tick"], &["readers"])?;
+    let readers = own.take_all("readers");
+    let readers = readers.iter().map(|value| {
+        readers::read(value).ok_or_else(|| {
+            let form =
+                "write a scheme and an identity, for example `digest:ops:hash`; readers must be trusted, so `world` is none";
+            format!("invalid readers `{value}`: {form}")
+        })
+    });
+    let readers = readers.collect::<Result<Vec<_>, _>>()?;
+    if login.is_none() && !readers.is_empty() {
+        let reason = "`readers` needs a user, `user:password@`: without one, every client may read and write the nodes";
+        return Err(reason.to_owned());
     }
-}
-
-/// Checks the hosts. A reason does not contain their text, which may be a part of a password.
-fn are_places(hosts: &str) -> Result<(), &'static str> {
-    for host in hosts.split(',') {
-        let (name, port) = host.rsplit_once(':').unwrap_or((host, "2181"));
-        // In the brackets of an address there are colons too.
-        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0) || host.ends_with(']');
-        if !is_port {
-            return Err("a port is not a number from 1 to 65535");
+    let rights = match login {
+        Some(_) => Acls::creator_all(),
+        None => Acls::anyone_all(),
+    };
+    let mut time = |name: &str, usual: Duration, longest: Duration| {
+        let Some(value) = own.take(name) else {
+            return Ok(usual);
+        };
+        match duration(&value) {
+            Some(time) if !time.is_zero() && time <= longest => Ok(time),
+            _ => Err(format!(
+                "invalid {name} `{value}`: write a duration from `1ms` to `{longest:?}`, for example `40s` or `500ms`"
+            )),
         }
-        if name.is_empty() {
-            return Err("a host is empty");
-        }
+    };
+    let config = Config {
+        hosts: hosts.join(","),
+        login: login.map(|it| format!("{}:{}", it.user, it.password.unwrap_or_default())),
+        tls: None,
+        root: root(url.path, &options.namespace),
+        acls: rights.iter().cloned().chain(readers).collect(),
+        session: time("session", Duration::from_secs(40), LONGEST_SESSION)?,
+        tick: time("tick", Duration::from_secs(2), LONGEST_TICK)?,
+        response_limit: options.response_timeout,
+        shown: shown.to_owned(),
+    };
+    if config.longest_ttl() < Duration::from_secs(1) {
+        let Config { session, tick, .. } = config;
+        return Err(format!(
+            "the session of {session:?} is too short for a lease; write for example `session={:?}`",
+            tick * 4 + Duration::from_secs(2)
+        ));
     }
-    Ok(())
-}
-
-fn decoded(login: &str) -> String {
-    // A plus sign is a space in a query alone.
-    let login = login
-        .replace('+', "%2B")
-        .replace('&', "%26")
-        .replace('=', "%3D");
-    let mut pairs = form_urlencoded::parse(login.as_bytes());
-    pairs
-        .next()
-        .map(|(login, _)| login.into_owned())
-        .unwrap_or_default()
+    Ok((config, own.tls()?))
 }
 
 fn root(path: &str, namespace: &str) -> String {
@@ -252,7 +190,7 @@ mod tests {
     fn a_url_names_servers_a_user_a_path_and_options() {
         let config =
             parsed("zookeeper://shop:p%40ss+1@a,b:2182/my/locks?session=90s&tick=500ms").unwrap();
-        assert_eq!(config.hosts, "a,b:2182");
+        assert_eq!(config.hosts, "a:2181,b:2182");
         assert_eq!(config.login.as_deref(), Some("shop:p@ss+1"));
         assert_eq!(config.root, "/my/locks");
         assert_eq!(
@@ -270,14 +208,15 @@ mod tests {
             "the longest lease"
         );
         assert!(parsed("zookeeper://a?session=14402s&tick=3600s").is_ok());
-        assert!(parsed("zookeeper://[::1]:2181,[::2]").is_ok());
+        let addresses = parsed("zookeeper://[::1]:2181,[::2]").unwrap();
+        assert_eq!(addresses.hosts, "[::1]:2181,[::2]:2181");
     }
 
     #[test]
     fn a_refused_url_says_why_and_does_not_show_the_password() {
         for (url, reason) in [
-            ("zookeeper://", "a host is empty"),
-            ("zookeeper://a,,b", "a host is empty"),
+            ("zookeeper://", "no host"),
+            ("zookeeper://a,,b", "no host"),
             ("zookeeper://u:secret@a:0", "a port is not a number"),
             // A URL without its host, and passwords with characters that have a meaning.
             ("zookeeper://u:secret", "a port is not a number"),
@@ -304,6 +243,8 @@ mod tests {
                 "options follow one `?`",
             ),
             ("zookeeper://secret@a", "a user needs a password"),
+            ("zookeeper://::1", "without brackets"),
+            ("zookeeper://u:secret%FF@a", "percent-encoded"),
             ("zookeeper://u:secret@a?session=40", "invalid session `40`"),
             (
                 "zookeeper://u:secret@a?session=10000000000000000000s",
@@ -375,18 +316,6 @@ mod tests {
                 .shown,
             "zookeeper://a/locks"
         );
-    }
-
-    #[test]
-    fn an_address_has_a_port_or_that_of_zookeeper() {
-        for (address, found) in [
-            ("a:2281", ("a", 2281)),
-            ("a", ("a", 2181)),
-            ("[::1]", ("[::1]", 2181)),
-            ("[::1]:2281", ("[::1]", 2281)),
-        ] {
-            assert_eq!(place(address), found);
-        }
     }
 
     #[cfg(not(feature = "tls"))]

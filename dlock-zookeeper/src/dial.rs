@@ -108,13 +108,14 @@ async fn fault(config: &Config, hosts: &str, failure: &Failure) -> Option<StoreE
 pub(crate) mod word {
     use std::io;
 
+    use dlock_net::Host;
     use dlock_runtime::store::{StoreError, StoreErrorKind};
     use tokio::{
         io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
         net::TcpStream,
     };
 
-    use crate::config::{Config, place};
+    use crate::config::{Config, PORT};
 
     /// The longest answer that is read.
     const LONGEST: u64 = 64 * 1024;
@@ -136,18 +137,17 @@ pub(crate) mod word {
 
     #[cfg(feature = "tls")]
     async fn encrypted(trust: &crate::tls::Trust, host: &str) -> Result<String, StoreError> {
-        use crate::tls::{advised, name_of};
-        use tokio_rustls::{TlsConnector, rustls};
+        use crate::tls::advised;
+        use dlock_net::tls::{server_name, tls_error};
+        use tokio_rustls::TlsConnector;
 
-        let (server, _) = place(host);
-        let Some(name) = name_of(server) else {
-            let text = format!("`{server}` is not a host");
+        let server = place(host)?.name;
+        let Some(name) = server_name(&server) else {
+            let text = format!("no certificate can have the name `{server}`");
             return Err(StoreError::new(StoreErrorKind::Unreachable, text));
         };
-        let of_tls = |error: &io::Error| {
-            let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-            Some(advised(host, cause))
-        };
+        let of_tls =
+            |error: &io::Error| Some(advised(host, &server, trust.client(), tls_error(error)?));
         // Also a server that has reached its limit of connections closes the next one.
         let closed = |why: &str| {
             let text = format!(
@@ -182,10 +182,15 @@ pub(crate) mod word {
     }
 
     async fn open(host: &str) -> Result<TcpStream, StoreError> {
-        let (server, port) = place(host);
-        let server = server.trim_matches(['[', ']']);
-        TcpStream::connect((server, port)).await.map_err(|error| {
+        let Host { name, port } = place(host)?;
+        TcpStream::connect((name, port)).await.map_err(|error| {
             StoreError::new(StoreErrorKind::Unreachable, format!("`{host}`: {error}"))
+        })
+    }
+
+    fn place(host: &str) -> Result<Host, StoreError> {
+        Host::read(host, PORT).map_err(|reason| {
+            StoreError::new(StoreErrorKind::Unreachable, format!("`{host}`: {reason}"))
         })
     }
 

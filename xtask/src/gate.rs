@@ -32,13 +32,14 @@ const BESIDE: [Step; 6] = [
 ];
 
 /// The libraries whose documentation is published.
-const PUBLISHED: [&str; 9] = [
+const PUBLISHED: [&str; 10] = [
     "dlock",
     "dlock_admin",
     "dlock_admin_web",
     "dlock_conformance",
     "dlock_etcd",
     "dlock_macros",
+    "dlock_net",
     "dlock_postgres",
     "dlock_runtime",
     "dlock_zookeeper",

@@ -13,11 +13,12 @@ use std::{
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// The packages whose files are looked at.
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "dlock-runtime",
     "dlock-admin",
     "dlock-admin-web",
     "dlock-macros",
+    "dlock-net",
     "dlock-cli",
     "dlock-conformance",
     "dlock-etcd",

@@ -163,6 +163,7 @@ mod tests {
                 "dlock-conformance",
                 "dlock-etcd",
                 "dlock-macros",
+                "dlock-net",
                 "dlock-postgres",
                 "dlock-rs",
                 "dlock-runtime",

@@ -153,7 +153,7 @@ impl Step {
     pub(crate) const fn documentation() -> Call {
         Call::new(
             "doc --package dlock-rs --package dlock-admin --package dlock-admin-web --package dlock-cli --package dlock-conformance \
-             --package dlock-etcd --package dlock-macros \
+             --package dlock-etcd --package dlock-macros --package dlock-net \
              --package dlock-postgres --package dlock-runtime --package dlock-zookeeper --no-deps --all-features --locked",
         )
     }

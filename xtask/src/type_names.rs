@@ -55,7 +55,12 @@ fn defined(tokens: TokenStream) -> Vec<String> {
 fn a_name_in_the_runtime_is_that_of_one_type() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    for package in ["dlock-runtime", "dlock-admin", "dlock-admin-web"] {
+    for package in [
+        "dlock-runtime",
+        "dlock-admin",
+        "dlock-admin-web",
+        "dlock-net",
+    ] {
         find(&root.join(package).join("src"), &mut files);
     }
     let counts = |file: &PathBuf| {

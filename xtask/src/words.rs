@@ -22,13 +22,14 @@ const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Packages whose documentation, errors and output users read; the facade lies in the root.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 11] = [
     "dlock-admin",
     "dlock-admin-web",
     "dlock-cli",
     "dlock-conformance",
     "dlock-etcd",
     "dlock-macros",
+    "dlock-net",
     "dlock-postgres",
     "dlock-runtime",
     "dlock-sqlx",

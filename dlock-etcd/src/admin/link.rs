@@ -140,7 +140,7 @@ async fn try_open(config: &Arc<Config>, member: &Member) -> Result<Connected, St
         is_full: Arc::default(),
         number: 0,
     };
-    let channel = dial::dial(member.endpoint()).await?;
+    let channel = dial::dial(member).await?;
     let conn = Conn::open(config.clone(), member.place.clone(), channel, ties).await?;
     version::check(&conn.welcome().await?.version, &member.place)?;
     Ok(Connected {

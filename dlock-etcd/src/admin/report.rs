@@ -61,14 +61,14 @@ async fn fill(
     member: &Member,
     report: &mut ServerReport,
 ) -> Result<(), StoreError> {
-    let channel = within(config.connect_limit, dial::dial(member.endpoint())).await?;
+    let channel = within(config.connect_limit, dial::dial(member)).await?;
     let status = within(config.response_limit, status(config, channel)).await?;
     tell_status(&mut report.info, &status);
     report.version = Some(status.version.clone());
     let user = config.login.as_ref().map_or("", |login| &login.user);
     tell(&mut report.info, "user", &user);
     let mut quota = u64::try_from(status.db_size_quota).unwrap_or(0);
-    if quota == 0 && !config.is_tls {
+    if quota == 0 && config.tls.is_none() {
         quota = metrics::quota(&member.place, config.response_limit)
             .await
             .unwrap_or(0);

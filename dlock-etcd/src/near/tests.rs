@@ -30,7 +30,7 @@ async fn own(config: &Arc<Config>, doubt: &Arc<Doubt>) -> (Arc<Conn>, watch::Sen
         is_full: Arc::default(),
         number: 1,
     };
-    let channel = dial(config.members[0].endpoint()).await.unwrap();
+    let channel = dial(&config.members[0]).await.unwrap();
     let place = config.members[0].place.clone();
     let conn = Conn::open(config.clone(), place, channel, ties).await;
     (Arc::new(conn.unwrap()), give_up)

@@ -145,7 +145,7 @@ async fn connect_to(
                 });
             }
             Err(error) if !is_pooled && errors::refuses_settings(&error) => is_pooled = true,
-            Err(error) => return Err(errors::of_connecting(&error, config)),
+            Err(error) => return Err(errors::of_connecting(&error, host, config)),
         }
     }
 }

@@ -34,7 +34,7 @@ fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
         ("postgres://db/shop", "no user"),
         (
             "postgres://shop:hush@db/shop?schema=a&schema=b",
-            "`schema` is there twice",
+            "`schema` twice",
         ),
         (
             "postgres://shop:hush@db/shop?schema=",
@@ -42,7 +42,7 @@ fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
         ),
         (
             "postgres://shop:hush@db/shop?listen=db:x",
-            "`x` is not a port",
+            "`listen`: a port is not a number",
         ),
         (
             "postgres://shop:hush@db/shop?sslmode=sometimes",
@@ -59,6 +59,13 @@ fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
         ("postgres://shop:hush@db/shop?colour=red", "colour"),
         ("postgres://shop:hush@db:port/shop", "port"),
         ("postgres://shop:hush/shop", "port"),
+        ("postgres://shop:hush@db:0/shop", "a port is not a number"),
+        (
+            "postgres://shop:hush@db,db:5432/shop",
+            "it names db:5432 twice",
+        ),
+        ("postgres://shop:hush@db,/shop", "no host"),
+        ("postgres://shop:%FFhush@db/shop", "percent-encoded"),
         ("postgres://shop:a?hush@db/shop", "for a `?` in a password"),
         ("postgres://shop:?hush@db/shop", "for a `?` in a password"),
         ("postgres://shop:1?hush@db/shop", "for a `?` in a password"),
@@ -112,11 +119,11 @@ fn messages_and_renewals_take_the_place_that_the_url_names() {
         assert_eq!(place(&found.requests), "pooler:6432");
     }
     for (listen, why) in [
-        ("", "`listen` names no host"),
-        (":5433", "`listen` names no host"),
-        ("[]:5433", "`listen` names no host"),
-        ("db:", "`` is not a port"),
-        ("db:65536", "`65536` is not a port"),
+        ("", "`listen`: it has no host"),
+        (":5433", "`listen`: it has no host"),
+        ("[]:5433", "`listen`: a host has a character"),
+        ("db:", "`listen`: a port is not a number"),
+        ("db:65536", "`listen`: a port is not a number"),
     ] {
         let error = parsed(&format!("postgres://shop@pooler/shop?listen={listen}"));
         let error = error.expect_err(listen).to_string();
@@ -205,10 +212,10 @@ fn a_connection_is_named_after_its_process_and_the_version_that_it_knows() {
 
 #[test]
 fn the_options_of_the_url_reach_the_server_as_they_were_written() {
-    let url = "postgres://shop@db/shop?options=-c%20a.b%3D1%2B1&schema=locks&application_name=a+b&sslmode=disable";
+    let url = "postgres://shop@db/shop?options=-c%20a.b%3D1%2B1+1&schema=locks&application_name=a%20b&sslmode=disable";
     let found = parsed(url).unwrap();
     let host = &found.requests.hosts[0];
-    assert_eq!(host.get_options(), Some("-c a.b=1+1"));
+    assert_eq!(host.get_options(), Some("-c a.b=1+1+1"));
     assert_eq!(host.get_application_name(), Some("a b"));
     assert_eq!(found.role, "shop");
 }
@@ -222,31 +229,4 @@ fn a_request_is_undone_before_its_caller_gives_up() {
     assert_eq!(found.lock_limit(), Duration::from_secs(2));
     assert_eq!(found.response_limit, Duration::from_secs(3));
     assert_eq!(found.connect_limit, Duration::from_secs(9));
-}
-
-#[test]
-fn a_url_is_shown_without_anything_that_may_be_a_password() {
-    for (url, expected) in [
-        (
-            "postgres://shop:hush@db:5433/shop?schema=a",
-            "postgres://db:5433/shop",
-        ),
-        (
-            "postgresql://shop@db-1:5433,db-2/shop",
-            "postgresql://db-1:5433,db-2/shop",
-        ),
-        ("postgres://shop@[::1]/shop", "postgres://[::1]/shop"),
-        (
-            "postgres://shop@[::1]:5433/shop",
-            "postgres://[::1]:5433/shop",
-        ),
-        ("postgres://db", "postgres://db"),
-        ("hush", "postgres://…"),
-        ("postgres://shop:hush/shop", "postgres://…"),
-        ("postgres://a@b:hush@db/shop", "postgres://db/shop"),
-        ("postgres://shop@db-1,db-2:hush/shop", "postgres://…"),
-        ("postgres://shop:a?hush@db/shop", "postgres://…"),
-    ] {
-        assert_eq!(shown(url), expected, "{url}");
-    }
 }

@@ -333,16 +333,10 @@ fn caused_by(cause: impl error::Error + 'static) -> Caused {
 }
 
 #[test]
-fn each_cause_of_an_error_is_named_once() {
-    let error = caused_by(Caused("the middle", Some(Box::new(Caused("inside", None)))));
-    assert_eq!(cause(&error), "outside: in the middle: inside");
-}
-
-#[test]
 fn a_refused_certificate_is_found_among_the_causes_and_other_alerts_are_not() {
     let of = |received| {
         let inner = rustls::Error::AlertReceived(received);
-        alert(&caused_by(io::Error::new(
+        is_refusal(&caused_by(io::Error::new(
             io::ErrorKind::InvalidData,
             inner,
         )))
@@ -358,15 +352,13 @@ fn a_refused_certificate_is_found_among_the_causes_and_other_alerts_are_not() {
         AlertDescription::AccessDenied,
         AlertDescription::DecryptError,
     ] {
-        assert_eq!(of(about_certificates), Some(about_certificates));
+        assert!(of(about_certificates));
     }
-    assert_eq!(of(AlertDescription::CloseNotify), None);
-    assert_eq!(of(AlertDescription::HandshakeFailure), None);
-    assert_eq!(alert(&caused_by(io::Error::other("no alert"))), None);
-    assert_eq!(
-        alert(&caused_by(io::Error::from(io::ErrorKind::TimedOut))),
-        None
-    );
+    assert!(!of(AlertDescription::CloseNotify));
+    assert!(!of(AlertDescription::HandshakeFailure));
+    assert!(!is_refusal(&caused_by(io::Error::other("no alert"))));
+    let silent = io::Error::from(io::ErrorKind::TimedOut);
+    assert!(!is_refusal(&caused_by(silent)));
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Keeper {
                 Err(error) if self.sends_settings && errors::refuses_settings(&error) => {
                     self.sends_settings = false;
                 }
-                Err(error) => return Err(errors::of_connecting(&error, &self.config)),
+                Err(error) => return Err(errors::of_connecting(&error, host, &self.config)),
                 Ok(pumped) => {
                     let is_with_callers = pumped.is_with_callers;
                     tokio::select! {

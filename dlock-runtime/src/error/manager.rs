@@ -78,6 +78,16 @@ codes! { ConnectError:
     Unavailable => "no-connection",
 }
 
+#[cfg(feature = "net")]
+impl From<dlock_net::OptionError> for ConnectError {
+    fn from(error: dlock_net::OptionError) -> Self {
+        Self::InvalidOption {
+            option: error.option,
+            reason: error.text().into(),
+        }
+    }
+}
+
 /// The error of a second `install`: the process already has an installed manager, which stays.
 #[derive(Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(

@@ -76,21 +76,11 @@ impl StoreError {
     }
 
     /// Returns the same error with another message.
+    #[cfg(feature = "net")]
     pub(crate) fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
         Self {
             message: reword(&self.message),
             ..self.clone()
-        }
-    }
-
-    /// Returns the same error, but one after which callers go on waiting.
-    pub(crate) fn as_unreachable(&self) -> Self {
-        let advice = self.advice();
-        Self {
-            kind: StoreErrorKind::Unreachable,
-            ..self
-                .reworded(|text| format!("{text}{advice}"))
-                .with_advice()
         }
     }
 
@@ -276,6 +266,27 @@ impl StoreError {
     }
 }
 
+#[cfg(feature = "net")]
+impl dlock_net::HandshakeError for StoreError {
+    fn is_about_tls(&self) -> bool {
+        self.kind == StoreErrorKind::Tls
+    }
+
+    fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
+        self.reworded(reword)
+    }
+
+    fn as_unreachable(&self) -> Self {
+        let advice = self.advice();
+        Self {
+            kind: StoreErrorKind::Unreachable,
+            ..self
+                .reworded(|text| format!("{text}{advice}"))
+                .with_advice()
+        }
+    }
+}
+
 /// Kinds of [`StoreError`].
 ///
 /// Some kinds mean that the request certainly had no effect. After these dlock releases nothing. A store that
@@ -377,7 +388,7 @@ impl StoreErrorKind {
             Self::Denied => "grant the user the missing command, key pattern or channel",
             Self::Unauthenticated => "check the user and the password",
             Self::NoCredentials => "check the `credentials` callback",
-            Self::Tls => "check the server's certificate, and the options `ca`, `cert` and `key`",
+            Self::Tls => "check the server's certificate, and the certificates that the URL names",
             Self::Unsupported => {
                 "check the server's version (Redis: 6.2 or later), and that the URL matches its mode"
             }

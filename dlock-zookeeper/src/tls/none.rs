@@ -1,9 +1,9 @@
 //! No TLS: without the feature `tls`, nothing can be trusted, so no URL with `sslmode=require` gets a connection.
 
+use dlock_net::TlsPaths;
 use dlock_runtime::ConnectError;
 use zookeeper_client::{Client, Connector};
 
-use super::Own;
 use crate::errors::Failure;
 
 /// The certificates of encrypted connections, of which there are none.
@@ -14,7 +14,7 @@ impl Trust {
     /// # Errors
     ///
     /// Always [`ConnectError::InvalidOption`].
-    pub(crate) fn open(_: Own) -> Result<Self, ConnectError> {
+    pub(crate) fn open(_: &TlsPaths) -> Result<Self, ConnectError> {
         let reason = "TLS needs the feature `tls` of `dlock-zookeeper` (of the command `dlock`: `zookeeper-tls`); enable it, or \
                       use a tunnel";
         Err(ConnectError::InvalidOption {

@@ -13,15 +13,16 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::{
+    TlsPaths,
+    tls::{ClientCertificate, TlsFiles, TlsTexts, server_name},
+};
 use dlock_runtime::ConnectError;
 use tokio::{sync::oneshot, time::timeout};
 use tokio_rustls::rustls::{ClientConfig, crypto::CryptoProvider};
 use zookeeper_client::{Client, Connector, TlsDynamicCerts, TlsOptions};
 
-use super::{
-    Own,
-    files::{Certificates, Files, Texts, name_of, provider},
-};
+use super::files::{Certificates, provider};
 use crate::errors::Failure;
 
 /// The time that reading may take. A file may be on a server that does not answer.
@@ -30,7 +31,7 @@ const LONGEST_READ: Duration = Duration::from_secs(1);
 /// The certificates that connections trust and show. Clones share them.
 #[derive(Clone)]
 pub(crate) struct Trust {
-    files: Files,
+    files: TlsFiles,
     provider: Arc<CryptoProvider>,
     last: Arc<Mutex<Last>>,
     /// Held by the thread that reads the files.
@@ -41,7 +42,7 @@ pub(crate) struct Trust {
 
 /// The last certificates that could be used.
 struct Last {
-    texts: Texts,
+    texts: TlsTexts,
     certificates: Certificates,
     /// Why the files could not be used when they were read once more.
     fault: Option<String>,
@@ -64,13 +65,14 @@ impl Trust {
     /// # Errors
     ///
     /// [`ConnectError::InvalidOption`] if a file cannot be used, or the process has no default provider.
-    pub(crate) fn open(own: Own) -> Result<Self, ConnectError> {
-        Self::with(Files::new(own), provider(CryptoProvider::get_default())?)
+    pub(crate) fn open(paths: &TlsPaths) -> Result<Self, ConnectError> {
+        let provider = provider(CryptoProvider::get_default())?;
+        Self::with(TlsFiles::of_paths(paths)?, provider)
     }
 
-    fn with(files: Files, provider: Arc<CryptoProvider>) -> Result<Self, ConnectError> {
+    fn with(files: TlsFiles, provider: Arc<CryptoProvider>) -> Result<Self, ConnectError> {
         let texts = files.read()?;
-        let certificates = files.certificates(&texts, &provider)?;
+        let certificates = Certificates::read(&files, &texts, &provider)?;
         let certs = TlsDynamicCerts::new(certificates.certs.clone());
         let last = Last {
             texts,
@@ -94,7 +96,7 @@ impl Trust {
         reason = "without the feature, this cannot be asked"
     )]
     pub(crate) fn can_verify(&self, host: &str) -> bool {
-        name_of(host).is_some()
+        server_name(host).is_some()
     }
 
     /// Reads the files again. If one of them cannot be used, connections go on with what they contained before: whoever
@@ -150,12 +152,15 @@ impl Trust {
 
     fn read_again(&self) -> Result<(), ConnectError> {
         let texts = self.files.read()?;
-        if texts != self.last().texts {
-            let certificates = self.files.certificates(&texts, &self.provider)?;
-            self.certs.update(certificates.certs.clone());
+        let is_new = texts != self.last().texts;
+        if is_new {
+            let certificates = Certificates::read(&self.files, &texts, &self.provider)?;
             let mut last = self.last();
             (last.texts, last.certificates) = (texts, certificates);
         }
+        // Also the same ones: the client would resume TLS sessions of the last connection, and verify no certificate.
+        let certs = self.last().certificates.certs.clone();
+        self.certs.update(certs);
         Ok(())
     }
 
@@ -172,6 +177,15 @@ impl Trust {
     /// Returns the same for connections beside those of the client.
     pub(crate) fn config(&self) -> Arc<ClientConfig> {
         self.last().certificates.config.clone()
+    }
+
+    /// Returns what servers know of the client.
+    pub(crate) fn client(&self) -> ClientCertificate {
+        if self.files.has_identity() {
+            ClientCertificate::Shown
+        } else {
+            ClientCertificate::Missing
+        }
     }
 
     /// Makes a session. The client verifies hosts by default.
@@ -194,18 +208,17 @@ mod tests {
 
     use super::*;
 
-    fn of(own: Own) -> Trust {
-        Trust::with(Files::new(own), Arc::new(ring::default_provider())).unwrap()
+    fn of(root: String, own: Option<(String, String)>) -> Trust {
+        let root = Some(root);
+        let files = TlsFiles::of_paths(&TlsPaths { root, own }).unwrap();
+        Trust::with(files, Arc::new(ring::default_provider())).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_is_the_only_one() {
         let authority = Authority::new();
         let ca = authority.ca_file().display().to_string();
-        let trust = of(Own {
-            root: Some(ca.clone()),
-            ..Own::default()
-        });
+        let trust = of(ca.clone(), None);
         let hangs = trust.turn.clone().lock_owned().await;
         trust.last().is_read = true;
         let first = trust.last().texts.clone();
@@ -227,12 +240,8 @@ mod tests {
         let authority = Authority::new();
         let (old, new) = (authority.issue(&["shop"]), authority.issue(&["shop"]));
         let file = |path: PathBuf| path.display().to_string();
-        let trust = of(Own {
-            root: Some(file(authority.ca_file())),
-            cert: Some(file(old.cert_file())),
-            key: Some(file(old.key_file())),
-            ..Own::default()
-        });
+        let own = (file(old.cert_file()), file(old.key_file()));
+        let trust = of(file(authority.ca_file()), Some(own));
         let shown = || trust.last().texts.clone();
         let first = shown();
 

@@ -58,7 +58,7 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
     let elsewhere = url("localhost", &authority);
     let untrusted = url("127.0.0.1", &stranger);
     for (url, advice) in [
-        (format!("{untrusted}{}", own(&client)), "in `sslrootcert`"),
+        (format!("{untrusted}{}", own(&client)), "set `sslrootcert`"),
         (
             format!("{elsewhere}{}", own(&client)),
             "the host in the URL",
@@ -209,7 +209,7 @@ async fn a_server_whose_certificate_was_revoked_is_refused() {
     fs::write(authority.ca_file(), both).unwrap();
     let (kind, text) = refusal(&url).await;
     assert_eq!(kind, StoreErrorKind::Tls, "{text}");
-    assert!(text.contains("Revoked"), "{text}");
+    assert!(text.contains("was revoked"), "{text}");
 }
 
 #[tokio::test]

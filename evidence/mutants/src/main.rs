@@ -68,9 +68,10 @@ struct Mutants {
 const FOLDER: &str = "mutants";
 
 /// The packages in whose folders tests keep cases that have failed.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "dlock-admin",
     "dlock-admin-web",
+    "dlock-net",
     "dlock-runtime",
     "dlock-cli",
     "dlock-postgres",

@@ -97,12 +97,13 @@ fn call(package: &str, targets: &[Target]) -> String {
 }
 
 /// The packages with mistakes, and those between them and the command.
-const COPIED: [&str; 9] = [
+const COPIED: [&str; 10] = [
     "dlock-admin",
     "dlock-admin-web",
     "dlock-cli",
     "dlock-etcd",
     "dlock-macros",
+    "dlock-net",
     "dlock-postgres",
     "dlock-rs",
     "dlock-runtime",
@@ -116,7 +117,7 @@ pub(super) fn compiles(tree: &Tree) -> Result<(), String> {
     let apart = COPIED.map(|name| format!("--config profile.dev.package.{name}.codegen-units=17"));
     let apart = apart.join(" ");
     for call in [
-        "check --lib --all-features --locked --package dlock-admin --package dlock-admin-web --package dlock-runtime --package dlock-macros \
+        "check --lib --all-features --locked --package dlock-admin --package dlock-admin-web --package dlock-runtime --package dlock-macros --package dlock-net \
          --package dlock-postgres --package dlock-etcd --package dlock-zookeeper",
         // The command, too; it is no library.
         "check --bins --all-features --locked --package dlock-cli",

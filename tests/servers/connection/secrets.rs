@@ -487,7 +487,6 @@ const OTHERS: &[&str] = &[
     "Release",
     "ReleaseRequest",
     "Released",
-    "Reloaded",
     "RenewBatch",
     "RenewRequest",
     "Renewal",

@@ -153,6 +153,7 @@ fn the_table_of_events_is_complete() {
     let mut written = Vec::new();
     for sources in [
         "dlock-runtime/src",
+        "dlock-net/src",
         "dlock-admin/src",
         "dlock-admin-web/src",
         "dlock-cli/src",

@@ -29,7 +29,7 @@ const fn test(package: &'static str, test: &'static str) -> Target {
     }
 }
 
-pub(super) const ROOMS: [Room; 13] = [
+pub(super) const ROOMS: [Room; 14] = [
     Room {
         name: "state",
         places: &["dlock-runtime/src/state"],
@@ -72,6 +72,17 @@ pub(super) const ROOMS: [Room; 13] = [
             facade("conformance"),
             facade("servers"),
             facade("failover"),
+        ],
+    },
+    Room {
+        name: "net",
+        places: &["dlock-net/src"],
+        targets: &[
+            unit("dlock-net"),
+            RUNTIME,
+            facade("servers"),
+            test("dlock-postgres", "faults"),
+            test("dlock-etcd", "faults"),
         ],
     },
     Room {

@@ -27,6 +27,11 @@ const FAULTS: Target = Target {
     test: Some("faults"),
 };
 
+const NET: Target = Target {
+    package: "dlock-net",
+    test: None,
+};
+
 pub(super) const UNIT: Target = Target {
     package: "dlock-zookeeper",
     test: None,
@@ -250,7 +255,7 @@ pub(super) const ALL: &[Mutant] = &[
         "zookeeper-tls-revoked",
         "A server is trusted although its certificate was revoked",
         FILES,
-        "TlsCerts::builder().with_ca(«TlsCa::from_pem(roots)?»)",
+        "TlsCerts::builder().with_ca(«TlsCa::from_pem(&roots)?»)",
         "TlsCa::from_pem(roots.split(\"-----BEGIN X509 CRL-----\").next().unwrap_or_default())?",
         &[Test(
             STORE,
@@ -258,11 +263,11 @@ pub(super) const ALL: &[Mutant] = &[
         )],
     ),
     Mutant::new(
-        "zookeeper-tls-shows-key",
+        "tls-shows-key",
         "An error shows the text of a key",
-        FILES,
-        "«invalid(\"sslkey\", path, reason)»",
-        "invalid(\"sslkey\", path, format!(\"{reason}: {text}\"))",
-        &[Test(UNIT, "tls::files::tests::no_error_shows_a_key")],
+        "dlock-net/src/tls/pem.rs",
+        "«self.refused(option, reason)»\n        })",
+        "self.refused(option, &format!(\"{reason}: {}\", String::from_utf8_lossy(text)))",
+        &[Test(NET, "tls::files::tests::no_error_shows_a_key")],
     ),
 ];

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use url::form_urlencoded;
+use dlock_net::pairs;
 
 use super::scheme::Names;
 
@@ -90,10 +90,8 @@ impl UrlOptions {
         let Some(query) = query else {
             return Ok(Self::default());
         };
-        // In an HTML form, `+` means a space. Here it is a character like any other, for example in a password.
-        let query = query.replace('+', "%2B");
         let mut options = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        for (name, value) in pairs(query) {
             let Some(known) = KNOWN.iter().find(|known| known.name == name) else {
                 let encode = if query.contains('@') {
                     "; in a password, encode `?` as `%3F`"
@@ -124,7 +122,7 @@ impl UrlOptions {
             if value.contains(char::REPLACEMENT_CHARACTER) {
                 return Err(format!("its `{name}` is not UTF-8 text"));
             }
-            options.0.push((name, value.into_owned()));
+            options.0.push((name, value));
         }
         Ok(options)
     }

@@ -1,8 +1,7 @@
 //! Adds TLS to a socket, and explains a failure.
 //!
 //! rustls gets its provider explicitly, and nothing is installed for the whole process. Without the feature
-//! `tls`, `no_tls.rs` replaces this module. TLS sessions are not resumed, so each connection verifies
-//! the certificate again. A server checks a client's certificate only after the handshake, so
+//! `tls`, `no_tls.rs` replaces this module. A server checks a client's certificate only after the handshake, so
 //! its refusal is read during the login. Redis without TLS does not answer a handshake. It then receives a
 //! `PING` in plain text, and if it answers, the error names the right scheme.
 
@@ -18,6 +17,10 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::{
+    Reloaded,
+    tls::{ClientCertificate, TlsOptionNames, explained, server_name, tls_error},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -27,16 +30,23 @@ use tokio_rustls::{
     TlsConnector,
     client::TlsStream,
     rustls::{
-        AlertDescription, CertificateError, ClientConfig, Error, SignatureScheme,
-        client::ResolvesClientCert, pki_types::ServerName, sign::CertifiedKey,
+        AlertDescription, ClientConfig, Error, SignatureScheme, client::ResolvesClientCert,
+        sign::CertifiedKey,
     },
 };
 
 use super::tcp;
-use crate::store::{Reloaded, StoreError, StoreErrorKind, redis::protocol::errors};
+use crate::store::{StoreError, StoreErrorKind, redis::protocol::errors};
 
 const NOT_TLS: &str = "the server does not use TLS on this port; write `redis://`, or the \
                        server's TLS port";
+
+/// The options of a URL that name certificates.
+pub(crate) const OPTIONS: TlsOptionNames = TlsOptionNames {
+    root: "ca",
+    cert: "cert",
+    key: "key",
+};
 
 /// Turns connections into TLS connections.
 #[derive(Clone)]
@@ -88,7 +98,7 @@ impl Connector {
         host: &str,
         socket: TcpStream,
     ) -> Result<(Secured, Verdict), Failure> {
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        let name = server_name(host).ok_or_else(|| {
             Failure::Tls(fault(format!(
                 "no certificate can be issued for the name `{host}`"
             )))
@@ -166,22 +176,21 @@ impl Verdict {
     }
 
     fn is_asked_in_vain(&self) -> bool {
-        !self.has_identity && self.was_asked.load(Ordering::Relaxed)
+        self.client() == ClientCertificate::Missing
+    }
+
+    fn client(&self) -> ClientCertificate {
+        match (self.was_asked.load(Ordering::Relaxed), self.has_identity) {
+            (false, _) => ClientCertificate::NotAsked,
+            (true, false) => ClientCertificate::Missing,
+            (true, true) => ClientCertificate::Shown,
+        }
     }
 
     fn in_words(&self, error: &Error) -> StoreError {
-        match error {
-            Error::InvalidCertificate(error) => of_certificate(error, &self.host),
-            Error::AlertReceived(_) if self.is_asked_in_vain() => {
-                advice("the server requires a client certificate; set `cert` and `key`")
-            }
-            Error::AlertReceived(alert) if self.was_asked.load(Ordering::Relaxed) => fault(
-                format!("the server refused the client certificate ({alert:?})"),
-            ),
-            Error::AlertReceived(alert) => {
-                fault(format!("the server ended the TLS handshake ({alert:?})"))
-            }
-            error => fault(format!("the TLS handshake failed: {error}")),
+        match explained(error, &self.host, self.client(), OPTIONS) {
+            Some(text) => advice(&text),
+            None => fault(format!("the TLS handshake failed: {error}")),
         }
     }
 }
@@ -193,34 +202,6 @@ fn fault(message: impl Into<String>) -> StoreError {
 /// Returns an error whose text says what to do.
 fn advice(message: &str) -> StoreError {
     fault(message).with_advice()
-}
-
-fn of_certificate(error: &CertificateError, host: &str) -> StoreError {
-    use CertificateError as Is;
-    match error {
-        // A certificate with the name of a known authority, but another key, is unknown too.
-        Is::UnknownIssuer | Is::BadSignature => advice(
-            "the server's certificate is from an unknown authority; set `ca` to its certificate",
-        ),
-        Is::Expired | Is::ExpiredContext { .. } => {
-            advice("the server's certificate has expired; renew it")
-        }
-        Is::NotValidYet | Is::NotValidYetContext { .. } => {
-            advice("the server's certificate is not valid yet; check this machine's clock")
-        }
-        Is::NotValidForName | Is::NotValidForNameContext { .. } => fault(format!(
-            "the server's certificate is not valid for the name `{host}`"
-        )),
-        Is::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => advice(
-            "the server presents the certificate of an authority as its own; issue one with \
-             `basicConstraints=CA:FALSE`",
-        ),
-        error => fault(format!("the server's certificate is not valid: {error}")),
-    }
-}
-
-fn tls_error(error: &io::Error) -> Option<&Error> {
-    error.get_ref()?.downcast_ref()
 }
 
 /// Records that the server has requested a certificate.

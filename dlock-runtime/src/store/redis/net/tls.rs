@@ -1,20 +1,15 @@
 //! The certificate authorities that a TLS connection trusts, and its own certificate, as configured and as
 //! read.
 
-use std::{fmt, fs, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf};
 
-use tokio_rustls::rustls::{
-    ClientConfig, RootCertStore,
-    client::Resumption,
-    crypto::ring,
-    pki_types::{
-        CertificateDer, PrivateKeyDer,
-        pem::{self, PemObject},
-    },
+use dlock_net::{
+    OptionError,
+    tls::{Pem, TlsFiles},
 };
 
-use super::handshake::{Certificates, Connector};
-use crate::{error::ConnectError, store::Reloaded};
+use super::handshake::{Certificates, Connector, OPTIONS};
+use crate::error::ConnectError;
 
 /// Certificates for TLS connections, such as those of `rediss://` URLs.
 ///
@@ -40,12 +35,6 @@ pub struct Tls {
     key: Option<Pem>,
 }
 
-#[derive(Clone)]
-enum Pem {
-    File(PathBuf),
-    Text(Arc<[u8]>),
-}
-
 impl Tls {
     /// Trusts the certificate authorities of this machine, and presents no client certificate.
     #[must_use]
@@ -64,7 +53,7 @@ impl Tls {
     /// ```
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.ca = Some(Pem::File(path.into()));
+        self.ca = Some(Pem::AnyFile(path.into()));
         self
     }
 
@@ -97,8 +86,8 @@ impl Tls {
     /// ```
     #[must_use]
     pub fn identity_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.cert = Some(Pem::File(cert.into()));
-        self.key = Some(Pem::File(key.into()));
+        self.cert = Some(Pem::AnyFile(cert.into()));
+        self.key = Some(Pem::AnyFile(key.into()));
         self
     }
 
@@ -112,7 +101,7 @@ impl Tls {
 
     /// Returns the configuration with the files that the options of a URL name.
     pub(crate) fn from_paths(ca: Option<&str>, cert: Option<&str>, key: Option<&str>) -> Self {
-        let file = |path: &str| Pem::File(path.into());
+        let file = |path: &str| Pem::AnyFile(path.into());
         Self {
             ca: ca.map(file),
             cert: cert.map(file),
@@ -139,60 +128,33 @@ impl Tls {
 
     /// Reads all files, and reads them again from time to time.
     pub(crate) fn connector(&self) -> Result<Connector, ConnectError> {
-        // Those of the machine are many. They are read once.
-        let machine = Arc::new(match self.ca {
-            None => roots_of_the_machine()?,
-            Some(_) => RootCertStore::empty(),
-        });
-        let given = [&self.ca, &self.cert, &self.key];
-        let mut files = given
-            .into_iter()
-            .flatten()
-            .filter(|it| matches!(it, Pem::File(_)))
-            .peekable();
-        let are_read_again = files.peek().is_some() && files.all(Pem::is_lasting);
-        let tls = self.clone();
-        let read = move || tls.read(&machine);
-        let certificates = if are_read_again {
-            Reloaded::new("redis", read)?
-        } else {
-            Reloaded::fixed(read()?)
-        };
-        Ok(Connector::new(certificates))
-    }
-
-    fn read(&self, machine: &Arc<RootCertStore>) -> Result<Certificates, ConnectError> {
-        let roots = match &self.ca {
-            Some(pem) => Arc::new(given_roots(pem)?),
-            None => machine.clone(),
-        };
-        // The process-wide provider may be another one, or missing.
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("the provider supports the safe versions")
-            .with_root_certificates(roots);
-        let (mut config, has_identity) = match (&self.cert, &self.key) {
-            (None, None) => (config.with_no_client_auth(), false),
-            (Some(cert), Some(key)) => {
-                let chain = certificates("cert", cert)?;
-                let private = private_key(key)?;
-                let config = config.with_client_auth_cert(chain, private);
-                let config = config.map_err(|error| key.refused("key", error))?;
-                (config, true)
-            }
-            (one, _) => {
-                let reason = "a client certificate needs both `cert` and `key`; set both";
-                let option = if one.is_some() { "cert" } else { "key" };
-                let reason = reason.into();
-                return Err(ConnectError::InvalidOption { option, reason });
-            }
-        };
-        // A connection lasts for days. Each new one verifies the certificate that is valid then.
-        config.resumption = Resumption::disabled();
-        Ok(Certificates {
+        let Self { ca, cert, key } = self.clone();
+        let files = TlsFiles::new(OPTIONS, ca, cert, key).map_err(refused)?;
+        let has_identity = files.has_identity();
+        let certificates = files.load("redis", move |config| Certificates {
             config,
             has_identity,
-        })
+        });
+        Ok(Connector::new(certificates.map_err(refused)?))
+    }
+}
+
+fn refused(error: OptionError) -> ConnectError {
+    let OptionError {
+        option,
+        origin,
+        reason,
+    } = error;
+    match origin {
+        Some(origin) => ConnectError::InvalidCertificate {
+            option,
+            origin,
+            reason,
+        },
+        None => ConnectError::InvalidOption {
+            option,
+            reason: reason.into(),
+        },
     }
 }
 
@@ -206,95 +168,4 @@ impl fmt::Debug for Tls {
             .field("key", &shown(&self.key))
             .finish()
     }
-}
-
-impl Pem {
-    fn origin(&self) -> String {
-        match self {
-            Self::File(path) => path.display().to_string(),
-            Self::Text(_) => "the given text".to_owned(),
-        }
-    }
-
-    /// Returns `true` if it can be read again. A pipe cannot.
-    fn is_lasting(&self) -> bool {
-        match self {
-            Self::File(path) => fs::metadata(path).is_ok_and(|found| found.is_file()),
-            Self::Text(_) => false,
-        }
-    }
-
-    fn read(&self, option: &'static str) -> Result<Vec<u8>, ConnectError> {
-        match self {
-            Self::Text(text) => Ok(text.to_vec()),
-            Self::File(path) => fs::read(path).map_err(|error| {
-                let text = error.to_string();
-                let words = text.split(" (os error").next().unwrap_or_default();
-                self.refused(option, words)
-            }),
-        }
-    }
-
-    fn refused(&self, option: &'static str, reason: impl fmt::Display) -> ConnectError {
-        ConnectError::InvalidCertificate {
-            option,
-            origin: self.origin(),
-            reason: reason.to_string(),
-        }
-    }
-}
-
-fn given_roots(pem: &Pem) -> Result<RootCertStore, ConnectError> {
-    let mut roots = RootCertStore::empty();
-    for root in certificates("ca", pem)? {
-        let added = roots.add(root);
-        added.map_err(|_| pem.refused("ca", "it contains an invalid certificate"))?;
-    }
-    Ok(roots)
-}
-
-fn roots_of_the_machine() -> Result<RootCertStore, ConnectError> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    // Some machines have an unreadable certificate among hundreds.
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        return Err(ConnectError::InvalidCertificate {
-            option: "ca",
-            origin: "this machine".to_owned(),
-            reason: "it has no trusted certificate authorities; install `ca-certificates`, or \
-                     set `ca`"
-                .to_owned(),
-        });
-    }
-    Ok(roots)
-}
-
-fn certificates(
-    option: &'static str,
-    pem: &Pem,
-) -> Result<Vec<CertificateDer<'static>>, ConnectError> {
-    let text = pem.read(option)?;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    match read {
-        Ok(all) if !all.is_empty() => Ok(all),
-        // The parser's error might quote its input.
-        _ => Err(pem.refused(option, "it contains no certificate in PEM format")),
-    }
-}
-
-fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, ConnectError> {
-    let text = pem.read("key")?;
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
-        let encrypted = text
-            .windows(b"ENCRYPTED".len())
-            .any(|part| part == b"ENCRYPTED");
-        let reason = match error {
-            pem::Error::NoItemsFound if encrypted => {
-                "the key is encrypted; use a key without a passphrase"
-            }
-            _ => "it contains no private key in PEM format",
-        };
-        pem.refused("key", reason)
-    })
 }

@@ -2,8 +2,9 @@
 //!
 //! No reason quotes text that could not be parsed.
 
-use redis::{IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
-use url::{ParseError, Url};
+use dlock_net::{Host, Login};
+use redis::{ProtocolVersion, RedisConnectionInfo};
+use url::Url;
 
 use super::{
     endpoint::{Address, Security, with_user},
@@ -25,8 +26,10 @@ use crate::{
 
 const ENCODE: &str = "its host or port is invalid; in a password, encode `/` as `%2F`, `?` as \
                       `%3F`, `#` as `%23` and `@` as `%40`";
-pub(super) const NO_PORT: &str = "its port is not a number from 1 to 65535";
-const NO_HOST: &str = "it has no host, or an empty one; write `redis://host:6379`";
+
+const FRAGMENT: &str =
+    "it has a fragment after `#`; remove it, or encode `#` in a password as `%23`";
+const SOCKET: &str = "the path of its socket is invalid; write it as in `redis+unix:///run/redis`";
 
 impl Location {
     pub(crate) fn parse(text: &str) -> Result<Self, ConnectError> {
@@ -44,16 +47,13 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     }
     let names = scheme::check(text)?;
     if names == Names::Socket {
-        return unix(&parsed(text, text)?);
+        return unix(&Url::parse(text).map_err(|_| SOCKET.to_owned())?);
     }
     let (scheme, rest) = text.split_once("://").unwrap_or_default();
     let scheme = scheme.to_ascii_lowercase();
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    let (login, hosts) = match authority.rsplit_once('@') {
-        Some((login, hosts)) => (format!("{login}@"), hosts),
-        None => (String::new(), authority),
-    };
+    let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     if names == Names::Server && hosts.contains(',') {
         return Err(
             "it names several servers; write `redis-sentinel://` or `redis-cluster://` \
@@ -66,64 +66,73 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     } else {
         6379
     };
-    let mut servers = Vec::new();
-    for host in hosts.split(',') {
-        // Parsed as a separate URL, because the rest of the URL applies to each server.
-        let url = parsed(text, &format!("redis://{login}{host}{tail}"))?;
-        servers.push(server(url, default_port)?);
-    }
-    let (url, _) = &servers[0];
-    let over_tls = scheme::is_over_tls(text);
-    let options = UrlOptions::read(url.query(), names, over_tls)?;
-    for name in ["ca", "cert", "key"] {
-        options.path(name)?;
-    }
-    check_user(!url.username().is_empty(), url.password().is_some()).map_err(|reason| {
-        // The missing part may be in the path.
+    // The rest of a host or a login may be in the path.
+    let whole = |reason: String| {
         if is_cut_short(text) {
             ENCODE.to_owned()
         } else {
             reason
         }
-    })?;
-    let path: Vec<_> = url.path().trim_start_matches('/').split('/').collect();
+    };
+    let hosts = Host::read_all(hosts, default_port)
+        .map_err(|reason| whole(format!("{reason}; write `redis://host:{default_port}`")))?;
+    if tail.contains('#') {
+        return Err(FRAGMENT.to_owned());
+    }
+    let (path, query) = match tail.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (tail, None),
+    };
+    let over_tls = scheme::is_over_tls(text);
+    let options = UrlOptions::read(query, names, over_tls)?;
+    for name in ["ca", "cert", "key"] {
+        options.path(name)?;
+    }
+    let login = Login::read(login).map_err(str::to_owned)?;
+    let user = Some(&*login.user).filter(|user| !user.is_empty());
+    let password = login.password.as_deref().filter(|it| !it.is_empty());
+    check_user(user.is_some(), password.is_some()).map_err(whole)?;
+    let path = path.trim_start_matches('/');
+    let parts: Vec<_> = path.split('/').collect();
     let (layout, database) = match names {
         Names::Sentinels => {
-            let service = service(path[0])?;
-            (UrlLayout::Sentinel(service), path[1..].join("/"))
+            let service = service(parts[0])?;
+            (UrlLayout::Sentinel(service), parts[1..].join("/"))
         }
-        Names::Nodes if !matches!(path.as_slice(), ["" | "0"]) => {
+        Names::Nodes if !matches!(parts.as_slice(), ["" | "0"]) => {
             return Err(
                 "a cluster URL has no databases; remove the path after the hosts".to_owned(),
             );
         }
         Names::Nodes => (UrlLayout::Cluster, String::new()),
-        Names::Independent => (UrlLayout::Independent, path.join("/")),
-        Names::Server | Names::Socket => (UrlLayout::Single, path.join("/")),
+        Names::Independent => (UrlLayout::Independent, parts.join("/")),
+        Names::Server | Names::Socket => (UrlLayout::Single, parts.join("/")),
     };
-    let login = who(url, &database)?.set_protocol(protocol(&options)?);
-
-    let addresses: Vec<_> = servers.iter().map(|(_, address)| address.clone()).collect();
-    if let Some(twice) = twice(&addresses) {
-        return Err(format!("it names {twice} twice; name each server once"));
-    }
-    if layout == UrlLayout::Independent && addresses.len() < 3 {
+    let login = RedisConnectionInfo::default()
+        .set_protocol(protocol(&options)?)
+        .set_db(number_of(&database)?);
+    if layout == UrlLayout::Independent && hosts.len() < 3 {
         return Err(
             "it names fewer than three servers, which tolerate no failure; name three or five, or \
                     write `redis://` for one"
                 .to_owned(),
         );
     }
-    let hosts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-    let user = if url.password().is_some() { "***@" } else { "" };
-    let path = url.path().trim_matches('/');
+    let shown: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    let hidden = if password.is_some() { "***@" } else { "" };
+    let path = path.trim_end_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
-    let query = if url.query().is_some() { "?***" } else { "" };
-    let shown = format!("{scheme}://{user}{}{slash}{path}{query}", hosts.join(","));
+    let question = if query.is_some() { "?***" } else { "" };
+    let shown = format!(
+        "{scheme}://{hidden}{}{slash}{path}{question}",
+        shown.join(",")
+    );
+    let addresses = hosts.into_iter();
+    let addresses = addresses.map(|host| Address::Tcp(host.name, host.port));
     Ok(Location {
         layout,
-        addresses,
-        login,
+        addresses: addresses.collect(),
+        login: with_user(login, user, password),
         sentinel_login: sentinel_login(&options)?,
         min_replicas: options.number("min_replicas")?.unwrap_or(0),
         options,
@@ -142,41 +151,11 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     })
 }
 
-/// Parses `url`, which is the whole `text` or a part of it.
-fn parsed(text: &str, url: &str) -> Result<Url, String> {
-    let url = Url::parse(url).map_err(|error| match error {
-        _ if is_cut_short(text) => ENCODE.to_owned(),
-        ParseError::InvalidPort => NO_PORT.to_owned(),
-        ParseError::EmptyHost => NO_HOST.to_owned(),
-        // The parser's texts quote nothing.
-        error => error.to_string(),
-    })?;
-    if url.fragment().is_some() {
-        return Err(
-            "it has a fragment after `#`; remove it, or encode `#` in a password as `%23`"
-                .to_owned(),
-        );
-    }
-    Ok(url)
-}
-
 /// Returns `true` if host and port end before an `@`: they were part of a password.
 fn is_cut_short(text: &str) -> bool {
     let (_, rest) = text.split_once("://").unwrap_or_default();
     rest.split_once(['/', '?', '#'])
         .is_some_and(|(_, after)| after.contains('@'))
-}
-
-fn server(url: Url, default_port: u16) -> Result<(Url, Address), String> {
-    let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
-        return Err(NO_HOST.to_owned());
-    };
-    let host = host.trim_matches(['[', ']']).to_owned();
-    let port = url.port().unwrap_or(default_port);
-    if port == 0 {
-        return Err(NO_PORT.to_owned());
-    }
-    Ok((url, Address::Tcp(host, port)))
 }
 
 /// Returns the name of a service that Sentinels monitor.
@@ -202,26 +181,18 @@ fn sentinel_login(options: &UrlOptions) -> Result<RedisConnectionInfo, String> {
     Ok(with_user(login, user, password))
 }
 
-fn who(url: &Url, database: &str) -> Result<RedisConnectionInfo, String> {
-    if !database.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(
-            "the path after the host is not the number of a database, such as `/0`; \
-                    in a password, encode `/` as `%2F`"
-                .to_owned(),
-        );
-    }
-    let mut url = url.clone();
-    url.set_path(database);
-    // Otherwise the library would read them as its own options.
-    url.set_query(None);
-    login(url)
-}
-
-fn twice(addresses: &[Address]) -> Option<&Address> {
-    let mut rest = addresses.iter();
-    std::iter::from_fn(|| rest.next().map(|first| (first, rest.as_slice())))
-        .find(|(first, others)| others.contains(first))
-        .map(|(first, _)| first)
+/// Returns the number of a database.
+fn number_of(database: &str) -> Result<i64, String> {
+    let is_number = database.bytes().all(|byte| byte.is_ascii_digit());
+    let number = match database {
+        "" => Some(0),
+        digits => digits.parse().ok().filter(|_| is_number),
+    };
+    number.ok_or_else(|| {
+        "the path after the host is not the number of a database, such as `/0`; in a password, \
+         encode `/` as `%2F`"
+            .to_owned()
+    })
 }
 
 #[cfg(unix)]
@@ -233,12 +204,13 @@ fn unix(url: &Url) -> Result<Location, String> {
                 .to_owned(),
         );
     }
+    if url.fragment().is_some() {
+        return Err(FRAGMENT.to_owned());
+    }
     let options = UrlOptions::read(url.query(), Names::Socket, false)?;
     let (user, password) = (options.text("user"), options.text("pass"));
     check_user(user.is_some(), password.is_some())?;
-    let path = url.to_file_path().map_err(|()| {
-        "the path of its socket is invalid; write it as in `redis+unix:///run/redis`".to_owned()
-    })?;
+    let path = url.to_file_path().map_err(|()| SOCKET.to_owned())?;
     let login = RedisConnectionInfo::default()
         .set_protocol(protocol(&options)?)
         .set_db(options.number("db")?.unwrap_or_default());
@@ -282,12 +254,4 @@ fn protocol(options: &UrlOptions) -> Result<ProtocolVersion, String> {
         Some("resp2") => Ok(ProtocolVersion::RESP2),
         Some(_) => Err("its `protocol` must be `resp2` or `resp3`".to_owned()),
     }
-}
-
-fn login(url: Url) -> Result<RedisConnectionInfo, String> {
-    // The error of the library is not included: it might quote its input.
-    let info = url
-        .into_connection_info()
-        .map_err(|_| "its address, user, password or database is invalid".to_owned())?;
-    Ok(info.redis_settings().clone())
 }

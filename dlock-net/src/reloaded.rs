@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::error::{ConnectError, StoreError, StoreErrorKind};
+use crate::file::OptionError;
 
 /// The pauses between two loads.
 #[derive(Clone, Copy)]
@@ -50,27 +50,38 @@ const RECENT: Duration = Duration::from_secs(3);
 /// It has a thread, which ends soon after the last clone was dropped, but not before a load that is under way.
 ///
 /// ```
-/// use dlock_runtime::{
-///     ConnectError, StoreError,
-///     store::{Reloaded, read_option_file},
-/// };
+/// use dlock_net::{HandshakeError, OptionError, Reloaded, read_option_file};
 ///
 /// /// The authorities that connections trust.
-/// fn authorities(path: String) -> Result<Reloaded<Vec<u8>>, ConnectError> {
+/// fn authorities(path: String) -> Result<Reloaded<Vec<u8>>, OptionError> {
 ///     Reloaded::new("my-store", move || read_option_file("sslrootcert", &path))
 /// }
 ///
-/// async fn connect(authorities: &Reloaded<Vec<u8>>) -> Result<(), StoreError> {
+/// async fn connect<E: HandshakeError>(authorities: &Reloaded<Vec<u8>>) -> Result<(), E> {
 ///     let trusted = authorities.get();
-///     # async fn handshake(_: &[u8]) -> Result<(), StoreError> { Ok(()) }
+///     # async fn handshake<E>(_: &[u8]) -> Result<(), E> { Ok(()) }
 ///     handshake(&trusted).await.map_err(|error| authorities.failed(error))
 /// }
-/// # let _ = (authorities, connect);
+/// # let _ = authorities;
 /// ```
 pub struct Reloaded<T> {
     slot: Arc<Slot<T>>,
     /// Without a receiver if nothing is loaded again.
     wanted: SyncSender<()>,
+}
+
+/// The error of a connection, such as the `StoreError` of dlock.
+pub trait HandshakeError {
+    /// Returns `true` if one side does not accept the certificate of the other.
+    fn is_about_tls(&self) -> bool;
+
+    /// Returns the same error with another message.
+    #[must_use]
+    fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self;
+
+    /// Returns the same error as one after which callers go on waiting.
+    #[must_use]
+    fn as_unreachable(&self) -> Self;
 }
 
 struct Slot<T> {
@@ -96,8 +107,8 @@ impl<T: Send + Sync + 'static> Reloaded<T> {
     /// That of `load`. If the system has no thread left, the log says so, and the files are not loaded again.
     pub fn new(
         store: &'static str,
-        load: impl Fn() -> Result<T, ConnectError> + Send + 'static,
-    ) -> Result<Self, ConnectError> {
+        load: impl Fn() -> Result<T, OptionError> + Send + 'static,
+    ) -> Result<Self, OptionError> {
         Self::with(store, load, PAUSES)
     }
 
@@ -109,9 +120,9 @@ impl<T: Send + Sync + 'static> Reloaded<T> {
 
     fn with(
         store: &'static str,
-        load: impl Fn() -> Result<T, ConnectError> + Send + 'static,
+        load: impl Fn() -> Result<T, OptionError> + Send + 'static,
         pauses: Pauses,
-    ) -> Result<Self, ConnectError> {
+    ) -> Result<Self, OptionError> {
         let (reloaded, wanted) = Self::of(store, load()?);
         let slot = reloaded.slot.clone();
         let thread = thread::Builder::new().name("dlock-files".to_owned());
@@ -148,14 +159,14 @@ impl<T> Reloaded<T> {
 
     /// Has the files loaded again within a second, because a connection has failed with this error.
     ///
-    /// Returns the error. If it is about TLS, it names the fault of the last load, and it is [`StoreErrorKind::Unreachable`] if
-    /// the files may have been replaced since: callers that wait go on waiting for the next attempt.
+    /// Returns the error. If it is about TLS, it names the fault of the last load, and callers go on waiting for the next attempt if
+    /// the files may have been replaced since.
     #[must_use]
-    pub fn failed(&self, error: StoreError) -> StoreError {
+    pub fn failed<E: HandshakeError>(&self, error: E) -> E {
         // Before the load that begins now can end.
         let is_old = self.slot.state().loaded.elapsed() > RECENT;
         let is_loaded_again = self.soon();
-        if error.kind() != StoreErrorKind::Tls {
+        if !error.is_about_tls() {
             return error;
         }
         let state = self.slot.state();
@@ -172,8 +183,8 @@ impl<T> Reloaded<T> {
         }
     }
 
-    /// Has the files loaded again within a second. Returns `false` for a fixed value.
-    pub(crate) fn soon(&self) -> bool {
+    /// Has the files loaded again within a second, without a failed connection. Returns `false` for a fixed value.
+    pub fn soon(&self) -> bool {
         // It is full if that is wanted already.
         let is_wanted = !matches!(
             self.wanted.try_send(()),
@@ -199,7 +210,7 @@ impl<T> Slot<T> {
     /// Loads until no store has the value.
     fn load_again(
         &self,
-        load: &impl Fn() -> Result<T, ConnectError>,
+        load: &impl Fn() -> Result<T, OptionError>,
         wanted: &Receiver<()>,
         pauses: Pauses,
     ) {
@@ -296,7 +307,7 @@ mod tests {
     }
 
     impl File {
-        fn load(&self) -> Result<Content, ConnectError> {
+        fn load(&self) -> Result<Content, OptionError> {
             let mut state = self.state.lock().unwrap();
             state.1 += 1;
             self.changed.notify_all();
@@ -308,10 +319,7 @@ mod tests {
             drop(state);
             assert!(content != Content::Panics, "it panics");
             if content == Content::Broken {
-                return Err(ConnectError::InvalidOption {
-                    option: "sslkey",
-                    reason: "it is broken".into(),
-                });
+                return Err(OptionError::new("sslkey", "it is broken"));
             }
             Ok(content)
         }
@@ -330,6 +338,43 @@ mod tests {
                 .changed
                 .wait_timeout_while(state, LIMIT, |it| it.1 == before);
             assert!(!waited.unwrap().1.timed_out());
+        }
+    }
+
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    struct Failed {
+        is_about_tls: bool,
+        is_final: bool,
+        text: String,
+    }
+
+    impl HandshakeError for Failed {
+        fn is_about_tls(&self) -> bool {
+            self.is_about_tls
+        }
+
+        fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
+            let text = reword(&self.text);
+            Self {
+                text,
+                ..self.clone()
+            }
+        }
+
+        fn as_unreachable(&self) -> Self {
+            let is_final = false;
+            Self {
+                is_final,
+                ..self.clone()
+            }
+        }
+    }
+
+    fn failed(is_about_tls: bool) -> Failed {
+        Failed {
+            is_about_tls,
+            is_final: true,
+            text: "unknown issuer".to_owned(),
         }
     }
 
@@ -409,27 +454,23 @@ mod tests {
     fn a_fault_is_final_only_if_the_files_were_just_loaded() {
         let file = Arc::<File>::default();
         let reloaded = of(&file, ONLY_IF_WANTED);
-        let tls = || StoreError::new(StoreErrorKind::Tls, "unknown issuer").unsent();
         let older = |by: Duration| {
             let earlier = Instant::now().checked_sub(by);
             reloaded.slot.state().loaded = earlier.expect("the machine is up for longer");
         };
         older(RECENT * 2);
-        let first = reloaded.failed(tls());
-        assert_eq!(first.kind(), StoreErrorKind::Unreachable);
-        assert!(first.to_string().starts_with("unknown issuer"), "{first}");
+        let first = reloaded.failed(failed(true));
+        assert!(!first.is_final);
+        assert_eq!(first.text, "unknown issuer");
         until(|| reloaded.slot.state().loaded.elapsed() < RECENT);
         // A paused machine may take longer than the limit of a recent load.
-        until(|| reloaded.failed(tls()).kind() == StoreErrorKind::Tls);
+        until(|| reloaded.failed(failed(true)).is_final);
         file.set(Content::Broken);
         until(|| {
-            let failed = reloaded.failed(tls());
-            failed
-                .to_string()
-                .contains("the files were not loaded again")
-                && failed.to_string().contains("it is broken")
+            let text = reloaded.failed(failed(true)).text;
+            text.contains("the files were not loaded again") && text.contains("it is broken")
         });
-        let away = StoreError::new(StoreErrorKind::Disconnected, "it is away");
+        let away = failed(false);
         assert_eq!(reloaded.failed(away.clone()), away);
     }
 
@@ -438,7 +479,7 @@ mod tests {
         let fixed = Reloaded::fixed(7);
         assert!(!fixed.soon());
         fixed.slot.state().loaded -= RECENT * 2;
-        let error = StoreError::new(StoreErrorKind::Tls, "unknown issuer");
+        let error = failed(true);
         assert_eq!(fixed.failed(error.clone()), error);
         assert_eq!(*fixed.get(), 7);
     }

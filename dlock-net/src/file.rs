@@ -1,8 +1,6 @@
 //! The files that options of a URL name, such as certificates.
 
-use std::{fs, io};
-
-use crate::error::ConnectError;
+use std::{fs, io, path::Path};
 
 /// Files with certificates are smaller by far.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -10,36 +8,78 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// A name that is longer, and that looks like a key, is one.
 const LONGEST_NAME: usize = 40;
 
+/// The reason why the value of an option cannot be used. It shows nothing that is in a file.
+///
+/// ```
+/// let error = dlock_net::read_option_file("sslrootcert", "/none.pem").unwrap_err();
+/// assert_eq!(error.option, "sslrootcert");
+/// assert!(error.to_string().starts_with("`sslrootcert`: cannot use `/none.pem`: "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{option}`: {}", self.text())]
+pub struct OptionError {
+    /// The name of the option.
+    pub option: &'static str,
+    /// The path of the file, or another description of the source, unless the value itself is wrong.
+    pub origin: Option<String>,
+    /// The reason.
+    pub reason: String,
+}
+
+impl OptionError {
+    pub(crate) fn new(option: &'static str, reason: impl Into<String>) -> Self {
+        Self {
+            option,
+            origin: None,
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn of(
+        option: &'static str,
+        origin: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self {
+            origin: Some(origin.into()),
+            ..Self::new(option, reason)
+        }
+    }
+
+    /// Returns the reason with the source that cannot be used, without the name of the option.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let reason = &self.reason;
+        match &self.origin {
+            Some(origin) => format!("cannot use `{origin}`: {reason}"),
+            None => reason.clone(),
+        }
+    }
+}
+
 /// Reads the file that an option of a URL names, such as a certificate or its key.
 ///
-/// It blocks its thread until the file is read. Stores in other packages use it, so that they refuse what others refuse.
+/// It blocks its thread until the file is read.
 ///
 /// # Errors
 ///
-/// [`ConnectError::InvalidOption`] if the file cannot be read, is no regular file or is larger than 16 MiB, and if the option has the
-/// text of a key in place of a name. The error does not show that text, and no content of a file.
-///
-/// ```
-/// use dlock_runtime::store::read_option_file;
-///
-/// let error = read_option_file("sslrootcert", "/none.pem").unwrap_err();
-/// assert!(error.to_string().contains("cannot use `/none.pem`"));
-/// ```
-pub fn read_option_file(option: &'static str, name: &str) -> Result<Vec<u8>, ConnectError> {
-    if is_text(name) {
-        return Err(ConnectError::InvalidOption {
-            option,
-            reason: "it is the name of a file, and not its text".into(),
-        });
+/// [`OptionError`] if the file cannot be read, is no regular file or is larger than 16 MiB, and if the option has the text of a key
+/// in place of a name. The error does not show that text, and no content of a file.
+pub fn read_option_file(
+    option: &'static str,
+    path: impl AsRef<Path>,
+) -> Result<Vec<u8>, OptionError> {
+    let path = path.as_ref();
+    let name = path.to_string_lossy();
+    if is_text(&name) {
+        let reason = "it is the name of a file, and not its text";
+        return Err(OptionError::new(option, reason));
     }
-    read(name).map_err(|error| ConnectError::InvalidOption {
-        option,
-        reason: format!("cannot use `{name}`: {error}").into(),
-    })
+    read(path).map_err(|error| OptionError::of(option, name, error.to_string()))
 }
 
-fn read(name: &str) -> io::Result<Vec<u8>> {
-    let found = fs::metadata(name)?;
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(path)?;
     // To read a pipe takes as long as its writer wants.
     if !found.is_file() {
         return Err(io::Error::other("it is no regular file"));
@@ -47,7 +87,7 @@ fn read(name: &str) -> io::Result<Vec<u8>> {
     if found.len() > LARGEST {
         return Err(io::Error::other("it is larger than 16 MiB"));
     }
-    fs::read(name)
+    fs::read(path)
 }
 
 /// Returns `true` for the text of a file in PEM format, the same in base64, and a key in base64 alone, which begins with an `M`.
