@@ -25,7 +25,7 @@ use crate::{program, reaper};
 use dlock_waiting::within;
 
 /// A browser starts in two seconds, and its answers come at once.
-const DEADLINE: Duration = Duration::from_mins(3);
+const DEADLINE: Duration = Duration::from_secs(180);
 
 /// The pipes of the protocol are its third and fourth file; a command has only the first three.
 const WITH_PIPES: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
