@@ -28,7 +28,7 @@ use std::{process::Command, time::Duration};
 use dlock_testkit::{RedisServer, Worker, eventually, python};
 
 /// A generous limit, for a loaded machine.
-const LIMIT: Duration = Duration::from_mins(1);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the program with the URL of a server, without the settings in the environment of the test.
 fn dlock(server: &RedisServer, arguments: &[&str]) -> Command {

@@ -18,7 +18,7 @@ use crate::contention::{
     load::{Crowds, patient},
 };
 
-const LONG: Duration = Duration::from_mins(10);
+const LONG: Duration = Duration::from_secs(600);
 
 /// The requests that the server has had so far.
 async fn requests(env: &Redis) -> u64 {

@@ -16,7 +16,7 @@ pub(crate) const PROCESSES: usize = 4;
 pub(crate) const TASKS: usize = 16;
 
 /// Nobody takes that long unless it hangs, however loaded the machine is.
-const LIMIT: Duration = Duration::from_mins(10);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Processes that begin all at once, and a directory for their notes.
 pub(crate) struct Crowds {

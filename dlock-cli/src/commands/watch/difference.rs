@@ -188,9 +188,9 @@ mod tests {
     fn lock(mode: LockMode, holders: &[HolderInfo], waiters: &[u64]) -> LockView {
         let mut lock = LockInfo::new("k");
         lock.mode = (!holders.is_empty()).then_some(mode);
-        holders
-            .iter()
-            .for_each(|holder| lock.add_holder(holder.clone()));
+        for holder in holders {
+            lock.add_holder(holder.clone());
+        }
         for number in waiters {
             lock.add_waiter(WaiterInfo::new(owner(*number), LockMode::Exclusive));
         }
