@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use dlock_net::{
     Host, Login, Reloaded, TlsPaths, UrlText,
-    tls::{ClientCertificate, TlsFiles},
+    tls::{ClientCertificate, TlsFiles, server_name},
 };
 use dlock_runtime::{
     ConnectError,
@@ -140,6 +140,8 @@ impl Member {
         // A channel of tonic would add TLS of its own to an endpoint with `https`. Requests say what is true.
         let endpoint = Endpoint::from_shared(format!("http://{place}")).map_err(|_| STRANGE)?;
         let endpoint = match tls {
+            // No certificate can have its name.
+            Some(_) if server_name(&host.name).is_none() => return Err(STRANGE.to_owned()),
             Some(_) => {
                 let origin = format!("https://{place}").parse();
                 endpoint.origin(origin.map_err(|_| STRANGE)?)
@@ -188,7 +190,6 @@ mod tests {
             ("etcd://shop:hush", "a port is not a number"),
             ("etcd://shop:2379?hush@a", "for a `?` in a password"),
             ("etcd://shop:hush@a/locks", "remove the path"),
-            ("etcd://shop:hush@[fe80::1%eth0]", "a host has a character"),
             ("etcd://shop:hush@a?colour=red", "unknown option `colour`"),
             ("etcd://shop:hush@a?sslcert=a", "belong together"),
             ("etcd://shop:%zzhush@a", "percent-encoded"),
@@ -235,6 +236,8 @@ mod tests {
                 assert_eq!(found, client, "{query}");
             }
         }
+        let error = parsed(&format!("etcd://[fe80::1%eth0]{ca}")).unwrap_err();
+        assert!(error.to_string().contains(STRANGE), "{error}");
     }
 
     #[test]

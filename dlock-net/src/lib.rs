@@ -1,4 +1,4 @@
-//! What every store with a server needs: the parts of its URL, files with certificates, and TLS.
+//! The parts of URLs, the files with certificates that they name, and TLS: all that stores with a server have in common.
 //!
 //! A store reads its URL with [`UrlText`], and turns the reasons into errors of its own:
 //!

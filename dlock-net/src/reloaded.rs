@@ -183,8 +183,13 @@ impl<T> Reloaded<T> {
         }
     }
 
-    /// Has the files loaded again within a second, without a failed connection. Returns `false` for a fixed value.
-    pub fn soon(&self) -> bool {
+    /// Has the files loaded again within a second, although no error says that a connection has failed.
+    pub fn load_soon(&self) {
+        self.soon();
+    }
+
+    /// Returns `false` for a fixed value.
+    fn soon(&self) -> bool {
         // It is full if that is wanted already.
         let is_wanted = !matches!(
             self.wanted.try_send(()),

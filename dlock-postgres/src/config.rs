@@ -168,14 +168,19 @@ fn connection_name(label: &str) -> String {
 impl Route {
     /// The same login on another host, `host` or `host:port`.
     fn to(&self, address: &str) -> Result<Self, String> {
-        // An address needs no brackets here.
-        let address = match address.parse::<Ipv6Addr>() {
-            Ok(address) => format!("[{address}]"),
-            Err(_) => address.to_owned(),
+        let end = address.find(':').unwrap_or(address.len());
+        let (directory, host) = if address.starts_with('/') {
+            (Some(&address[..end]), format!("socket{}", &address[end..]))
+        } else if address.parse::<Ipv6Addr>().is_ok() {
+            // It needs no brackets here.
+            (None, format!("[{address}]"))
+        } else {
+            (None, address.to_owned())
         };
-        let Host { name, port } = Host::read(&address, PORT).map_err(|reason| {
+        let Host { name, port } = Host::read(&host, PORT).map_err(|reason| {
             format!("`listen`: {reason}; write `listen=host:5432`, or `listen=off`")
         })?;
+        let name = directory.unwrap_or(&name);
         let from = &self.hosts[0];
         let mut config = tokio_postgres::Config::new();
         config.host(name).port(port).ssl_mode(from.get_ssl_mode());

@@ -66,7 +66,7 @@ impl Store {
         let builder = LockManager::builder();
         let builder = builder.scheme("postgres", Postgres).scheme("etcd", Etcd);
         let builder = builder.scheme("zookeeper", ZooKeeper);
-        builder.connect_lazy(&self.filled(url)).map(drop)
+        builder.connect_lazy(self.filled(url)).map(drop)
     }
 
     fn refusal(&self, url: &str) -> String {

@@ -6,7 +6,7 @@ use rustls::{AlertDescription, CertificateError, Error, pki_types::ServerName};
 
 use super::pem::TlsOptionNames;
 
-/// What a server knows of the client when it ends a handshake, or the connection after it.
+/// The client's certificate, as a server knows it when it ends a handshake, or the connection after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientCertificate {
     /// The server has not asked for a certificate.

@@ -113,6 +113,8 @@ fn messages_and_renewals_take_the_place_that_the_url_names() {
         ("::1", "::1:5432"),
         ("2001:db8::7", "2001:db8::7:5432"),
         ("10.0.0.7:5433", "10.0.0.7:5433"),
+        ("/run/postgresql", "/run/postgresql:5432"),
+        ("/run/postgresql:5433", "/run/postgresql:5433"),
     ] {
         let found = parsed(&format!("postgres://shop@pooler:6432/shop?listen={listen}")).unwrap();
         assert_eq!(place(&found.messages), expected, "{listen}");

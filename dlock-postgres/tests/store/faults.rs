@@ -65,6 +65,19 @@ async fn a_certificate_is_verified() {
 }
 
 #[tokio::test]
+async fn a_server_without_tls_is_named_with_what_to_do() {
+    let (server, authority) = (PostgresServer::shared().await, Authority::new());
+    let url = format!(
+        "{}?sslmode=require&sslrootcert={}",
+        server.url(),
+        authority.ca_file().display()
+    );
+    let text = refusal(&url).await;
+    let words = "does not support TLS; enable TLS in the server with `ssl = on`";
+    assert!(text.contains(words), "{text}");
+}
+
+#[tokio::test]
 async fn a_manager_that_connects_later_needs_no_server_before() {
     let server = server(PostgresOptions::new()).await;
     server.kill();

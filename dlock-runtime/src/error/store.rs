@@ -76,7 +76,6 @@ impl StoreError {
     }
 
     /// Returns the same error with another message.
-    #[cfg(feature = "net")]
     pub(crate) fn reworded(&self, reword: impl FnOnce(&str) -> String) -> Self {
         Self {
             message: reword(&self.message),

@@ -168,7 +168,7 @@ impl Verdict {
             }
             None => {
                 // The refusal of a certificate may be lost, too.
-                self.certificates.soon();
+                self.certificates.load_soon();
                 return None;
             }
         };

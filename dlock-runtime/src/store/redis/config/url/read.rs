@@ -93,21 +93,7 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
     let password = login.password.as_deref().filter(|it| !it.is_empty());
     check_user(user.is_some(), password.is_some()).map_err(whole)?;
     let path = path.trim_start_matches('/');
-    let parts: Vec<_> = path.split('/').collect();
-    let (layout, database) = match names {
-        Names::Sentinels => {
-            let service = service(parts[0])?;
-            (UrlLayout::Sentinel(service), parts[1..].join("/"))
-        }
-        Names::Nodes if !matches!(parts.as_slice(), ["" | "0"]) => {
-            return Err(
-                "a cluster URL has no databases; remove the path after the hosts".to_owned(),
-            );
-        }
-        Names::Nodes => (UrlLayout::Cluster, String::new()),
-        Names::Independent => (UrlLayout::Independent, parts.join("/")),
-        Names::Server | Names::Socket => (UrlLayout::Single, parts.join("/")),
-    };
+    let (layout, database) = layout(names, path)?;
     let login = RedisConnectionInfo::default()
         .set_protocol(protocol(&options)?)
         .set_db(number_of(&database)?);
@@ -118,14 +104,11 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
                 .to_owned(),
         );
     }
-    let shown: Vec<_> = hosts.iter().map(ToString::to_string).collect();
     let hidden = if password.is_some() { "***@" } else { "" };
-    let path = path.trim_end_matches('/');
-    let slash = if path.is_empty() { "" } else { "/" };
     let question = if query.is_some() { "?***" } else { "" };
     let shown = format!(
-        "{scheme}://{hidden}{}{slash}{path}{question}",
-        shown.join(",")
+        "{scheme}://{hidden}{}{question}",
+        joined(&hosts, path.trim_end_matches('/'))
     );
     let addresses = hosts.into_iter();
     let addresses = addresses.map(|host| Address::Tcp(host.name, host.port));
@@ -149,6 +132,31 @@ pub(super) fn read(text: &str) -> Result<Location, String> {
         },
         shown,
     })
+}
+
+/// Returns the relation of the servers, and the text that should be the number of a database.
+fn layout(names: Names, path: &str) -> Result<(UrlLayout, String), String> {
+    let parts: Vec<_> = path.split('/').collect();
+    Ok(match names {
+        Names::Sentinels => {
+            let service = service(parts[0])?;
+            (UrlLayout::Sentinel(service), parts[1..].join("/"))
+        }
+        Names::Nodes if !matches!(parts.as_slice(), ["" | "0"]) => {
+            return Err(
+                "a cluster URL has no databases; remove the path after the hosts".to_owned(),
+            );
+        }
+        Names::Nodes => (UrlLayout::Cluster, String::new()),
+        Names::Independent => (UrlLayout::Independent, parts.join("/")),
+        Names::Server | Names::Socket => (UrlLayout::Single, parts.join("/")),
+    })
+}
+
+fn joined(hosts: &[Host], path: &str) -> String {
+    let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    let slash = if path.is_empty() { "" } else { "/" };
+    format!("{}{slash}{path}", hosts.join(","))
 }
 
 /// Returns `true` if host and port end before an `@`: they were part of a password.
