@@ -186,8 +186,7 @@ mod tests {
             no_more(9),
             Ok(answer(9, &["n/c/1"], false)),
         ]));
-        let pace = Pace::default();
-        let (found, revision) = queues(&script, &pace).await.unwrap();
+        let (found, revision) = queues(&script, &Pace::default()).await.unwrap();
         let keys: Vec<_> = found.keys().map(|it| &**it).collect();
         assert_eq!((keys, revision), (vec!["b", "c"], 9));
         let asked = [
@@ -201,7 +200,7 @@ mod tests {
         assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
 
         let script = Script::new([first(), first(), first(), first()].into_iter().flatten());
-        let error = queues(&script, &pace).await.unwrap_err();
+        let error = queues(&script, &Pace::default()).await.unwrap_err();
         assert!(error.to_string().contains("each revision"), "{error}");
         assert_eq!(script.asked().len(), 9);
     }
