@@ -202,7 +202,7 @@ impl Conn {
         let mut grpc = self.grpc();
         ready(&mut grpc).await?;
         let codec = ProstCodec::<Q, A>::default();
-        // The old token of a login would be refused.
+        // etcd 3.4 would refuse a login with the old token.
         let request = if path == AUTHENTICATE {
             Request::new(message)
         } else {

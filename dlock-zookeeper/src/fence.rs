@@ -40,54 +40,59 @@ pub(crate) struct Known(Mutex<AtConnection>);
 
 #[derive(Debug)]
 struct AtConnection {
-    base: Option<Base>,
+    noted: Noted,
     state: StateWatcher,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    base: Option<Base>,
     /// The number of times that it was forgotten.
     forgotten: u64,
 }
 
 impl Known {
     pub(crate) fn new(state: StateWatcher) -> Self {
-        Self(Mutex::new(AtConnection {
-            base: None,
-            state,
-            forgotten: 0,
-        }))
+        let noted = Noted::default();
+        Self(Mutex::new(AtConnection { noted, state }))
     }
 
     fn at_connection(&self) -> MutexGuard<'_, AtConnection> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.state.changed().now_or_never().is_some() {
-            known.forget();
+            known.noted.forget();
         }
         known
     }
 
     pub(crate) fn get(&self) -> Option<Base> {
-        self.at_connection().base
+        self.at_connection().noted.base
     }
 
     /// Returns a number that is another one when the base was forgotten.
     pub(crate) fn forgotten(&self) -> u64 {
-        self.at_connection().forgotten
+        self.at_connection().noted.forgotten
     }
 
     /// Notes a base that was read when [`forgotten`](Self::forgotten) was this number, unless a later one is known.
     pub(crate) fn note(&self, base: Base, forgotten: u64) {
-        let mut known = self.at_connection();
-        let is_later = known.base.is_none_or(|it| it.value < base.value);
-        if known.forgotten == forgotten && is_later {
-            known.base = Some(base);
-        }
+        self.at_connection().noted.note(base, forgotten);
     }
 
     /// Forgets the base: it may have been replaced.
     pub(crate) fn forget(&self) {
-        self.at_connection().forget();
+        self.at_connection().noted.forget();
     }
 }
 
-impl AtConnection {
+impl Noted {
+    fn note(&mut self, base: Base, forgotten: u64) {
+        let is_later = self.base.is_none_or(|it| it.value < base.value);
+        if self.forgotten == forgotten && is_later {
+            self.base = Some(base);
+        }
+    }
+
     fn forget(&mut self) {
         self.base = None;
         self.forgotten += 1;
@@ -148,6 +153,23 @@ mod tests {
         for clock in [0, CLOCK - 10, CLOCK + 1] {
             assert!(following(Some(base.value), clock) >= last, "{clock}");
         }
+    }
+
+    /// Several requests read it at once, and the data may be restored between two of them.
+    #[test]
+    fn the_latest_base_counts_that_was_read_since_the_last_was_forgotten() {
+        let base = |value| Base { value, since: 1 };
+        let mut noted = Noted::default();
+        noted.note(base(7), 0);
+        noted.note(base(9), 0);
+        noted.note(base(8), 0);
+        assert_eq!(noted.base, Some(base(9)));
+        noted.forget();
+        assert_eq!((noted.base, noted.forgotten), (None, 1));
+        noted.note(base(9), 0);
+        assert_eq!(noted.base, None, "it was read before");
+        noted.note(base(5), 1);
+        assert_eq!(noted.base, Some(base(5)));
     }
 
     #[test]

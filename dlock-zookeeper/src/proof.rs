@@ -169,6 +169,22 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_requests_are_kept_however_many_there_were() {
+        let begun = SystemClock.now();
+        let proof = Proof::new(TIME_OUT, ms(500), begun);
+        let kept = || proof.answered.lock().unwrap().len();
+        for number in 1..1000 {
+            let sent = begun.plus(ms(number * 500));
+            proof.note(sent, sent);
+            let noted = usize::try_from(number).unwrap();
+            assert_eq!(kept(), (noted + 1).min(MOST));
+        }
+        let last = begun.plus(ms(999 * 500));
+        let proven = last.plus(TIME_OUT.saturating_sub(ms(500)));
+        assert!(proof.lasts(last, proven) && !proof.lasts(last, proven.plus(ms(1))));
+    }
+
+    #[test]
     fn time_asleep_counts_for_the_session() {
         let begun = SystemClock.now();
         let proof = Proof::new(TIME_OUT, ms(500), begun);

@@ -210,6 +210,22 @@ mod tests {
         assert!(!queue.admits(SHARED) && !queue.holds(&own));
     }
 
+    #[cfg(feature = "admin")]
+    #[test]
+    fn a_child_that_is_missing_in_a_queue_is_added_once_at_its_place() {
+        let all = names(&[SHARED, EXCLUSIVE, SHARED]);
+        let listed = |queue: &Queue| -> Vec<_> { queue.0.iter().map(|it| it.place).collect() };
+        let whole = Queue::read(&all);
+        let missing = Queue::read(&[all[2].clone(), all[0].clone()]);
+        assert_eq!(listed(&missing), [0, 2]);
+        for queue in [&missing, &whole] {
+            let queue = queue.with(whole.0[1].clone());
+            assert_eq!(listed(&queue), [0, 1, 2]);
+            assert_eq!(queue.holders().len(), 1);
+        }
+        assert_eq!(listed(&whole.without(|it| it.place == 1)), [0, 2]);
+    }
+
     #[test]
     fn waiters_have_places() {
         let names = names(&[SHARED, EXCLUSIVE, SHARED]);

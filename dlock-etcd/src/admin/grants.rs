@@ -9,7 +9,10 @@ use dlock_admin::{Grant, Grants, Pace};
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::sync::mpsc;
 
-use super::{link::Link, page};
+use super::{
+    link::Link,
+    page::{self, Source},
+};
 use crate::{
     keys,
     proto::{Event, EventType, WatchCreateRequest, WatchResponse},
@@ -61,7 +64,10 @@ pub(super) async fn grants(link: &Link, pace: &Pace) -> Result<Grants, StoreErro
 }
 
 /// Reads all claims at one revision.
-async fn queues(link: &Link, pace: &Pace) -> Result<(BTreeMap<String, Queue>, i64), StoreError> {
+async fn queues(
+    link: &impl Source,
+    pace: &Pace,
+) -> Result<(BTreeMap<String, Queue>, i64), StoreError> {
     let (begin, to) = page::beginning_with(link.namespace(), "");
     for _ in 0..TRIES {
         let (mut queues, mut from, mut revision) = (BTreeMap::new(), begin.clone(), 0);
@@ -160,11 +166,44 @@ mod tests {
         store::{ClientId, OwnerId},
     };
 
-    use super::*;
+    use super::{
+        page::tests::{Script, answer, forgotten},
+        *,
+    };
     use crate::{
         keys::{Stage, Value},
         proto::KeyValue,
     };
+
+    /// They are followed from there.
+    #[tokio::test]
+    async fn all_claims_are_of_one_revision_that_etcd_has_not_forgotten() {
+        let page = |revision, name: &str| Ok(answer(revision, &[name], true));
+        let no_more = |revision| Ok(answer(revision, &[], false));
+        let first = || [page(7, "n/a/1"), no_more(7), Err(forgotten())];
+        let script = Script::new(first().into_iter().chain([
+            page(9, "n/b/1"),
+            no_more(9),
+            Ok(answer(9, &["n/c/1"], false)),
+        ]));
+        let (found, revision) = queues(&script, &Pace::default()).await.unwrap();
+        let keys: Vec<_> = found.keys().map(|it| &**it).collect();
+        assert_eq!((keys, revision), (vec!["b", "c"], 9));
+        let asked = [
+            ("n/", 0),
+            ("n/a/1\0", 7),
+            ("n/a0", 7),
+            ("n/", 0),
+            ("n/b/1\0", 9),
+            ("n/b0", 9),
+        ];
+        assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
+
+        let script = Script::new([first(), first(), first(), first()].into_iter().flatten());
+        let error = queues(&script, &Pace::default()).await.unwrap_err();
+        assert!(error.to_string().contains("each revision"), "{error}");
+        assert_eq!(script.asked().len(), 9);
+    }
 
     fn put(key: &str, owner: OwnerId, revision: i64) -> Event {
         Event {

@@ -71,9 +71,29 @@ pub(super) fn beginning_with(namespace: &str, prefix: &str) -> Range {
     (from, to)
 }
 
+/// What ranges of keys are read from.
+pub(super) trait Source: Sync {
+    fn namespace(&self) -> &str;
+
+    fn read(
+        &self,
+        request: PageRequest,
+    ) -> impl Future<Output = Result<PageResponse, StoreError>> + Send;
+}
+
+impl Source for Link {
+    fn namespace(&self) -> &str {
+        self.namespace()
+    }
+
+    async fn read(&self, request: PageRequest) -> Result<PageResponse, StoreError> {
+        self.ask(RANGE, &request).await
+    }
+}
+
 /// Reads the page that begins at `from`. With a `revision` other than 0, all of it is from that one.
 pub(super) async fn page(
-    link: &Link,
+    link: &impl Source,
     from: &[u8],
     to: &[u8],
     revision: i64,
@@ -87,7 +107,12 @@ pub(super) async fn page(
     }
 }
 
-async fn once(link: &Link, from: &[u8], to: &[u8], revision: i64) -> Result<Page, StoreError> {
+async fn once(
+    link: &impl Source,
+    from: &[u8],
+    to: &[u8],
+    revision: i64,
+) -> Result<Page, StoreError> {
     let answer = range(link, from, to, revision).await?;
     let read_at = match revision {
         0 => answer.header().revision,
@@ -119,7 +144,7 @@ async fn once(link: &Link, from: &[u8], to: &[u8], revision: i64) -> Result<Page
 
 /// Reads all claims on a key at one revision, the present one if it is 0. Returns the revision, and the claims.
 pub(super) async fn claims_on(
-    link: &Link,
+    link: &impl Source,
     key: &str,
     revision: i64,
 ) -> Result<(i64, Vec<KeyValue>), StoreError> {
@@ -151,7 +176,7 @@ pub(super) fn is_compacted(error: &StoreError) -> bool {
 
 /// Reads a range at a revision, whatever the number of its keys.
 async fn all(
-    link: &Link,
+    link: &impl Source,
     from: &[u8],
     to: &[u8],
     revision: i64,
@@ -169,7 +194,7 @@ async fn all(
 }
 
 async fn range(
-    link: &Link,
+    link: &impl Source,
     from: &[u8],
     to: &[u8],
     revision: i64,
@@ -180,7 +205,7 @@ async fn range(
         limit: KEYS,
         revision,
     };
-    link.ask(RANGE, &request).await
+    link.read(request).await
 }
 
 /// The first name behind this one.
@@ -208,14 +233,174 @@ fn number(count: i64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::{
+        collections::VecDeque,
+        sync::{Mutex, MutexGuard},
+    };
+
+    use dlock_runtime::store::StoreErrorKind::{Disconnected, OutOfMemory};
+
     use super::*;
+    use crate::proto::ResponseHeader;
 
     fn kv(name: &str) -> KeyValue {
         KeyValue {
             key: name.into(),
             ..KeyValue::default()
         }
+    }
+
+    /// Answers of etcd, each to one request. The last one is repeated.
+    pub(crate) struct Script(Mutex<Played>);
+
+    struct Played {
+        answers: VecDeque<Result<PageResponse, StoreError>>,
+        asked: Vec<PageRequest>,
+    }
+
+    impl Script {
+        pub(crate) fn new(
+            answers: impl IntoIterator<Item = Result<PageResponse, StoreError>>,
+        ) -> Self {
+            Self(Mutex::new(Played {
+                answers: answers.into_iter().collect(),
+                asked: Vec::new(),
+            }))
+        }
+
+        fn played(&self) -> MutexGuard<'_, Played> {
+            self.0.lock().unwrap()
+        }
+
+        /// The names at which requests began, and their revisions.
+        pub(crate) fn asked(&self) -> Vec<(String, i64)> {
+            let asked = &self.played().asked;
+            let begin = |it: &PageRequest| String::from_utf8(it.key.clone()).unwrap();
+            asked.iter().map(|it| (begin(it), it.revision)).collect()
+        }
+    }
+
+    impl Source for Script {
+        fn namespace(&self) -> &'static str {
+            "n"
+        }
+
+        async fn read(&self, request: PageRequest) -> Result<PageResponse, StoreError> {
+            let mut played = self.played();
+            played.asked.push(request);
+            let answer = played.answers.pop_front().expect("there are enough");
+            if played.answers.is_empty() {
+                played.answers.push_back(answer.clone());
+            }
+            answer
+        }
+    }
+
+    /// An answer from a revision; `more` if it ends with the page.
+    pub(crate) fn answer(revision: i64, names: &[&str], more: bool) -> PageResponse {
+        let header = ResponseHeader {
+            revision,
+            ..ResponseHeader::default()
+        };
+        PageResponse {
+            header: Some(header),
+            kvs: names.iter().map(|it| kv(it)).collect(),
+            more,
+            count: 9,
+        }
+    }
+
+    /// etcd has compacted the revision that was read.
+    pub(crate) fn forgotten() -> StoreError {
+        let text = "etcdserver: mvcc: required revision has been compacted";
+        StoreError::new(Disconnected, text)
+    }
+
+    async fn page_of(script: &Script, revision: i64) -> Result<Page, StoreError> {
+        page(script, b"n/", b"n0", revision).await
+    }
+
+    #[tokio::test]
+    async fn a_page_is_read_again_from_its_start_if_etcd_forgets_its_revision() {
+        let script = Script::new([
+            Ok(answer(7, &["n/a/1", "n/b/1"], true)),
+            Err(forgotten()),
+            Ok(answer(9, &["n/b/2"], true)),
+            Ok(answer(11, &["n/b/3"], false)),
+        ]);
+        let found = page_of(&script, 0).await.unwrap();
+        let names = found.claims.iter().map(|it| (&*it.key, it.kvs.len()));
+        assert_eq!(names.collect::<Vec<_>>(), [("b", 2)]);
+        assert_eq!((found.revision, found.read, found.left), (9, 2, 9));
+        assert_eq!(found.next.as_deref(), Some(&b"n/b0"[..]));
+        let asked = [("n/", 0), ("n/b/1\0", 7), ("n/", 0), ("n/b/2\0", 9)];
+        assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
+    }
+
+    #[tokio::test]
+    async fn the_claims_on_a_key_are_read_again_if_etcd_forgets_their_revision() {
+        let script = Script::new([
+            Ok(answer(7, &["n/b/1"], true)),
+            Err(forgotten()),
+            Ok(answer(9, &["n/b/2"], true)),
+            Ok(answer(11, &["n/b/3"], false)),
+        ]);
+        let (revision, kvs) = claims_on(&script, "b", 0).await.unwrap();
+        assert_eq!((revision, kvs), (9, vec![kv("n/b/2"), kv("n/b/3")]));
+        let asked = [("n/b/", 0), ("n/b/1\0", 7), ("n/b/", 0), ("n/b/2\0", 9)];
+        assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
+    }
+
+    /// Of a revision that the caller has chosen, no other one says the same.
+    #[tokio::test]
+    async fn a_chosen_revision_that_etcd_has_forgotten_is_asked_for_once() {
+        let first = || Ok(answer(9, &["n/b/1"], true));
+        let script = Script::new([first(), Err(forgotten())]);
+        assert!(is_compacted(&page_of(&script, 7).await.err().unwrap()));
+        let asked = [("n/", 7), ("n/b/1\0", 7)];
+        assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
+        let script = Script::new([first(), Err(forgotten())]);
+        let found = claims_on(&script, "b", 7).await;
+        assert!(is_compacted(&found.unwrap_err()));
+        let asked = [("n/b/", 7), ("n/b/1\0", 7)];
+        assert_eq!(script.asked(), asked.map(|(it, at)| (it.to_owned(), at)));
+    }
+
+    #[tokio::test]
+    async fn three_revisions_are_tried_and_other_failures_are_not_repeated() {
+        let each = || [Ok(answer(7, &["n/b/1"], true)), Err(forgotten())];
+        let all = || Script::new([each(), each(), each(), each()].into_iter().flatten());
+        let script = all();
+        assert!(is_compacted(&page_of(&script, 0).await.err().unwrap()));
+        assert_eq!(script.asked().len(), 6);
+        let script = all();
+        let error = claims_on(&script, "b", 0).await.unwrap_err();
+        assert!(
+            error.to_string().contains("inspect the lock again"),
+            "{error}"
+        );
+        assert_eq!(script.asked().len(), 6);
+
+        let full = || StoreError::new(OutOfMemory, "mvcc: database space exceeded");
+        let once = || Script::new([Ok(answer(7, &["n/b/1"], true)), Err(full())]);
+        let script = once();
+        assert_eq!(page_of(&script, 0).await.err(), Some(full()));
+        assert_eq!(script.asked().len(), 2);
+        let script = once();
+        assert_eq!(claims_on(&script, "b", 0).await, Err(full()));
+        assert_eq!(script.asked().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_page_without_claims_of_ours_ends_where_etcd_ended_it() {
+        let script = Script::new([Ok(answer(7, &["n//fence", "n/by-hand"], true))]);
+        let found = page_of(&script, 0).await.unwrap();
+        assert!(found.claims.is_empty());
+        assert_eq!(found.next.as_deref(), Some(&b"n/by-hand\0"[..]));
+        let script = Script::new([Ok(answer(7, &["n/by-hand"], false))]);
+        assert_eq!(page_of(&script, 0).await.unwrap().next, None);
+        assert_eq!(script.asked(), [("n/".to_owned(), 0)]);
     }
 
     #[test]

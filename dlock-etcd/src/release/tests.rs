@@ -92,6 +92,20 @@ async fn a_release_says_whether_its_claim_held_the_key() {
     assert_eq!(claims(&held.server, &held.key).await, [""; 0]);
 }
 
+/// There may be many waiters in it.
+#[tokio::test]
+async fn a_claim_that_is_known_to_hold_is_released_without_a_look_at_its_queue() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.port());
+    let scene = Scene::open(proxy.port());
+    let (key, owner) = (key("order:42"), scene.owner(1));
+    scene.hold(&key, owner).await;
+    let end = String::from_utf8(scene.store.core.names(key.as_str(), owner).all.1).unwrap();
+    proxy.cut_before_request(&end);
+    assert_eq!(scene.release(&key, owner).await, Released::WasHeld);
+    assert!(proxy.is_trap_set());
+}
+
 #[tokio::test]
 async fn a_release_ends_only_the_key_that_its_claim_has_created() {
     let held = Held::start().await;

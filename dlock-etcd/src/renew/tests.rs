@@ -7,7 +7,7 @@ use dlock_runtime::{
         AcquireOutcome, AcquireRequest, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions,
     },
 };
-use dlock_testkit::{EtcdServer, Proxy, eventually};
+use dlock_testkit::{EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::FutureExt;
 
 use super::*;
@@ -388,4 +388,46 @@ async fn a_key_of_which_the_lease_is_not_known_is_looked_at_again() {
         let lease = lease.to_string();
         assert!(!server.put_with(&lease, "elsewhere", "1").await);
     }
+}
+
+/// Otherwise, a later release could not use the lease of the claim again.
+#[tokio::test]
+async fn a_claim_whose_label_a_full_database_refuses_has_no_request_that_may_arrive() {
+    let quota = "--quota-backend-bytes=1048576";
+    let server = EtcdServer::start_with(EtcdOptions::new().argument(quota)).await;
+    let scene = Scene::open(server.port());
+    let (key, owner) = (key("order:42"), scene.owner(1));
+    scene.hold(&key, owner).await;
+    let claims = &scene.store.core.claims;
+    let lease = async || {
+        let claim = claims.enter(&key, owner).await;
+        assert_eq!(claim.unsettled, []);
+        claim.place.as_ref().map(|it| it.lease)
+    };
+    let before = lease().await;
+    server.fill().await;
+    let renewal = RenewRequest::new(&key, owner, TTL).label("late@host/1");
+    let renewed = scene.store.renew_one(renewal).await;
+    assert_eq!(renewed, Ok(Renewal::Renewed));
+    assert!(before.is_some() && lease().await == before);
+}
+
+/// Its key has the lease of waiters, and would end with them.
+#[tokio::test]
+async fn a_full_database_renews_no_waiter_that_has_no_lease_of_its_own() {
+    let quota = "--quota-backend-bytes=1048576";
+    let server = EtcdServer::start_with(EtcdOptions::new().argument(quota)).await;
+    let (one, other) = (Scene::open(server.port()), Scene::open(server.port()));
+    let (key, holder, waiter) = (key("order:42"), one.owner(1), other.owner(1));
+    one.hold(&key, holder).await;
+    other.wait(&key, waiter).await;
+    let follow = &other.store.core.follow;
+    let lease = follow.with(&key, |it| it.lease_of(waiter)).flatten();
+    // It is not silent, however long the rest takes.
+    let later = SystemClock.now().plus(10 * LONG);
+    follow.with(&key, |it| it.ask(waiter, lease.unwrap(), later));
+    server.fill().await;
+    assert_eq!(one.release(&key, holder).await, Released::WasHeld);
+    let error = other.renew(&key, waiter).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error}");
 }

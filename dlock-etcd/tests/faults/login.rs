@@ -9,15 +9,19 @@ use dlock_runtime::{
     random::SystemRandom,
     store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
 };
-use dlock_testkit::{Authority, EtcdOptions, EtcdServer, Proxy, eventually};
+use dlock_testkit::{Authority, EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use serde_json::json;
 use tokio::time::timeout;
 
 use crate::world::{DEADLINE, TTL, builder, connect, is_released, works};
 
-/// A server that wants a login, with a user who may use the prefix `dlock/`, and one who may not.
 async fn server() -> EtcdServer {
-    let server = EtcdServer::start().await;
+    server_of(EtcdMake::Usual).await
+}
+
+/// A server that wants a login, with a user who may use the prefix `dlock/`, and one who may not.
+async fn server_of(make: EtcdMake) -> EtcdServer {
+    let server = EtcdServer::start_with(EtcdOptions::new().make(make)).await;
     let range = json!({"permType": "READWRITE", "key": "ZGxvY2sv", "range_end": "ZGxvY2sw"});
     for (path, body) in [
         ("auth/user/add", json!({"name": "root", "password": "top"})),
@@ -87,7 +91,17 @@ async fn a_user_with_the_prefix_locks_and_others_are_told_what_they_lack() {
 
 #[tokio::test]
 async fn a_token_that_has_become_invalid_is_replaced() {
-    let server = server().await;
+    replaces_a_token(EtcdMake::Usual).await;
+}
+
+/// It also refuses a login that names such a token.
+#[tokio::test]
+async fn a_token_that_has_become_invalid_is_replaced_by_the_oldest_version() {
+    replaces_a_token(EtcdMake::Old).await;
+}
+
+async fn replaces_a_token(make: EtcdMake) {
+    let server = server_of(make).await;
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port());
     // A connection that is slow is not replaced.
