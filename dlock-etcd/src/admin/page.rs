@@ -71,7 +71,7 @@ pub(super) fn beginning_with(namespace: &str, prefix: &str) -> Range {
     (from, to)
 }
 
-/// What ranges of keys are read from.
+/// A reader of ranges of keys: the connection of an inspector, or a test.
 pub(super) trait Source: Sync {
     fn namespace(&self) -> &str;
 
