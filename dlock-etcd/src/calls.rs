@@ -75,16 +75,7 @@ impl Conn {
             let _turn = self.reads.acquire().await;
             self.call::<_, RangeResponse>(RANGE, range).await
         });
-        let answers: Vec<_> = try_join_all(asked).await?;
-        let headers = answers.iter().map(Answer::header);
-        let Some(first) = headers.min_by_key(|header| header.revision) else {
-            return Err(Failure::new(errors::bad_answer("a read of nothing")));
-        };
-        Ok(TxnResponse {
-            header: Some(first),
-            succeeded: true,
-            responses: answers.into_iter().map(ResponseOp::from).collect(),
-        })
+        together(try_join_all(asked).await?)
     }
 
     /// Deletes a key, whatever it has become. Returns whether it was there, and the revision.
@@ -226,6 +217,19 @@ impl Conn {
     }
 }
 
+/// Returns the answers to reads that were sent one by one as that to a transaction, which is as old as the oldest of them.
+fn together(answers: Vec<RangeResponse>) -> Result<TxnResponse, Failure> {
+    let headers = answers.iter().map(Answer::header);
+    let Some(first) = headers.min_by_key(|header| header.revision) else {
+        return Err(Failure::new(errors::bad_answer("a read of nothing")));
+    };
+    Ok(TxnResponse {
+        header: Some(first),
+        succeeded: true,
+        responses: answers.into_iter().map(ResponseOp::from).collect(),
+    })
+}
+
 /// Returns the id of a lease that lasts for `seconds` at least.
 fn granted(answer: &LeaseGrantResponse, seconds: i64) -> Result<i64, StoreError> {
     if answer.ttl < seconds || answer.id == 0 {
@@ -337,6 +341,23 @@ mod tests {
             revision: 1,
             raft_term,
         }
+    }
+
+    /// A watch that begins there misses no change.
+    #[test]
+    fn reads_one_by_one_are_as_old_as_the_oldest() {
+        let read = |revision| RangeResponse {
+            header: Some(ResponseHeader {
+                revision,
+                ..header(1, 7)
+            }),
+            kvs: Vec::new(),
+        };
+        let answers = || [7, 5, 6].map(read).to_vec();
+        let answer = together(answers()).map_err(|it| it.error).unwrap();
+        assert_eq!(answer.header().revision, 5);
+        let expected: Vec<_> = answers().into_iter().map(ResponseOp::from).collect();
+        assert!(answer.succeeded && answer.responses == expected);
     }
 
     #[test]

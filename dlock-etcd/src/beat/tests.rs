@@ -354,6 +354,31 @@ async fn only_places_that_no_claim_knows_are_deleted_after_a_restore() {
 }
 
 #[tokio::test]
+async fn restored_places_are_searched_once_for_each_connection() {
+    let all = Waiting::start().await;
+    let (core, conn) = (all.core(), all.waiter.conn().await);
+    let restored = format!("dlock/order:42/{}", all.waiter.owner(7));
+    let lease = all.lease().to_string();
+    let put = async || {
+        let is_put = all.server.put_with(&lease, &restored, "1 1 shared - - -");
+        assert!(is_put.await);
+    };
+    let is_there = async || all.server.get(&restored).await.is_some();
+    put().await;
+    // As if the connection had been made since.
+    core.places.searched(conn.number() - 1);
+    eventually(LONG, "all leases were searched", async || {
+        core.end_restored().await;
+        core.places.to_search(conn.number()).is_empty()
+    })
+    .await;
+    assert!(!is_there().await);
+    put().await;
+    core.end_restored().await;
+    assert!(is_there().await);
+}
+
+#[tokio::test]
 async fn a_lease_that_has_ended_is_that_of_no_other_waiter() {
     let all = Waiting::start().await;
     let lease = all.lease();

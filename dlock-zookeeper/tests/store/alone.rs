@@ -13,7 +13,7 @@ use dlock_runtime::store::{AcquireOutcome, AcquireRequest, LockStore, Queue};
 use dlock_testkit::within;
 
 use crate::{
-    scripted::{CHECK, CREATE, EXISTS, GET_DATA, LIST, MULTI, Reply, SET_DATA, Scripted},
+    scripted::{CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, SET_DATA, Scripted},
     world::{LIMIT, key, owner, store},
 };
 
@@ -26,28 +26,46 @@ const BASE: u64 = 2_000_000_000_000_000;
 const SINCE: i64 = 5;
 const CHILD: i64 = 7;
 
-/// Acquires a key whose directory has so many children behind the creation. Returns the outcome, and the number of requests for
-/// the queue and for the state of the child.
-async fn acquired_among(children: i32) -> (AcquireOutcome, usize) {
+/// What became of a request.
+struct Acquired {
+    outcome: AcquireOutcome,
+    creations: usize,
+    /// The number of requests for the queue and for the state of the child, once it was created.
+    reads: usize,
+    deletions: usize,
+}
+
+/// Acquires a key whose directory has so many children behind the creation, and seems to have none before. The first answers
+/// of this number do not list them either.
+async fn acquired_among(children: i32, queue: Queue, unlisted: usize) -> Acquired {
     let (key, own) = (key("alone"), owner());
     let directory = format!("/dlock/lock:{key}");
     let child = format!("{own}-exclusive-0000000002");
     let other = format!("{}-exclusive-0000000001", owner());
-    let reads = Arc::new(AtomicUsize::new(0));
-    let count = reads.clone();
+    let counts: Arc<[AtomicUsize; 3]> = Arc::default();
+    let counted = counts.clone();
     let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
         (LIST, _) if request.path == FENCE => Some(Reply::names(&[&BASE.to_string()])),
         (EXISTS, _) if request.path.starts_with(FENCE) => Some(Reply::stat(SINCE)),
         (MULTI, [CHECK, CREATE, SET_DATA]) => {
+            counted[0].fetch_add(1, Ordering::SeqCst);
             Some(Reply::carried_out_among(request, CHILD, &child, children))
         }
         (GET_DATA, _) if request.path.ends_with(&other) => {
             let text = format!("1 {BASE} {SINCE} 30000 - 1 - - -");
             Some(Reply::data(&text, SINCE + 1))
         }
+        (LIST, _) if request.path == directory && counted[0].load(Ordering::SeqCst) == 0 => {
+            Some(Reply::names(&[]))
+        }
         (LIST | EXISTS, _) if request.path.starts_with(&directory) => {
-            count.fetch_add(1, Ordering::SeqCst);
-            Some(Reply::names(&[&other, &child]))
+            let before = counted[1].fetch_add(1, Ordering::SeqCst);
+            let names: [&str; 2] = [&other, &child];
+            Some(Reply::names(if before < unlisted { &[] } else { &names }))
+        }
+        (DELETE, _) if request.path.ends_with(&child) => {
+            counted[2].fetch_add(1, Ordering::SeqCst);
+            Some(Reply::Done(Vec::new()))
         }
         _ => None,
     })
@@ -55,28 +73,58 @@ async fn acquired_among(children: i32) -> (AcquireOutcome, usize) {
     let store = store(&server.url()).await;
     let ask = AcquireRequest::new(&key, own, TTL)
         .mode(LockMode::Exclusive)
-        .queue(Queue::ForLease);
+        .queue(queue);
     let answer = within(LIMIT, store.acquire(ask)).await;
-    let outcome = answer.expect("it ends").unwrap();
-    (outcome, reads.load(Ordering::SeqCst))
+    Acquired {
+        outcome: answer.expect("it ends").unwrap(),
+        creations: counts[0].load(Ordering::SeqCst),
+        reads: counts[1].load(Ordering::SeqCst),
+        deletions: counts[2].load(Ordering::SeqCst),
+    }
 }
 
 #[tokio::test]
 async fn a_child_that_is_alone_holds_by_the_answer_to_its_creation() {
-    let (outcome, reads) = acquired_among(1).await;
-    let AcquireOutcome::Granted { fence, .. } = outcome else {
-        panic!("{outcome:?}")
+    let acquired = acquired_among(1, Queue::ForLease, 0).await;
+    let AcquireOutcome::Granted { fence, .. } = acquired.outcome else {
+        panic!("{:?}", acquired.outcome)
     };
     assert_eq!(fence, BASE + u64::try_from(CHILD - SINCE).unwrap());
-    assert_eq!(reads, 0, "a free lock takes one request");
+    assert_eq!(acquired.reads, 0, "a free lock takes one request");
 }
 
 #[tokio::test]
 async fn a_child_that_is_not_alone_holds_by_its_place_in_the_queue() {
-    let (outcome, reads) = acquired_among(2).await;
+    let acquired = acquired_among(2, Queue::ForLease, 0).await;
     assert!(
-        matches!(outcome, AcquireOutcome::Busy { .. }),
-        "broken promise: two hold the key: {outcome:?}"
+        matches!(acquired.outcome, AcquireOutcome::Busy { .. }),
+        "broken promise: two hold the key: {:?}",
+        acquired.outcome
     );
-    assert!(reads > 0);
+    assert!(acquired.reads > 0);
+    assert_eq!(acquired.deletions, 0, "it waits");
+}
+
+/// Another process was faster.
+#[tokio::test]
+async fn a_request_that_does_not_wait_leaves_no_child_behind_another() {
+    let acquired = acquired_among(2, Queue::No, 0).await;
+    assert!(
+        matches!(acquired.outcome, AcquireOutcome::Busy { .. }),
+        "broken promise: two hold the key: {:?}",
+        acquired.outcome
+    );
+    assert_eq!(acquired.deletions, 1);
+}
+
+/// Another child beside it would wait for it.
+#[tokio::test]
+async fn a_new_child_that_its_server_does_not_list_yet_is_looked_for_again() {
+    let acquired = acquired_among(2, Queue::ForLease, 1).await;
+    assert!(
+        matches!(acquired.outcome, AcquireOutcome::Busy { .. }),
+        "broken promise: two hold the key: {:?}",
+        acquired.outcome
+    );
+    assert_eq!(acquired.creations, 1);
 }

@@ -218,6 +218,42 @@ async fn a_waiter_renews_nothing() {
     assert_eq!(store.release(release).await, Ok(Released::WasHeld));
 }
 
+/// A wait ends by a release, and not by such a request.
+#[tokio::test]
+async fn a_waiter_that_asks_without_waiting_keeps_its_place() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let (key, holder, waiter) = (key("asks-once"), owner(), owner());
+    hold(&store, &key, holder, LockMode::Exclusive).await;
+    wait(&store, &key, waiter, LockMode::Exclusive).await;
+    let asked = store.acquire(AcquireRequest::new(&key, waiter, TTL)).await;
+    let Ok(AcquireOutcome::Busy(seen)) = asked else {
+        panic!("broken promise: two hold the key: {asked:?}");
+    };
+    assert_eq!(seen.position, None);
+    let left = children(servers, "dlock", key.as_str()).await;
+    assert_eq!(left.len(), 2, "{left:?}");
+    release(&store, &key, holder, LockMode::Exclusive).await;
+    hold(&store, &key, waiter, LockMode::Exclusive).await;
+    release(&store, &key, waiter, LockMode::Exclusive).await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_child_an_operator_deletes_gets_another_one() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let (key, holder, waiter) = (key("deleted-waiter"), owner(), owner());
+    hold(&store, &key, holder, LockMode::Exclusive).await;
+    wait(&store, &key, waiter, LockMode::Exclusive).await;
+    let all = children(servers, "dlock", key.as_str()).await;
+    let own = all.iter().find(|it| it.contains(&waiter.to_string()));
+    let operator = client(servers).await;
+    operator.delete(own.unwrap(), None).await.unwrap();
+    release(&store, &key, holder, LockMode::Exclusive).await;
+    hold(&store, &key, waiter, LockMode::Exclusive).await;
+    release(&store, &key, waiter, LockMode::Exclusive).await;
+}
+
 /// A store behind a proxy, and a key whose directory is there: the next request with an owner of it creates a child.
 async fn behind(proxy: &Proxy, name: &str) -> (ZooKeeperStore, LockKey) {
     let hosts = format!("127.0.0.1:{}", proxy.port());
