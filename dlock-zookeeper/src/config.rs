@@ -216,8 +216,6 @@ mod tests {
     fn a_refused_url_says_why_and_does_not_show_the_password() {
         for (url, reason) in [
             ("zookeeper://", "no host"),
-            ("zookeeper://a,,b", "no host"),
-            ("zookeeper://u:secret@a:0", "a port is not a number"),
             // A URL without its host, and passwords with characters that have a meaning.
             ("zookeeper://u:secret", "a port is not a number"),
             ("zookeeper://u:2181?secret@a", "for a `?` in a password"),
@@ -231,10 +229,6 @@ mod tests {
                 "options follow one `?`",
             ),
             (
-                "zookeeper://u:secret@a/locks&sslmode=require",
-                "options follow one `?`",
-            ),
-            (
                 "zookeeper://u:secret@a&sslmode=require",
                 "options follow one `?`",
             ),
@@ -243,8 +237,6 @@ mod tests {
                 "options follow one `?`",
             ),
             ("zookeeper://secret@a", "a user needs a password"),
-            ("zookeeper://::1", "without brackets"),
-            ("zookeeper://u:secret%FF@a", "percent-encoded"),
             ("zookeeper://u:secret@a?session=40", "invalid session `40`"),
             (
                 "zookeeper://u:secret@a?session=10000000000000000000s",
@@ -292,17 +284,8 @@ mod tests {
                 "zookeeper://u:secret@a?sslmode=sometimes",
                 "`sslmode` is `disable` or `require`",
             ),
-            ("zookeeper://a?sslmode=disable&sslmode=require", "twice"),
-            (
-                "zookeeper://u:secret@a?sslmode=require&sslcert=a",
-                "belong together",
-            ),
             (
                 "zookeeper://u:secret@a?sslrootcert=ca.pem",
-                "need `sslmode=require`",
-            ),
-            (
-                "zookeeper://u:secret@a?sslcert=a&sslkey=b&sslmode=disable",
                 "need `sslmode=require`",
             ),
         ] {

@@ -49,17 +49,12 @@ fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
             "`sslmode` is `disable` or `require`",
         ),
         (
-            "postgres://shop:hush@db/shop?sslmode=prefer",
-            "`sslmode` is `disable` or `require`",
-        ),
-        (
             "postgres://shop:hush@db/shop?sslcert=a.pem",
             "belong together",
         ),
         ("postgres://shop:hush@db/shop?colour=red", "colour"),
         ("postgres://shop:hush@db:port/shop", "port"),
         ("postgres://shop:hush/shop", "port"),
-        ("postgres://shop:hush@db:0/shop", "a port is not a number"),
         (
             "postgres://shop:hush@db,db:5432/shop",
             "it names db:5432 twice",
@@ -67,8 +62,6 @@ fn a_url_that_cannot_be_used_says_why_and_hides_its_password() {
         ("postgres://shop:hush@db,/shop", "no host"),
         ("postgres://shop:%FFhush@db/shop", "percent-encoded"),
         ("postgres://shop:a?hush@db/shop", "for a `?` in a password"),
-        ("postgres://shop:?hush@db/shop", "for a `?` in a password"),
-        ("postgres://shop:1?hush@db/shop", "for a `?` in a password"),
         ("postgres://shop:p@hush@db/shop", "`%40` for an `@`"),
         (
             "postgres://shop:hush@db/shop?sslrootcert=ca.pem",
