@@ -71,7 +71,7 @@ pub(super) fn beginning_with(namespace: &str, prefix: &str) -> Range {
     (from, to)
 }
 
-/// A reader of ranges of keys: the connection of an inspector, or a test.
+/// A source of key ranges: etcd, or a script of answers in tests.
 pub(super) trait Source: Sync {
     fn namespace(&self) -> &str;
 

@@ -7,13 +7,14 @@ use dlock_runtime::{
     StoreErrorKind,
     random::SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
+        ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
         Released, RenewRequest, Renewal,
     },
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
 use dlock_zookeeper::ZooKeeperStore;
 use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, sleep};
 use zookeeper_client::{Acls, CreateMode};
 
 use crate::world::{
@@ -236,6 +237,42 @@ async fn a_waiter_that_asks_without_waiting_keeps_its_place() {
     release(&store, &key, holder, LockMode::Exclusive).await;
     hold(&store, &key, waiter, LockMode::Exclusive).await;
     release(&store, &key, waiter, LockMode::Exclusive).await;
+}
+
+#[tokio::test]
+async fn a_waiter_that_asks_in_time_keeps_its_place() {
+    eventually(LIMIT, "a place that lasts", is_place_kept).await;
+}
+
+/// Returns `false` also if the machine was so slow that the waiter was silent for too long.
+async fn is_place_kept() -> bool {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(SESSION)).await;
+    let (key, holder, waiter) = (key("asks-in-time"), owner(), owner());
+    let own = async || {
+        let all = children(servers, "dlock", key.as_str()).await;
+        all.into_iter().find(|it| it.contains(&waiter.to_string()))
+    };
+    hold(&store, &key, holder, LockMode::Exclusive).await;
+    wait(&store, &key, waiter, LockMode::Exclusive).await;
+    let (before, begun) = (own().await, Instant::now());
+    while begun.elapsed() < ALIVE + ALIVE / 3 {
+        // After the end of another claim on the key, the process asks the server again.
+        let other = owner();
+        wait(&store, &key, other, LockMode::Exclusive).await;
+        let released = store.release(ReleaseRequest::new(&key, other)).await;
+        assert_eq!(released, Ok(Released::WasGone));
+        wait(&store, &key, waiter, LockMode::Exclusive).await;
+        sleep(ALIVE / 6).await;
+    }
+    let is_kept = before.is_some() && own().await == before;
+    for owner in [waiter, holder] {
+        store
+            .release(ReleaseRequest::new(&key, owner))
+            .await
+            .unwrap();
+    }
+    is_kept
 }
 
 #[tokio::test]
