@@ -20,7 +20,7 @@ pub type Inspecting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Reads the locks of a store for operators, and releases a lock by force.
 ///
 /// A store of another crate implements it for pages that show locks, and for programs of operators. The commands `ls`, `inspect`,
-/// `watch`, `unlock`, `top` and `doctor` take any inspector; in the command `dlock`, a store is a row of its sources. Six methods are
+/// `watch`, `unlock`, `top` and `doctor` take any inspector; in the command `dlock`, a store is a row of its sources. Five methods are
 /// required, and [`pace`](Self::pace) where listings pause. The types of the answers have constructors: [`LockInfo::new`] and
 /// others. No method acquires a lock, and only [`unlock`](Self::unlock) changes anything.
 ///
