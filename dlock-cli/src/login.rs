@@ -2,8 +2,6 @@
 
 use std::{env, fmt::Write};
 
-use url::form_urlencoded::byte_serialize;
-
 use crate::exit::{Exit, Failure};
 
 /// The variables with a user, the first of which counts.
@@ -48,7 +46,7 @@ fn inserted(url: &str, user: Option<&str>, password: Option<&str>) -> String {
     format!("{scheme}://{login}@{hosts}{query}")
 }
 
-/// Encodes all that could be read as another part of a URL. A space is no plus sign here.
+/// Encodes all that could be read as another part of a URL. A plus sign is no space there.
 fn encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -93,9 +91,8 @@ fn with(url: &str, user: Option<&str>, password: Option<&str>) -> String {
         ("password", password.filter(|_| !has_password)),
     ] {
         let Some(value) = value else { continue };
-        let value: String = byte_serialize(value.as_bytes()).collect();
         found.push(if found.contains('?') { '&' } else { '?' });
-        found.extend([name, "=", &value]);
+        found.extend([name, "=", &encoded(value)]);
     }
     found
 }
@@ -135,7 +132,7 @@ mod tests {
                 "postgres://h/d",
                 me,
                 hush,
-                "postgres://h/d?user=me&password=p%40ss+word%26",
+                "postgres://h/d?user=me&password=p%40ss%20word%26",
             ),
             (
                 "postgres://a:1,b:2/d?schema=x",
@@ -147,7 +144,7 @@ mod tests {
                 "postgres://app@h/d",
                 me,
                 hush,
-                "postgres://app@h/d?password=p%40ss+word%26",
+                "postgres://app@h/d?password=p%40ss%20word%26",
             ),
             ("postgres://app:x@h/d", me, hush, "postgres://app:x@h/d"),
             (
