@@ -2,13 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+pub(super) use dlock_admin::view::milliseconds;
+
 /// Returns the milliseconds since 1970; 0 before.
 pub(super) fn of(time: SystemTime) -> u64 {
     milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
-}
-
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Formats milliseconds since 1970 as in RFC 3339.

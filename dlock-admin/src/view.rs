@@ -252,7 +252,8 @@ pub fn moment(time: SystemTime) -> String {
 }
 
 /// Returns a duration in milliseconds, the greatest number instead of a greater one.
-fn milliseconds(time: Duration) -> u64 {
+#[must_use]
+pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -121,11 +121,7 @@ fn read(url: &UrlText<'_>) -> Result<Parts, String> {
 impl Tls {
     fn open(paths: &TlsPaths) -> Result<Self, ConnectError> {
         let files = TlsFiles::of_paths(paths)?;
-        let client = if files.has_identity() {
-            ClientCertificate::Shown
-        } else {
-            ClientCertificate::Missing
-        };
+        let client = ClientCertificate::of(files.has_identity());
         let config = files.load("etcd", |mut config| {
             config.alpn_protocols = vec![b"h2".to_vec()];
             config

@@ -118,10 +118,8 @@ impl Config {
             None => None,
             Some(paths) => Some(tls::connector(paths)?),
         };
-        let client = match &own.tls {
-            Some(paths) if paths.own.is_some() => ClientCertificate::Shown,
-            _ => ClientCertificate::Missing,
-        };
+        let has_identity = own.tls.is_some_and(|paths| paths.own.is_some());
+        let client = ClientCertificate::of(has_identity);
         let ssl_mode = if tls.is_some() {
             SslMode::Require
         } else {

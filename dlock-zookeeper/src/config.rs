@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use dlock_net::{TlsPaths, UrlText};
+use dlock_net::{Host, TlsPaths, UrlText};
 use dlock_runtime::{ConnectError, store::StoreOptions};
 use zookeeper_client::{Acl, Acls};
 
@@ -62,10 +62,9 @@ impl Config {
             url: shown.clone(),
             reason,
         };
-        let (mut config, tls) = read(&url, options, &shown).map_err(refused)?;
+        let (mut config, hosts, tls) = read(&url, options, &shown).map_err(refused)?;
         if let Some(paths) = tls {
             let trust = tls::Trust::open(&paths)?;
-            let hosts = url.hosts(PORT).map_err(refused)?;
             if !hosts.iter().all(|host| trust.can_verify(&host.name)) {
                 let reason = "a host has a character that host names do not have";
                 return Err(refused(reason.to_owned()));
@@ -102,13 +101,13 @@ fn read(
     url: &UrlText<'_>,
     options: &StoreOptions,
     shown: &str,
-) -> Result<(Config, Option<TlsPaths>), String> {
+) -> Result<(Config, Vec<Host>, Option<TlsPaths>), String> {
     url.check()?;
     let login = url.login_with_password("zookeeper://user:password@host")?;
     let hosts = url
         .hosts(PORT)
         .map_err(|reason| format!("{reason}; {FORM}"))?;
-    let hosts: Vec<_> = hosts.iter().map(ToString::to_string).collect();
+    let places: Vec<_> = hosts.iter().map(ToString::to_string).collect();
     let mut own = url.options(&["session", "tick"], &["readers"])?;
     let readers = own.take_all("readers");
     let readers = readers.iter().map(|value| {
@@ -139,7 +138,7 @@ fn read(
         }
     };
     let config = Config {
-        hosts: hosts.join(","),
+        hosts: places.join(","),
         login: login.map(|it| format!("{}:{}", it.user, it.password.unwrap_or_default())),
         tls: None,
         root: root(url.path, &options.namespace),
@@ -156,7 +155,7 @@ fn read(
             tick * 4 + Duration::from_secs(2)
         ));
     }
-    Ok((config, own.tls()?))
+    Ok((config, hosts, own.tls()?))
 }
 
 fn root(path: &str, namespace: &str) -> String {

@@ -465,8 +465,17 @@ async fn one_lock_is_shown_with_all_that_is_known() {
     );
     let holder = &shown["holder"];
     assert_eq!(holder["process"]["pid"], std::process::id());
-    let token = holder["token"].as_str().unwrap();
-    assert!(token.parse::<i64>().unwrap() > 0, "{token}");
+    let token: i64 = holder["token"].as_str().unwrap().parse().unwrap();
+    let stored: String = redis::cmd("GET")
+        .arg("dlock:{order:1}")
+        .query_async(&mut server.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(
+        stored.split(' ').nth(1),
+        Some(&*(token >> 12).to_string()),
+        "it is of the stored fence"
+    );
     assert!(holder["ttl_ms"].as_u64().unwrap() <= 60_000);
     assert_eq!(shown["waiters"][0]["is_alive"], true);
     scene.end().await;

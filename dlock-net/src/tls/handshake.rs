@@ -17,6 +17,18 @@ pub enum ClientCertificate {
     Shown,
 }
 
+impl ClientCertificate {
+    /// Returns what is known where the handshake does not show whether the server asks.
+    #[must_use]
+    pub fn of(has_identity: bool) -> Self {
+        if has_identity {
+            Self::Shown
+        } else {
+            Self::Missing
+        }
+    }
+}
+
 /// Returns the name that the certificate of a server must have, if a certificate can have it. `host` has no brackets.
 #[must_use]
 pub fn server_name(host: &str) -> Option<ServerName<'static>> {

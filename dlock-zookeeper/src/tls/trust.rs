@@ -181,11 +181,7 @@ impl Trust {
 
     /// Returns what servers know of the client.
     pub(crate) fn client(&self) -> ClientCertificate {
-        if self.files.has_identity() {
-            ClientCertificate::Shown
-        } else {
-            ClientCertificate::Missing
-        }
+        ClientCertificate::of(self.files.has_identity())
     }
 
     /// Makes a session. The client verifies hosts by default.

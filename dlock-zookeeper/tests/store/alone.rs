@@ -26,7 +26,7 @@ const BASE: u64 = 2_000_000_000_000_000;
 const SINCE: i64 = 5;
 const CHILD: i64 = 7;
 
-/// What became of a request.
+/// The outcome of a request.
 struct Acquired {
     outcome: AcquireOutcome,
     creations: usize,

@@ -263,6 +263,7 @@ async fn is_place_kept() -> bool {
         let released = store.release(ReleaseRequest::new(&key, other)).await;
         assert_eq!(released, Ok(Released::WasGone));
         wait(&store, &key, waiter, LockMode::Exclusive).await;
+        // Often enough for a waiter, whose place lasts so long after its last request.
         sleep(ALIVE / 6).await;
     }
     let is_kept = before.is_some() && own().await == before;

@@ -111,7 +111,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "ring-of-the-first",
-        "The loss of another key than the first wakes nobody",
+        "The loss of another key than the first wakes no task",
         WOKEN,
         "is_woken |= «other.as_mut().poll(context).is_ready()»;",
         "{ let _ = &other; false }",
@@ -130,7 +130,7 @@ pub(super) const ALL: &[Mutant] = &[
     // The section.
     Mutant::new(
         "keys-are-not-forgotten",
-        "The entry of a key is kept when nobody wants it any more",
+        "The entry of a key is kept when no task wants it any more",
         ACQUISITION,
         "Effect::Forget(_) if «is_idle» =>",
         "false && is_idle",

@@ -10,7 +10,7 @@ const PROTECT: &str = "dlock-admin-web/src/protect.rs";
 const TOKEN: &str = "dlock-admin-web/src/token.rs";
 const UNLOCK: &str = "dlock-admin-web/src/unlock.rs";
 
-const NOBODY: &[Look] = &[Test(
+const WITHOUT_BROWSER: &[Look] = &[Test(
     WEB,
     "tests::following::nothing_is_read_without_a_browser",
 )];
@@ -34,7 +34,7 @@ pub(super) const ALL: &[Mutant] = &[
         DESK,
         "«shown.state = DeskState::Reading(None); shown.picture = None;»",
         "",
-        NOBODY,
+        WITHOUT_BROWSER,
     ),
     Mutant::new(
         "serve-any-host",

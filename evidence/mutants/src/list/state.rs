@@ -62,7 +62,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "closed-holder-handed",
-        "A lease that nobody has looked at yet is entered after a shutdown",
+        "A lease that no task has looked at yet is entered after a shutdown",
         ATTEMPT,
         "self.waiter.refused = true;",
         "self.waiter.refused = !self.is_holding();",

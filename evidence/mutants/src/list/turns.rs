@@ -37,7 +37,7 @@ pub(super) const ALL: &[Mutant] = &[
     ),
     Mutant::new(
         "next-not-promoted",
-        "Nobody comes to the front when a lease is lost",
+        "No waiter comes to the front when a lease is lost",
         TURNS,
         "let is_over = «matches!(effect, Effect::Forget(_) | Effect::Lose)»;",
         "matches!(effect, Effect::Forget(_))",
