@@ -74,13 +74,13 @@ impl Lane {
     fn runtime(&self) -> io::Result<Handle> {
         let process = process::id();
         loop {
-            if let Ok(runtime) = self.of(process) {
+            if let Ok(runtime) = self.runtime_in(process) {
                 return Ok(runtime);
             }
             // The mark of a parent process has no meaning here.
             if self.starting.swap(process, Ordering::AcqRel) != process {
                 let _starting = Starting(&self.starting);
-                return match self.of(process) {
+                return match self.runtime_in(process) {
                     Ok(runtime) => Ok(runtime),
                     Err(place) => self.start(process, place),
                 };
@@ -91,7 +91,7 @@ impl Lane {
     }
 
     /// Returns the runtime of `process`, or the place for it.
-    fn of(&self, process: u32) -> Result<Handle, &OnceBox<Started>> {
+    fn runtime_in(&self, process: u32) -> Result<Handle, &OnceBox<Started>> {
         let mut place = &self.started;
         while let Some(started) = place.get() {
             if started.process == process {
@@ -224,7 +224,7 @@ mod tests {
         let (started, other) = std::sync::mpsc::channel();
         thread::spawn(move || started.send(LANE.runtime().unwrap().id()));
         let early = other.recv_timeout(Duration::from_millis(100));
-        assert!(early.is_err() && LANE.of(own).is_err());
+        assert!(early.is_err() && LANE.runtime_in(own).is_err());
         LANE.starting.store(0, Ordering::Release);
         let id = other.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(LANE.starting.load(Ordering::Acquire), 0);

@@ -214,30 +214,13 @@ impl Acquisition {
         self.wakes.notified()
     }
 
-    /// Schedules a check of a lease that this attempt has held, for as long as its claim holds it. Returns `false` if no task
-    /// of the renewer runs.
-    pub(crate) fn note_while_held(self: &Arc<Self>, renew_at: RenewAt, now: Moment) -> bool {
-        let RenewAt { owner, .. } = renew_at;
-        let renewer = &self.core.renewer;
-        let runs = renewer.note(self, renew_at, now);
-        if self.is_held_by(owner) {
-            return runs;
-        }
-        // It was released between the event and this entry.
-        renewer.remove(owner);
-        // An acquisition that entered in the meantime has lost its own entry by this removal.
-        !self.is_held_by(owner) || renewer.note(self, RenewAt { owner, at: now }, now)
+    /// Returns the attempts that use the lease of `owner`.
+    pub(crate) fn users(&self, owner: OwnerId) -> Vec<Arc<Self>> {
+        self.entry.state().users(owner)
     }
 
-    /// Checks the progress of the body whose lease is being renewed, and wakes or reports it.
-    pub(crate) fn look_at_bodies(&self, owner: OwnerId, now: Moment) {
-        let users = self.entry.state().users(owner);
-        for user in users {
-            user.look_at_body(now);
-        }
-    }
-
-    fn look_at_body(&self, now: Moment) {
+    /// Looks at the progress of the body, and wakes or reports it.
+    pub(crate) fn look_at_body(&self, now: Moment) {
         match self.polls.look(now, self.timing.ttl) {
             Liveness::Good => {}
             Liveness::Quiet => self.wakes.notify_waiters(),

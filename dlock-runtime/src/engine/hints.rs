@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use super::{
     acquisition::{self, Engine, tell_bearer},
-    renewer,
+    renewer::step,
 };
 use crate::{
     state::Event,
@@ -22,7 +22,7 @@ impl HintReceiver for Weak<Engine> {
                 number: hint.number,
             };
             if let Some((bearer, effect)) = tell_bearer(&core, &entry, hint.owner, granted) {
-                renewer::heard(bearer, hint.owner, &effect);
+                step::on_effect(bearer, hint.owner, &effect);
             }
         }
         true

@@ -13,10 +13,13 @@
 //!
 //! If the time of day jumps ahead of the other clocks, every lease is renewed at once: a virtual machine that
 //! was paused may have no other clock that shows it.
+//!
+//! [`step`] has the way of a renewal from here to the store and back.
 
 mod queue;
 mod renewals;
 pub(crate) mod schedule;
+pub(crate) mod step;
 #[cfg(test)]
 mod tests;
 
@@ -31,19 +34,17 @@ use tokio::{
 };
 
 use self::{
-    queue::Due,
     schedule::{LONGEST_SLEEP, RenewerTask},
+    step::renewal_on_event,
 };
 use super::{
     acquisition::{Acquisition, Engine},
-    release,
     spawn::{let_others_take_it, runs_by_itself},
 };
 use crate::{
     clock::Moment,
     lane, observe,
-    owner::OwnerId,
-    state::{Effect, Event, RenewAt},
+    state::{Event, RenewAt},
 };
 
 /// If the time of day advances further than the other clocks by more than this, it has jumped.
@@ -195,9 +196,9 @@ impl Running {
                 };
                 schedule.take_due(horizon)
             };
-            let renewals = due
-                .into_iter()
-                .filter_map(|(owner, acquisition)| look(&acquisition, owner, Event::Tick));
+            let renewals = due.into_iter().filter_map(|(owner, acquisition)| {
+                renewal_on_event(&acquisition, owner, Event::Tick)
+            });
             renewals::renew(core, renewals.collect());
             let wakes_at = {
                 let mut schedule = renewer.schedule();
@@ -225,8 +226,9 @@ impl Running {
     fn doubt_all(&self, ahead: Duration) {
         observe::clock_jumped(ahead);
         let all = self.core.renewer.schedule().all().into_iter();
-        let renewals =
-            all.filter_map(|(owner, acquisition)| look(&acquisition, owner, Event::Doubted));
+        let renewals = all.filter_map(|(owner, acquisition)| {
+            renewal_on_event(&acquisition, owner, Event::Doubted)
+        });
         renewals::renew(&self.core, renewals.collect());
     }
 }
@@ -250,50 +252,4 @@ fn slept(earlier: Moment, later: Moment) -> bool {
     let by_boot = later.boot.saturating_sub(earlier.boot);
     let by_monotonic = later.monotonic.saturating_duration_since(earlier.monotonic);
     by_boot > by_monotonic + Duration::from_millis(10)
-}
-
-/// Renews or checks the lease of `owner` as its state requires, and schedules the next check.
-pub(crate) fn tend(acquisition: &Acquisition, owner: OwnerId, event: Event) {
-    let due = look(acquisition, owner, event);
-    renewals::renew(&acquisition.core, due.into_iter().collect());
-}
-
-/// Does the same, except for the renewal itself.
-fn look(acquisition: &Acquisition, owner: OwnerId, event: Event) -> Option<Due<Acquisition>> {
-    let (bearer, effect) = acquisition.event_of_claim(owner, event)?;
-    follow(bearer, owner, &effect)
-}
-
-/// Handles the consequences for the renewer of an event that `bearer` has received about a lease.
-pub(crate) fn heard(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) {
-    let core = bearer.core.clone();
-    renewals::renew(&core, follow(bearer, owner, effect).into_iter().collect());
-}
-
-fn follow(bearer: Arc<Acquisition>, owner: OwnerId, effect: &Effect) -> Option<Due<Acquisition>> {
-    let (at, limit) = match *effect {
-        Effect::WaitUntil(at) => (at, None),
-        Effect::Renew { limit, then, .. } => (then, Some(limit)),
-        Effect::GiveBack { owner } => {
-            release::give_back(&bearer, owner);
-            return None;
-        }
-        // By a message: its task may not be polled.
-        Effect::Wake => (bearer.untaken()?.at, None),
-        _ => return None,
-    };
-    let now = bearer.now();
-    if !bearer.note_while_held(RenewAt { owner, at }, now) {
-        start(&bearer);
-    }
-    if limit.is_some() {
-        bearer.look_at_bodies(owner, now);
-    }
-    limit.map(|limit| Due {
-        acquisition: bearer,
-        answered: tend,
-        owner,
-        limit,
-        deadline: now.monotonic + at.remaining(now),
-    })
 }

@@ -110,9 +110,9 @@ impl MemoryStore {
     }
 
     /// Sends the hints after the tables are unlocked, because a hint runs code of the manager.
-    fn tell(&self, granted: Vec<Granted>) {
+    fn send_hints(&self, granted: Vec<Granted>) {
         for granted in granted {
-            if !granted.tell() {
+            if !granted.send_hint() {
                 self.tables().detach(granted.client());
             }
         }
@@ -138,7 +138,7 @@ impl LockStore for MemoryStore {
         };
         let asked = self.tables().acquire(request, awaits, 0, Instant::now());
         let (answer, granted) = asked;
-        self.tell(granted);
+        self.send_hints(granted);
         Ok(answer)
     }
 
@@ -153,7 +153,7 @@ impl LockStore for MemoryStore {
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
         let ReleaseRequest { key, owner, .. } = request;
         let (answer, granted) = self.tables().release(key, owner, Instant::now());
-        self.tell(granted);
+        self.send_hints(granted);
         Ok(answer)
     }
 
@@ -178,7 +178,7 @@ impl QuorumNode for MemoryStore {
             .tables()
             .acquire(request, awaits, fence, Instant::now());
         let (answer, granted) = asked;
-        self.tell(granted);
+        self.send_hints(granted);
         Ok(answer)
     }
 
@@ -207,7 +207,7 @@ impl StoreHooks for MemoryStore {
     fn release_at_once(&self, request: ReleaseRequest<'_>) -> bool {
         let ReleaseRequest { key, owner, .. } = request;
         let (_, granted) = self.tables().release(key, owner, Instant::now());
-        self.tell(granted);
+        self.send_hints(granted);
         true
     }
 }

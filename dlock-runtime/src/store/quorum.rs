@@ -321,7 +321,7 @@ impl StoreHooks for Quorum {
         let notices = Notices::new(hints, majority, self.shared.random.clone());
         for (node, store) in self.shared.nodes.iter().enumerate() {
             if let Some(hooks) = store.hooks() {
-                hooks.attach(client, notices.of(node));
+                hooks.attach(client, notices.sink(node));
             }
         }
     }

@@ -29,7 +29,7 @@ impl Log {
     }
 
     /// The lines of a level: `LEVEL message field=value...`.
-    pub(crate) fn of(&self, level: &str) -> Vec<String> {
+    pub(crate) fn lines(&self, level: &str) -> Vec<String> {
         let lines = self.0.lock().expect("nothing panics with it");
         let of_level = lines.iter().filter(|line| line.starts_with(level));
         of_level.cloned().collect()

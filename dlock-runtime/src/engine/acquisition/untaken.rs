@@ -3,7 +3,10 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use super::Acquisition;
-use crate::{clock::Moment, options::Timing, owner::OwnerId, state::RenewAt};
+use crate::{
+    clock::Moment, engine::renewer::step::note_while_held, options::Timing, owner::OwnerId,
+    state::RenewAt,
+};
 
 impl Acquisition {
     /// Returns when the renewer has to look whether the task has taken its lease, if it has not yet.
@@ -14,7 +17,7 @@ impl Acquisition {
     /// Lets the renewer, which knows the lease already, look whether the task takes the lease that was handed to it.
     pub(super) fn is_given_lease(self: &Arc<Self>, now: Moment) {
         if let Some(renew_at) = self.untaken() {
-            self.note_while_held(renew_at, now);
+            note_while_held(self, renew_at, now);
         }
     }
 

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use crate::{
     owner::OwnerId,
-    state::Event,
     sync::{Mutex, MutexGuard},
 };
 
@@ -24,8 +23,6 @@ const MOST_UNDER_WAY: usize = 4;
 pub(super) struct Due<A> {
     pub(super) acquisition: Arc<A>,
     pub(super) owner: OwnerId,
-    /// Continues with the result of the renewal as an event.
-    pub(super) answered: fn(&A, OwnerId, Event),
     /// The limit of the answer.
     pub(super) limit: Duration,
     /// When the lease ends without a renewal.
@@ -102,7 +99,6 @@ mod tests {
             let due = Due {
                 acquisition: Arc::new(()),
                 owner,
-                answered: |(), _, _| {},
                 limit,
                 deadline: now + left,
             };

@@ -24,7 +24,10 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::queue::{Due, Renewals};
+use super::{
+    queue::{Due, Renewals},
+    step,
+};
 use crate::{
     engine::{
         acquisition::{Acquisition, Engine},
@@ -156,7 +159,7 @@ impl Renewing {
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
             due.acquisition.events().renewed(&answer);
-            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            step::on_event(&due.acquisition, due.owner, Event::Renewed { sent, answer });
             self.due.pop_front();
         }
     }
@@ -169,7 +172,7 @@ impl Drop for Renewing {
             let gone = "the tokio runtime of the renewal has shut down";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
             due.acquisition.events().renewed(&answer);
-            (due.answered)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            step::on_event(&due.acquisition, due.owner, Event::Renewed { sent, answer });
         }
     }
 }

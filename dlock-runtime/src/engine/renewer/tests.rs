@@ -10,6 +10,7 @@ use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
     clock::Clock as _,
+    owner::OwnerId,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreError, StoreProperties, memory::MemoryStore,
@@ -164,7 +165,7 @@ async fn a_jump_of_the_time_of_day_is_a_warning_with_the_time_by_which_it_is_ahe
     };
     running.doubt_all(Duration::from_millis(1500));
     let event = "WARN time of day jumped ahead: all leases are renewed now ahead_ms=1500";
-    assert_eq!(log.of("WARN"), [event]);
+    assert_eq!(log.lines("WARN"), [event]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Granted {
     }
 
     /// Notifies the waiter. Returns `false` once its manager is gone.
-    pub(super) fn tell(&self) -> bool {
+    pub(super) fn send_hint(&self) -> bool {
         let Dated { fence, number } = self.grant;
         let hint = Hint::new(self.key.as_str(), self.owner, fence);
         self.sink.hint(&hint.number(number))

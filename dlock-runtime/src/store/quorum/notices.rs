@@ -80,7 +80,7 @@ impl Notices {
     }
 
     /// Returns the sink to which `node` sends its hints for the manager.
-    pub(super) fn of(self: &Arc<Self>, node: usize) -> HintSink {
+    pub(super) fn sink(self: &Arc<Self>, node: usize) -> HintSink {
         HintSink::new(Arc::new(FromNode {
             notices: self.clone(),
             node,
@@ -206,7 +206,7 @@ mod tests {
     fn five() -> (Arc<Heard>, Vec<HintSink>, OwnerId) {
         let heard = Arc::new(Heard::default());
         let notices = Notices::new(HintSink::new(heard.clone()), 3, Arc::new(SystemRandom));
-        let sinks = (0..5).map(|node| notices.of(node)).collect();
+        let sinks = (0..5).map(|node| notices.sink(node)).collect();
         (heard, sinks, OwnerId::new(ClientId::new(&SystemRandom), 7))
     }
 

@@ -29,7 +29,6 @@ fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
             acquisition,
             owner,
             limit,
-            answered: crate::engine::renewer::tend,
         }
     });
     due.collect()

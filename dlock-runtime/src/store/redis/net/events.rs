@@ -188,7 +188,7 @@ mod tests {
     /// Without the advice, which belongs to the kind of an error.
     fn lines(log: &Log) -> Vec<String> {
         let advice = "; check the server's log";
-        let lines = log.of("").into_iter();
+        let lines = log.lines("").into_iter();
         lines.map(|line| line.replace(advice, "")).collect()
     }
 

@@ -59,7 +59,7 @@ impl Hints {
     /// Tells the managers of these clients to poll, because hints may have been missed.
     pub(crate) fn look_again(&self, clients: &[ClientId]) {
         for client in clients {
-            self.tell(*client, HintSink::look_again);
+            self.pass_on(*client, HintSink::look_again);
         }
     }
 
@@ -81,11 +81,11 @@ impl Hints {
                 // A fence of 0 is older than every answer, so the hint only causes a request.
                 (hint.fence, hint.number) = (0, 0);
             }
-            self.tell(hint.owner.client(), |sink| sink.hint(&hint));
+            self.pass_on(hint.owner.client(), |sink| sink.hint(&hint));
         }
     }
 
-    fn tell(&self, client: ClientId, word: impl Fn(&HintSink) -> bool) {
+    fn pass_on(&self, client: ClientId, word: impl Fn(&HintSink) -> bool) {
         let sinks: Vec<_> = {
             let all = self.sinks();
             all.iter()

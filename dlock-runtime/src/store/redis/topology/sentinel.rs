@@ -140,7 +140,7 @@ impl Sentinels {
             }
             let heard = async {
                 match &mut news {
-                    Some(news) => news.of(&self.service).await,
+                    Some(news) => news.wait_for(&self.service).await,
                     None => std::future::pending().await,
                 }
             };
@@ -342,7 +342,7 @@ impl SwitchListener {
     }
 
     /// Returns `true` after a message about `service`, and `false` when the connection has broken.
-    async fn of(&mut self, service: &str) -> bool {
+    async fn wait_for(&mut self, service: &str) -> bool {
         while let Some(push) = self.pushed.recv().await {
             if push.kind == PushKind::Disconnection {
                 return false;

@@ -45,7 +45,7 @@ async fn only_a_word_of_the_service_is_news() {
         let mut news = SwitchListener::listen(&sentinel, LONG).await.unwrap();
         // After that, there are no messages.
         drop(fake);
-        let told = timeout(LONG, news.of("m")).await;
+        let told = timeout(LONG, news.wait_for("m")).await;
         assert_eq!(told, Ok(is_news), "{services:?}");
     }
 }
