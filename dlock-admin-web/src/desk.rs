@@ -325,7 +325,7 @@ impl Desk {
     pub(super) fn history_of(&self, key: &str) -> HistoryView {
         let shown = self.shown();
         let is_away = !matches!(shown.state, DeskState::Live);
-        self.past.of(key, shown.server.now_ms(), is_away)
+        self.past.view(key, shown.server.now_ms(), is_away)
     }
 
     /// Notes that the page has ended a lease, for `by`.

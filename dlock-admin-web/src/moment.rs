@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(super) use dlock_admin::view::milliseconds;
 
 /// Returns the milliseconds since 1970; 0 before.
-pub(super) fn of(time: SystemTime) -> u64 {
+pub(super) fn since_1970(time: SystemTime) -> u64 {
     milliseconds(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
@@ -28,7 +28,7 @@ mod tests {
     fn milliseconds_are_counted_from_1970() {
         assert_eq!(text(1_704_067_199_007), "2023-12-31T23:59:59.007Z");
         assert_eq!(text(u64::MAX), "9999-12-31T23:59:59.999Z");
-        assert_eq!(of(UNIX_EPOCH + Duration::from_millis(7)), 7);
-        assert_eq!(of(UNIX_EPOCH - Duration::from_millis(7)), 0);
+        assert_eq!(since_1970(UNIX_EPOCH + Duration::from_millis(7)), 7);
+        assert_eq!(since_1970(UNIX_EPOCH - Duration::from_millis(7)), 0);
     }
 }

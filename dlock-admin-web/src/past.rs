@@ -73,10 +73,10 @@ impl Past {
     }
 
     /// Returns what the last minutes have shown of a lock. It may wait for a picture that is taken into the history.
-    pub(super) fn of(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
+    pub(super) fn view(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
         let mut history = self.history();
         history.watch(key, now_ms);
-        history.of(key, now_ms, is_away)
+        history.view(key, now_ms, is_away)
     }
 
     fn note(&self, note: Note) {
@@ -143,7 +143,7 @@ mod tests {
         let patience = Duration::from_secs(60);
         is_noted.recv_timeout(patience).expect("it does not wait");
         drop(picture);
-        let told = serde_json::to_value(past.of("k", 2000, false)).expect("it is JSON");
+        let told = serde_json::to_value(past.view("k", 2000, false)).expect("it is JSON");
         assert_eq!(told["holds"][0]["handle"], owner.handle().to_string());
         assert!(past.notes().is_empty());
     }

@@ -90,7 +90,7 @@ impl Server {
     pub(super) fn at_ms(&self, now: Moment) -> u64 {
         match self.clock {
             Some((read_ms, at)) => read_ms.saturating_add(moment::milliseconds(at.elapsed(now))),
-            None => moment::of(SystemTime::now()),
+            None => moment::since_1970(SystemTime::now()),
         }
     }
 
@@ -114,7 +114,7 @@ fn ahead(by_us: i64) -> u64 {
     } else {
         now.checked_add(by)
     };
-    moment::of(shifted.unwrap_or(now))
+    moment::since_1970(shifted.unwrap_or(now))
 }
 
 fn without_scheme(server: &str) -> &str {
@@ -156,7 +156,7 @@ mod tests {
         assert!(!later.hides_its_clock() && !Server::unknown(None).hides_its_clock());
         assert_eq!(later.name.as_deref(), Some("2 servers"));
         assert_eq!(later.namespace.as_deref(), Some("shop"));
-        let ahead = later.now_ms() - moment::of(SystemTime::now());
+        let ahead = later.now_ms() - moment::since_1970(SystemTime::now());
         assert!((3_590_000..=3_601_000).contains(&ahead), "{ahead}");
         assert_eq!(known.after(&[]), known);
     }

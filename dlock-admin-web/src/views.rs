@@ -132,7 +132,7 @@ impl ProcessParts {
             application: process.application.clone(),
             host: Some(process.host.clone()),
             pid: Some(process.pid),
-            started: Some(moment::text(moment::of(process.started))),
+            started: Some(moment::text(moment::since_1970(process.started))),
             version: Some(process.version.clone()),
         }
     }

@@ -330,13 +330,26 @@ impl ServerReport {
         self.info.get(name).map(String::as_str)
     }
 
+    /// Sets a value of [`info`](Self::info).
+    ///
+    /// ```
+    /// use dlock::admin::ServerReport;
+    ///
+    /// let mut report = ServerReport::new("postgres://db.internal/shop");
+    /// report.set("max_connections", 100);
+    /// assert_eq!(report.field("max_connections"), Some("100"));
+    /// ```
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.info.insert(name.to_owned(), value.to_string());
+    }
+
     /// Returns a value of [`info`](Self::info) as a number.
     ///
     /// ```
     /// use dlock::admin::ServerReport;
     ///
     /// let mut report = ServerReport::new("postgres://db.internal/shop");
-    /// report.info.insert("max_connections".to_owned(), "100".to_owned());
+    /// report.set("max_connections", 100);
     /// assert_eq!(report.number("max_connections"), Some(100_u32));
     /// assert!(report.is("max_connections", "100"));
     /// ```

@@ -128,7 +128,7 @@ impl Core {
             let queue = Queue::read(kvs);
             self.follow
                 .with(key, |followed| followed.read(queue, revision, asked));
-            self.follow.tell(key);
+            self.follow.send_hints(key);
         }
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Follow {
         }
         drop(keys);
         // The watch may have seen the grant before this waiter was known.
-        self.tell(key);
+        self.send_hints(key);
     }
 
     /// Starts to watch a key, whose queue is read first if it is not known.
@@ -178,8 +178,8 @@ impl Follow {
     }
 
     /// Tells each waiter that holds the key.
-    pub(crate) fn tell(&self, key: &LockKey) {
-        self.shared.tell(key);
+    pub(crate) fn send_hints(&self, key: &LockKey) {
+        self.shared.send_hints(key);
     }
 }
 
@@ -268,7 +268,7 @@ impl Shared {
             if applied.is_none() {
                 return Ok(());
             }
-            self.tell(key);
+            self.send_hints(key);
         }
     }
 
@@ -281,12 +281,12 @@ impl Shared {
         self.change(key, number, |followed| {
             followed.begin_again(queue, revision, seen);
         });
-        self.tell(key);
+        self.send_hints(key);
         Ok(())
     }
 
     /// Tells each waiter that holds the key, once for each place in the queue.
-    fn tell(&self, key: &LockKey) {
+    fn send_hints(&self, key: &LockKey) {
         let is_full = self.session.is_full();
         let news = match locked(&self.keys).get_mut(key) {
             Some(followed) => followed.news(&self.config.namespace, key.as_str(), is_full),

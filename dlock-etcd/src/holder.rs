@@ -18,7 +18,7 @@ use crate::{
 const MOST: usize = 8;
 
 /// Describes the holder of the key. `own` is the name of the caller's key, if it waits.
-pub(crate) async fn of(conn: &Conn, queue: &Queue, own: Option<&[u8]>, mode: LockMode) -> Holder {
+pub(crate) async fn find(conn: &Conn, queue: &Queue, own: Option<&[u8]>, mode: LockMode) -> Holder {
     let rests = rests(conn, &leases(queue)).await;
     let rest = |lease| {
         let mut known = rests.iter();

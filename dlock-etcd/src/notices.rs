@@ -107,7 +107,10 @@ impl Listener {
             .read(&ops::read(vec![ops::get_all(&self.range)]))
             .await
             .map_err(StoreError::from)?;
-        if !ops::keys_of(&answer, 0)?.iter().all(|kv| self.tell(kv)) {
+        if !ops::keys_of(&answer, 0)?
+            .iter()
+            .all(|kv| self.send_hint(kv))
+        {
             return Ok(true);
         }
         let create = WatchCreateRequest {
@@ -131,14 +134,14 @@ impl Listener {
                 let kv = event.kv.as_ref()?;
                 (event.kind == EventType::Put as i32).then_some(kv)
             });
-            if !written.into_iter().all(|kv| self.tell(kv)) {
+            if !written.into_iter().all(|kv| self.send_hint(kv)) {
                 return Ok(true);
             }
         }
     }
 
     /// Returns `false` if the manager has ended.
-    fn tell(&self, kv: &KeyValue) -> bool {
+    fn send_hint(&self, kv: &KeyValue) -> bool {
         let owner = keys::owner_in(&kv.key);
         let key = std::str::from_utf8(&kv.value).ok();
         match (owner, key) {
@@ -189,18 +192,18 @@ mod tests {
             ..KeyValue::default()
         };
         let to_owner = message(&format!("n//notice/{owner}"), b"order:42");
-        assert!(listener.tell(&to_owner));
+        assert!(listener.send_hint(&to_owner));
         let expected = ("order:42".to_owned(), owner, 0);
         assert_eq!(heard.try_recv(), Ok(expected));
         for foreign in [
             message("n//notice/by-hand", b"order:42"),
             message(&format!("n//notice/{owner}"), b"\xff"),
         ] {
-            assert!(listener.tell(&foreign), "it goes on to listen");
+            assert!(listener.send_hint(&foreign), "it goes on to listen");
             assert!(heard.try_recv().is_err());
         }
         drop(heard);
-        assert!(!listener.tell(&to_owner), "the manager has ended");
+        assert!(!listener.send_hint(&to_owner), "the manager has ended");
     }
 
     #[tokio::test]

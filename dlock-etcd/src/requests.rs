@@ -169,7 +169,7 @@ impl Core {
             return Ok(fence.map(AcquireOutcome::granted));
         }
         if request.queue != Queueing::ForLease {
-            let holder = holder::of(conn, &queue, Some(&own), request.mode).await;
+            let holder = holder::find(conn, &queue, Some(&own), request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
         }
         match lease {
@@ -306,7 +306,7 @@ impl Core {
                 let (ask, found) = ((wish, request), (queue, known, seen));
                 return self.enqueue(claim, names, ask, found).await;
             }
-            let holder = holder::of(conn, &queue, None, request.mode).await;
+            let holder = holder::find(conn, &queue, None, request.mode).await;
             return Ok(Some(AcquireOutcome::busy(holder)));
         }
         Ok(None)

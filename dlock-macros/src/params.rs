@@ -42,7 +42,7 @@ impl Param {
 }
 
 /// Returns all names bound by the parameters, including `self`, in order.
-pub(crate) fn of(sig: &Signature) -> Vec<Param> {
+pub(crate) fn parameters(sig: &Signature) -> Vec<Param> {
     let mut params = Vec::new();
     for arg in &sig.inputs {
         match arg {

@@ -108,7 +108,7 @@ fn parse_item(input: ParseStream<'_>, faults: &mut Faults) -> syn::Result<Target
             .unwrap_or(Shape::Unknown)
     };
     Ok(Target {
-        params: params::of(&sig),
+        params: params::parameters(&sig),
         attrs,
         vis,
         sig,

@@ -25,13 +25,13 @@ impl From<StoreError> for Failure {
 impl Failure {
     pub(crate) fn into_error(self) -> StoreError {
         match self {
-            Self::Client(error) => of(&error),
+            Self::Client(error) => store_error(&error),
             Self::Store(error) => error,
         }
     }
 }
 
-pub(crate) fn of(error: &Error) -> StoreError {
+pub(crate) fn store_error(error: &Error) -> StoreError {
     let kind = match error {
         Error::NoHosts => StoreErrorKind::Unreachable,
         Error::ConnectionLoss

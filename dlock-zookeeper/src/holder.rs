@@ -81,7 +81,7 @@ pub(crate) fn now_in_milliseconds() -> u64 {
 
 /// Describes who holds the key to a caller that wants it in this mode. `own` is the caller's child, if it waits, with its
 /// fence. `None` if a holder has just gone.
-pub(crate) async fn of(
+pub(crate) async fn find(
     session: &Session,
     directory: &str,
     queue: &Queue,

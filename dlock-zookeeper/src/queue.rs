@@ -94,7 +94,7 @@ impl Queue {
     }
 
     /// Returns the children of an owner. There are several if it had others in earlier sessions.
-    pub(crate) fn of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn entries_of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |it| it.owner == owner)
     }
 

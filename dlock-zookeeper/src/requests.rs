@@ -131,7 +131,7 @@ impl Core {
                 if !request.waits {
                     let queue = list(session, &directory).await?;
                     if !queue.admits(request.mode) {
-                        let seen = holder::of(session, &directory, &queue, None, request.mode);
+                        let seen = holder::find(session, &directory, &queue, None, request.mode);
                         match seen.await? {
                             Some(holder) => return Ok(AcquireOutcome::busy(holder)),
                             None => continue,
@@ -170,7 +170,7 @@ impl Core {
                 continue;
             }
             let own = (&*child.name, child.fence);
-            let seen = holder::of(session, &directory, &queue, Some(own), request.mode);
+            let seen = holder::find(session, &directory, &queue, Some(own), request.mode);
             let Some(mut holder) = seen.await? else {
                 continue;
             };
@@ -204,7 +204,7 @@ impl Core {
         let queue = list(session, directory).await?;
         slot.child = None;
         let mut found = None;
-        for entry in queue.of(owner) {
+        for entry in queue.entries_of(owner) {
             let path = format!("{directory}/{}", entry.name);
             let (data, stat) = match session.client.get_data(&path).await {
                 Ok(read) => read,

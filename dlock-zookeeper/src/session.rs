@@ -192,7 +192,7 @@ async fn prepared(
     }
     let directory = CreateMode::Persistent.with_acls(config.acls());
     let made = client.mkdir(&config.root, &directory).await;
-    made.map_err(|error| errors::of(&error))?;
+    made.map_err(|error| errors::store_error(&error))?;
     if is_local(config, &client).await? {
         let message = "the servers keep sessions to themselves, and a session has no ephemeral nodes then, of which locks are \
                        made; set `localSessionsUpgradingEnabled=true`, or leave out `localSessionsEnabled`";
@@ -202,7 +202,7 @@ async fn prepared(
         // These may be older than the option. All others are made again in time.
         for path in [config.root.clone(), names::bases(&config.root)] {
             let admitted = readers::admit(&client, config.readers(), &path).await;
-            admitted.map_err(|error| errors::of(&error))?;
+            admitted.map_err(|error| errors::store_error(&error))?;
         }
     }
     let proof = Arc::new(Proof::new(time_out, config.tick, connecting));
@@ -223,7 +223,7 @@ async fn is_local(config: &Config, client: &Client) -> Result<bool, StoreError> 
     let mut writer = client.new_multi_writer();
     let added = writer.add_create(&path, b"", &options);
     let added = added.and_then(|()| writer.add_delete(&path, None));
-    added.map_err(|error| errors::of(&error))?;
+    added.map_err(|error| errors::store_error(&error))?;
     let refusal = match writer.commit().await {
         Ok(_) => return Ok(false),
         Err(
@@ -234,7 +234,7 @@ async fn is_local(config: &Config, client: &Client) -> Result<bool, StoreError> 
     if refusal == Error::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) {
         return Ok(true);
     }
-    let error = errors::of(&refusal);
+    let error = errors::store_error(&refusal);
     match error.kind() {
         // It is not known what the servers do.
         StoreErrorKind::Disconnected | StoreErrorKind::TimedOut => Err(error),

@@ -56,7 +56,7 @@ impl PastRenewals {
     }
 
     /// Returns the latest renewals of a lock since `from_ms`, in the order of their times.
-    pub(super) fn of(&self, lock: LockHash, from_ms: u64) -> HashMap<LeaseId, Vec<u64>> {
+    pub(super) fn since(&self, lock: LockHash, from_ms: u64) -> HashMap<LeaseId, Vec<u64>> {
         let all = self.all.iter().filter(|it| it.0 == lock);
         let all = all.map(|(_, lease, at_ms)| (*lease, *at_ms));
         let watched = self.watched.get(&lock);

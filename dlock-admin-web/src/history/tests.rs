@@ -58,7 +58,7 @@ fn see(past: &mut History, ms: u64, took: u64, locks: &[LockInfo]) {
 }
 
 fn told(past: &History, ms: u64) -> Value {
-    serde_json::to_value(past.of("k", START + ms, false)).unwrap()
+    serde_json::to_value(past.view("k", START + ms, false)).unwrap()
 }
 
 /// Returns the end of each lease or wait, with its time.
@@ -205,7 +205,7 @@ fn a_suspended_machine_has_seen_nothing() {
 fn while_the_store_is_away_nothing_is_held_now() {
     let mut past = History::default();
     see(&mut past, 0, 0, &[awaited_by(lock("k", 1, 30_000), 2)]);
-    let away = serde_json::to_value(past.of("k", START + 9000, true)).unwrap();
+    let away = serde_json::to_value(past.view("k", START + 9000, true)).unwrap();
     for what in ["holds", "waits"] {
         assert_eq!(away[what][0]["to"], at(0));
         assert_eq!(away[what][0]["end"], "unknown");

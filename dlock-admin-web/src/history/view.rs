@@ -74,13 +74,13 @@ struct PastWait {
 
 impl History {
     /// Returns what the last minutes before `now_ms` have shown of a lock. `is_away`: the store is unreachable.
-    pub(crate) fn of(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
+    pub(crate) fn view(&self, key: &str, now_ms: u64, is_away: bool) -> HistoryView {
         let from_ms = now_ms.saturating_sub(WINDOW);
         let (mut holds, mut waits) = self.current(key, is_away);
         let mut grants = Vec::new();
         let mut gaps = self.common_gaps(from_ms, now_ms, is_away);
         let lock = self.hash(key);
-        let mut renewed = self.renewals.of(lock, from_ms);
+        let mut renewed = self.renewals.since(lock, from_ms);
         for event in self.events.iter().filter(|event| event.lock == lock) {
             let at_ms = event.at_ms;
             match &event.what {

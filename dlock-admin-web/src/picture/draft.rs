@@ -162,7 +162,7 @@ impl Draft {
             longest_ms: ttl_ms.unwrap_or(0),
             number: holder.owner.map_or(holder.mark, OwnerId::number),
             fence: holder.fence,
-            since_ms: holder.since.map_or(NEVER, moment::of),
+            since_ms: holder.since.map_or(NEVER, moment::since_1970),
             first_ms: read_ms,
         }
     }

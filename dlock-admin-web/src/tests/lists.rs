@@ -31,7 +31,7 @@ fn picture() -> Picture {
     let mut awaited = LockInfo::new("order:d");
     awaited.add_waiter(waiter(8, Duration::from_secs(4)));
     awaited.add_waiter(waiter(9, Duration::from_secs(2)));
-    let now_ms = super::super::moment::of(SystemTime::now());
+    let now_ms = super::super::moment::since_1970(SystemTime::now());
     let mut draft = Draft::like(None);
     // They come in any order, and one of them twice: the later reading counts.
     draft.add(&held("order:c", 1, "an earlier reading"), now_ms - 1000);
@@ -155,7 +155,7 @@ fn pages_hold_each_lock_once_in_every_order() {
 #[test]
 fn pages_of_many_locks_are_in_order() {
     let mut draft = Draft::like(None);
-    let now_ms = super::super::moment::of(SystemTime::now());
+    let now_ms = super::super::moment::since_1970(SystemTime::now());
     for number in 0..300_u64 {
         let mut lock = held(&format!("job:{number:03}"), number, "cron@host/1");
         if let Some(holder) = &mut lock.holder {

@@ -51,7 +51,7 @@ impl Past {
     }
 
     fn told(&self, ms: u64) -> Value {
-        serde_json::to_value(self.0.of("k", START + ms, false)).unwrap()
+        serde_json::to_value(self.0.view("k", START + ms, false)).unwrap()
     }
 
     /// Returns begin and end of each lease or wait, with the way in which it ended.
@@ -211,7 +211,7 @@ fn the_time_before_the_first_picture_and_an_outage_are_gaps() {
     let told = past.told(2000);
     let first = json!({"from": told["from"], "to": at(0)});
     assert_eq!(told["gaps"], json!([first]));
-    let away = serde_json::to_value(past.0.of("k", START + 9000, true)).unwrap();
+    let away = serde_json::to_value(past.0.view("k", START + 9000, true)).unwrap();
     assert_eq!(away["gaps"][1], json!({"from": at(1000), "to": at(9000)}));
 }
 

@@ -17,7 +17,7 @@ pub fn clocks(facts: &Facts) -> Vec<Finding> {
                        corrected in one step, leases end early or late";
     let answering = facts.servers.iter().filter(|it| it.answers());
     let mut findings: Vec<_> = answering
-        .filter_map(|server| Some(against_ours(server.clock?, WHY).of(&server.server)))
+        .filter_map(|server| Some(against_ours(server.clock?, WHY).at(&server.server)))
         .collect();
     findings.extend(among_servers(facts));
     findings

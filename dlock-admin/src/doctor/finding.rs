@@ -222,7 +222,7 @@ impl Finding {
 
     /// Names the server of the finding.
     #[must_use]
-    pub fn of(self, server: &str) -> Self {
+    pub fn at(self, server: &str) -> Self {
         let server = Some(server.to_owned());
         Self { server, ..self }
     }

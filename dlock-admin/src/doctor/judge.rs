@@ -80,7 +80,7 @@ pub fn findings(judge: &dyn Judge, facts: &Facts) -> Vec<Finding> {
             Some(failure) => vec![Finding::broken(Topic::Connection, failure.to_string())],
             None => judge.server(facts, server),
         };
-        findings.extend(of_server.into_iter().map(|it| it.of(&server.server)));
+        findings.extend(of_server.into_iter().map(|it| it.at(&server.server)));
     }
     findings
 }

@@ -50,11 +50,11 @@ pub fn locks(facts: &Facts, rules: LockRules) -> Vec<Finding> {
             let what = format!("the locks could not be read: {reason}");
             vec![Finding::unknown(Topic::Locks, what)]
         }
-        Ok(locks) => of(rules, locks),
+        Ok(locks) => findings(rules, locks),
     }
 }
 
-fn of(rules: LockRules, locks: &LockFacts) -> Vec<Finding> {
+fn findings(rules: LockRules, locks: &LockFacts) -> Vec<Finding> {
     let what = format!(
         "{} held, {}{}",
         counted(locks.held, "lock"),

@@ -82,7 +82,7 @@ pub(crate) async fn run(global: &Global, args: ServeArgs) -> Result<Exit, Failur
     };
     let listener = address::bind(&args.listen).await?;
     let address = listener.local_addr()?;
-    tell(global, address, token.as_ref())?;
+    print(global, address, token.as_ref())?;
     let first = First::default();
     let (end, ended) = watch::channel(false);
     let mut page = page(global, first.clone())
@@ -161,7 +161,7 @@ async fn mistake(global: &Global, first: &First) -> Failure {
     pending().await
 }
 
-fn tell(global: &Global, address: SocketAddr, token: Option<&Token>) -> Result<(), Failure> {
+fn print(global: &Global, address: SocketAddr, token: Option<&Token>) -> Result<(), Failure> {
     let url = address::url(address);
     let drawn = token.filter(|token| token.is_drawn);
     if global.json {

@@ -84,7 +84,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
             output::line(&format!("`{key}` is free in {}.", printable(&reading)))?;
             return Ok(Exit::Negative);
         }
-        return tell(global, &args.key, "free", &[]);
+        return print(global, &args.key, "free", &[]);
     };
     let lock = LockView::of(&seen, SystemTime::now());
     let wanted = wanted(&args, &lock)?;
@@ -94,7 +94,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
         output::line(&consequences(&lock, &wanted))?;
     }
     if !args.yes && !is_confirmed(&args.key)? {
-        return tell(global, &args.key, "declined", &wanted);
+        return print(global, &args.key, "declined", &wanted);
     }
     let mut owners = seen.holders().filter_map(|it| it.owner);
     let owner = owners.find(|owner| Some(owner.handle()) == args.holder);
@@ -116,7 +116,7 @@ pub(crate) async fn run(global: &Global, args: UnlockArgs) -> Result<Exit, Failu
         _ => "unlocked",
     };
     log(&args.key, &wanted, Ok(outcome));
-    tell(global, &args.key, outcome, &wanted)
+    print(global, &args.key, outcome, &wanted)
 }
 
 /// Leaves a record of what became of each lease, for those who look for the reason later.
@@ -168,7 +168,7 @@ fn wanted(args: &UnlockArgs, lock: &LockView) -> Result<Vec<HolderView>, Failure
     }
 }
 
-fn tell(
+fn print(
     global: &Global,
     key: &str,
     outcome: &'static str,

@@ -1,7 +1,6 @@
 //! Reads the state of each member: version, leader, alarms, database, permissions, and round trips.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -63,10 +62,10 @@ async fn fill(
 ) -> Result<(), StoreError> {
     let channel = within(config.connect_limit, dial::dial(member)).await?;
     let status = within(config.response_limit, status(config, channel)).await?;
-    tell_status(&mut report.info, &status);
+    set_status(report, &status);
     report.version = Some(status.version.clone());
     let user = config.login.as_ref().map_or("", |login| &login.user);
-    tell(&mut report.info, "user", &user);
+    report.set("user", user);
     let mut quota = u64::try_from(status.db_size_quota).unwrap_or(0);
     if quota == 0 && config.tls.is_none() {
         quota = metrics::quota(&member.place, config.response_limit)
@@ -74,7 +73,7 @@ async fn fill(
             .unwrap_or(0);
     }
     if quota > 0 {
-        tell(&mut report.info, "db_size_quota", &quota);
+        report.set("db_size_quota", quota);
     }
     if status.leader == 0 || version::is_refused(&status.version) {
         // Nothing that needs a majority is answered, or nothing that is understood.
@@ -90,8 +89,8 @@ async fn fill(
             let ids = some.map(|it| format!("{:x}", it.id));
             ids.collect::<Vec<_>>().join(",")
         };
-        tell(&mut report.info, "members", &ids(false));
-        tell(&mut report.info, "learners", &ids(true));
+        report.set("members", ids(false));
+        report.set("learners", ids(true));
     }
     if status.is_learner {
         // It answers nothing else.
@@ -99,13 +98,13 @@ async fn fill(
     }
     let tried = permissions::permissions(conn);
     let found = within(config.response_limit, tried).await?;
-    tell(&mut report.info, "reads_locks", &found.reads);
+    report.set("reads_locks", found.reads);
     report.denied = found.denied;
     if found.reads {
         measure(config, conn, report).await?;
         let revision = status.header.unwrap_or_default().revision;
         let is_proxied = within(config.response_limit, is_proxied(conn, revision)).await?;
-        tell(&mut report.info, "is_proxied", &is_proxied);
+        report.set("is_proxied", is_proxied);
     }
     Ok(())
 }
@@ -142,26 +141,26 @@ async fn is_proxied(conn: &Conn, revision: i64) -> Result<bool, StoreError> {
     Ok(is_begun && matches!(begun, Ok(Some(begun)) if begun.is_of_no_member()))
 }
 
-fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
-    tell(info, "etcd_version", &status.version);
+fn set_status(report: &mut ServerReport, status: &MemberStatus) {
+    report.set("etcd_version", &status.version);
     if version::is_refused(&status.version) {
-        tell(info, "is_too_old", &true);
+        report.set("is_too_old", true);
     }
     if let Some(fixed) = version::fixed_in(&status.version) {
-        tell(info, "leases_fixed_in", &fixed);
+        report.set("leases_fixed_in", fixed);
     }
     if version::is_torn_by_kills(&status.version) {
-        tell(info, "is_torn_by_kills", &true);
+        report.set("is_torn_by_kills", true);
     }
     let header = status.header.unwrap_or_default();
-    tell(info, "cluster_id", &format!("{:x}", header.cluster_id));
-    tell(info, "member_id", &format!("{:x}", header.member_id));
-    tell(info, "revision", &header.revision);
-    tell(info, "has_leader", &(status.leader != 0));
-    tell(info, "is_leader", &(status.leader == header.member_id));
-    tell(info, "is_learner", &status.is_learner);
-    tell(info, "db_size", &status.db_size);
-    tell(info, "db_size_in_use", &status.db_size_in_use);
+    report.set("cluster_id", format!("{:x}", header.cluster_id));
+    report.set("member_id", format!("{:x}", header.member_id));
+    report.set("revision", header.revision);
+    report.set("has_leader", status.leader != 0);
+    report.set("is_leader", status.leader == header.member_id);
+    report.set("is_learner", status.is_learner);
+    report.set("db_size", status.db_size);
+    report.set("db_size_in_use", status.db_size_in_use);
     // An alarm is `memberID:10501334649042878790 alarm:NOSPACE `.
     let alarms = ["NOSPACE", "CORRUPT"].into_iter().filter(|alarm| {
         let mut words = status
@@ -170,7 +169,7 @@ fn tell_status(info: &mut BTreeMap<String, String>, status: &MemberStatus) {
             .flat_map(|text| text.split_whitespace());
         words.any(|word| word.strip_prefix("alarm:") == Some(alarm))
     });
-    tell(info, "alarms", &alarms.collect::<Vec<_>>().join(","));
+    report.set("alarms", alarms.collect::<Vec<_>>().join(","));
 }
 
 /// Measures the round trips of reads that need a majority.
@@ -204,19 +203,17 @@ async fn within<T>(
     answer.unwrap_or_else(|_| Err(StoreError::timed_out(limit)))
 }
 
-fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
-    info.insert(name.to_owned(), value.to_string());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::admin::messages::MemberHeader;
 
     fn reported(status: &MemberStatus) -> Vec<String> {
-        let mut info = BTreeMap::new();
-        tell_status(&mut info, status);
-        info.iter()
+        let mut report = ServerReport::new("etcd://h:1");
+        set_status(&mut report, status);
+        report
+            .info
+            .iter()
             .map(|(name, it)| format!("{name}={it}"))
             .collect()
     }

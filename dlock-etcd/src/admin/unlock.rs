@@ -53,7 +53,7 @@ pub(super) async fn unlock(
     for _ in 0..ROUNDS {
         let (_, kvs) = page::claims_on(link, &seen.key, 0).await?;
         let queue = Queue::read(&kvs);
-        let ended = wanted.of(&queue);
+        let ended = wanted.leases_in(&queue);
         if ended.is_empty() {
             return Ok(outcome);
         }
@@ -83,7 +83,7 @@ struct Wanted {
 type Lease = (Vec<u8>, i64, Option<OwnerId>);
 
 impl Wanted {
-    fn of(&self, queue: &Queue) -> Vec<Lease> {
+    fn leases_in(&self, queue: &Queue) -> Vec<Lease> {
         let fence = queue.epoch(&[]).map(|epoch| epoch.fence());
         if fence != Some(self.fence) {
             return Vec::new();
@@ -200,7 +200,7 @@ mod tests {
                 fence,
                 is_all,
             };
-            let ended = wanted.of(&queue);
+            let ended = wanted.leases_in(&queue);
             ended
                 .into_iter()
                 .map(|(.., owner)| owner)

@@ -1,9 +1,6 @@
 //! Reads the state of the server: settings, clock, round trips, permissions, and the transactions that hold leases.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
-};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dlock_admin::{ClockReading, ServerReport};
 use dlock_runtime::store::StoreError;
@@ -67,27 +64,27 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
             .insert(field(&row, 0, "name")?, field(&row, 1, "setting")?);
     }
     report.version = report.field("server_version").map(str::to_owned);
-    tell(&mut report.info, "schema", &config.schema.name());
-    tell(&mut report.info, "needed_version", &VERSION);
-    tell(&mut report.info, "oldest_version", &OLDEST);
-    tell(&mut report.info, "pooled", &is_pooled);
+    report.set("schema", config.schema.name());
+    report.set("needed_version", VERSION);
+    report.set("oldest_version", OLDEST);
+    report.set("pooled", is_pooled);
     let listens = match config.listen {
         Listen::Direct => "direct",
         Listen::Always => "other",
         Listen::Never => "off",
     };
-    tell(&mut report.info, "listen", &listens);
+    report.set("listen", listens);
     measure(link, report).await?;
     let user = report.info.get("user").cloned().unwrap_or_default();
     let permissions = permissions::permissions(link, &user).await?;
-    tell(&mut report.info, "has_schema", &permissions.is_there);
-    tell(&mut report.info, "reads_tables", &permissions.reads_tables);
+    report.set("has_schema", permissions.is_there);
+    report.set("reads_tables", permissions.reads_tables);
     report.denied = permissions.denied;
     if let Some(owner) = link.connected().await?.owner(config).await? {
-        tell(&mut report.info, "owner", &owner.name);
-        tell(&mut report.info, "owner_is_superuser", &owner.is_superuser);
+        report.set("owner", &owner.name);
+        report.set("owner_is_superuser", owner.is_superuser);
         if let Some(distrust) = owner.distrust() {
-            tell(&mut report.info, "distrust", &distrust);
+            report.set("distrust", distrust);
             return Ok(());
         }
     }
@@ -98,42 +95,32 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
         let rows = link.ask("SELECT {schema}.version()", &[]).await?;
         if let Some(row) = rows.first() {
             let version: i32 = field(row, 0, "version")?;
-            tell(&mut report.info, "schema_version", &version);
+            report.set("schema_version", version);
             let rows = link.ask(BEHIND, &[(&version, Type::INT4)]).await?;
             let names = rows.iter().map(|row| field::<&str>(row, 0, "name"));
             let names: Vec<_> = names.collect::<Result<_, _>>()?;
-            tell(&mut report.info, "processes_behind", &names.join(", "));
+            report.set("processes_behind", names.join(", "));
         }
     }
     let schema = config.schema.name();
     for row in link.ask(TABLES, &[(&schema, Type::TEXT)]).await? {
         let name: String = field(&row, 0, "relname")?;
-        tell(
-            &mut report.info,
-            &format!("{name}_live"),
-            &field::<i64>(&row, 1, "live")?,
-        );
-        tell(
-            &mut report.info,
-            &format!("{name}_dead"),
-            &field::<i64>(&row, 2, "dead")?,
-        );
-        tell(
-            &mut report.info,
+        report.set(&format!("{name}_live"), field::<i64>(&row, 1, "live")?);
+        report.set(&format!("{name}_dead"), field::<i64>(&row, 2, "dead")?);
+        report.set(
             &format!("{name}_unvacuumed"),
-            &field::<bool>(&row, 3, "off")?,
+            field::<bool>(&row, 3, "off")?,
         );
-        tell(
-            &mut report.info,
+        report.set(
             &format!("{name}_unlogged"),
-            &field::<bool>(&row, 4, "unlogged")?,
+            field::<bool>(&row, 4, "unlogged")?,
         );
     }
     // The row of a lease is needed to say which transaction it is, but not to say that there is one.
     if permissions.reads_tables {
         let connected = link.connected().await?;
         let relying = relied::relying(config, &connected, "").await?;
-        tell(&mut report.info, "relying", &relying.len());
+        report.set("relying", relying.len());
         for (index, it) in relying.iter().enumerate() {
             let seconds = it
                 .seconds
@@ -143,7 +130,7 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
                 Place::Session(pid) => format!("pid={pid},{about},application={}", it.application),
                 Place::Prepared(name) => format!("{about},prepared={name}"),
             };
-            tell(&mut report.info, &format!("relying{index}"), &text);
+            report.set(&format!("relying{index}"), text);
         }
     }
     Ok(())
@@ -169,8 +156,4 @@ async fn measure(link: &Link, report: &mut ServerReport) -> Result<(), StoreErro
         }
     }
     Ok(())
-}
-
-fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
-    info.insert(name.to_owned(), value.to_string());
 }

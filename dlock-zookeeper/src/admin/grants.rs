@@ -39,7 +39,7 @@ pub(super) async fn grants(link: &Link, pace: &Pace) -> Result<Grants, StoreErro
                 let error = StoreError::new(StoreErrorKind::Unsupported, text);
                 Err(error.with_advice().unsent())
             }
-            set => set.map_err(|error| errors::of(&error)),
+            set => set.map_err(|error| errors::store_error(&error)),
         }
     };
     let watcher = link.within(&client, set).await?;

@@ -153,7 +153,7 @@ impl Link {
             match asked.await {
                 Ok(answer) => Ok(Some(answer)),
                 Err(Error::NoNode) => Ok(None),
-                Err(error) => Err(errors::of(&error)),
+                Err(error) => Err(errors::store_error(&error)),
             }
         };
         self.within(&client, answer).await

@@ -37,7 +37,7 @@ pub(super) async fn permissions(client: &Client, root: &str) -> Result<Permissio
     let acls = match client.get_acl(root).await {
         Ok((acls, _)) => Some(acls),
         Err(Error::NoNode | Error::NoAuth) => None,
-        Err(error) => return Err(errors::of(&error)),
+        Err(error) => return Err(errors::store_error(&error)),
     };
     Ok(Permissions {
         reads,
@@ -55,7 +55,7 @@ async fn may_read(client: &Client, root: &str) -> Result<bool, StoreError> {
     match client.list_children(root).await {
         Ok(_) | Err(Error::NoNode) => Ok(true),
         Err(Error::NoAuth) => Ok(false),
-        Err(error) => Err(errors::of(&error)),
+        Err(error) => Err(errors::store_error(&error)),
     }
 }
 
@@ -66,7 +66,7 @@ async fn existing(client: &Client, root: &str) -> Result<String, StoreError> {
         match client.check_stat(path).await {
             Ok(Some(_)) => return Ok(path.to_owned()),
             Ok(None) => path = path.rsplit_once('/').map_or("", |(parent, _)| parent),
-            Err(error) => return Err(errors::of(&error)),
+            Err(error) => return Err(errors::store_error(&error)),
         }
     }
     Ok("/".to_owned())
@@ -81,7 +81,7 @@ async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, St
     match client.check_stat(&fences).await {
         Ok(Some(_)) => places.push(format!("{fences}/dlock-doctor")),
         Ok(None) => {}
-        Err(error) => return Err(errors::of(&error)),
+        Err(error) => return Err(errors::store_error(&error)),
     }
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let mut writer = client.new_multi_writer();
@@ -91,7 +91,7 @@ async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, St
         }
         writer.add_check_version(parent, i32::MAX)
     };
-    add(&mut writer).map_err(|error| errors::of(&error))?;
+    add(&mut writer).map_err(|error| errors::store_error(&error))?;
     match writer.commit().await {
         Ok(_)
         | Err(MultiWriteError::OperationFailed {
@@ -102,6 +102,6 @@ async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, St
             source: Error::NoAuth,
             ..
         }) => Ok(false),
-        Err(error) => Err(errors::of(&Error::from(error))),
+        Err(error) => Err(errors::store_error(&Error::from(error))),
     }
 }

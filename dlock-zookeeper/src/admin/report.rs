@@ -1,9 +1,6 @@
 //! Reads the state of each server: version, mode, ensemble, sessions, permissions, the base of fences, and round trips.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use dlock_admin::ServerReport;
 use dlock_runtime::store::StoreError;
@@ -43,58 +40,53 @@ async fn of_server(link: &Link, host: &str) -> ServerReport {
 async fn fill(link: &Link, host: &str, report: &mut ServerReport) -> Result<(), StoreError> {
     let (config, limit) = (link.config(), link.connect_limit());
     let told = word::ask(config, host).await;
-    let info = &mut report.info;
     if let Some(version) = &told.version {
-        tell(info, "zookeeper_version", version);
+        report.set("zookeeper_version", version);
         report.version = Some(version.clone());
     }
     if let Some(mode) = &told.mode {
-        tell(info, "mode", mode);
+        report.set("mode", mode);
     }
     let client = link::open(config, host, limit).await?;
     let within = Within(config);
     // A server makes a session only with a majority.
-    tell(info, "has_leader", &true);
+    report.set("has_leader", true);
     let login = config.login.as_deref().unwrap_or_default();
-    tell(info, "user", &login.split(':').next().unwrap_or_default());
-    tell(info, "session_wanted_ms", &config.session.as_millis());
-    tell(
-        info,
-        "session_granted_ms",
-        &client.session_timeout().as_millis(),
-    );
-    tell(info, "tick_wanted_ms", &config.tick.as_millis());
+    report.set("user", login.split(':').next().unwrap_or_default());
+    report.set("session_wanted_ms", config.session.as_millis());
+    report.set("session_granted_ms", client.session_timeout().as_millis());
+    report.set("tick_wanted_ms", config.tick.as_millis());
     if let Some(shortest) = shortest_session(config, host).await {
-        tell(info, "session_shortest_ms", &shortest.as_millis());
+        report.set("session_shortest_ms", shortest.as_millis());
     }
     if told.version.is_none() {
         let least = within.ask(least_version(&client)).await?;
-        tell(info, "version_at_least", &least);
+        report.set("version_at_least", least);
     }
     let ensemble = within.ask(members(&client)).await?;
     if let Some((members, observers)) = ensemble {
         let own = session_server(&client);
         if members.contains(&own) || observers.contains(&own) {
-            tell(info, "member_id", &own);
+            report.set("member_id", own);
         }
-        tell(info, "members", &members.join(","));
-        tell(info, "observers", &observers.join(","));
+        report.set("members", members.join(","));
+        report.set("observers", observers.join(","));
     }
     let found = within.ask(permissions(&client, &config.root)).await?;
-    tell(info, "reads_locks", &found.reads);
+    report.set("reads_locks", found.reads);
     if let Some(is_open) = found.is_open {
-        tell(info, "is_open", &is_open);
+        report.set("is_open", is_open);
     }
     report.denied = found.denied;
     if found.reads {
         let state = within.ask(state_of_base(&client, &config.root)).await?;
-        tell(info, "fence_base", &state);
+        report.set("fence_base", state);
     }
     for _ in 0..SAMPLES {
         let sent = Instant::now();
         let read = async {
             let read = client.check_stat(&config.root).await;
-            read.map_err(|error| errors::of(&error))
+            read.map_err(|error| errors::store_error(&error))
         };
         within.ask(read).await?;
         report.round_trips.push(sent.elapsed());
@@ -131,13 +123,13 @@ async fn least_version(client: &Client) -> Result<&'static str, StoreError> {
     match client.list_auth_users().await {
         Ok(_) => return Ok("3.7"),
         Err(Error::Unimplemented) => {}
-        Err(error) => return Err(errors::of(&error)),
+        Err(error) => return Err(errors::store_error(&error)),
     }
     // It names the own ephemeral nodes there, and there are none.
     match client.list_ephemerals("/").await {
         Ok(_) => Ok("3.6"),
         Err(Error::Unimplemented) => Ok("3.5"),
-        Err(error) => Err(errors::of(&error)),
+        Err(error) => Err(errors::store_error(&error)),
     }
 }
 
@@ -147,7 +139,7 @@ async fn members(client: &Client) -> Result<Option<(Vec<String>, Vec<String>)>, 
         Ok((text, _)) => Ok(read_members(&String::from_utf8_lossy(&text))),
         // A server alone has none, and the node may have an ACL.
         Err(Error::NoNode | Error::NoAuth) => Ok(None),
-        Err(error) => Err(errors::of(&error)),
+        Err(error) => Err(errors::store_error(&error)),
     }
 }
 
@@ -183,17 +175,13 @@ async fn state_of_base(client: &Client, root: &str) -> Result<&'static str, Stor
         Ok(found) => found,
         Err(Error::NoNode) => return Ok("missing"),
         Err(Error::NoAuth) => return Ok("hidden"),
-        Err(error) => return Err(errors::of(&error)),
+        Err(error) => return Err(errors::store_error(&error)),
     };
     // The next acquire makes one of several.
     Ok(match base::values(&found).as_deref() {
         Some([_, ..]) => "fine",
         _ => "foreign",
     })
-}
-
-fn tell(info: &mut BTreeMap<String, String>, name: &str, value: &dyn ToString) {
-    info.insert(name.to_owned(), value.to_string());
 }
 
 #[cfg(test)]

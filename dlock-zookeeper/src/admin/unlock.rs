@@ -57,7 +57,7 @@ pub(super) async fn unlock(
     for _ in 0..ROUNDS {
         link.catch_up().await?;
         let claims = page::claims_on(link, &key).await?;
-        let leases = wanted.of(&claims);
+        let leases = wanted.leases_in(&claims);
         if leases.is_empty() {
             return Ok(outcome);
         }
@@ -96,7 +96,7 @@ struct Lease {
 }
 
 impl Wanted {
-    fn of(&self, claims: &Claims) -> Vec<Lease> {
+    fn leases_in(&self, claims: &Claims) -> Vec<Lease> {
         if epoch(claims) != self.fence {
             return Vec::new();
         }
@@ -193,7 +193,7 @@ fn with_messages(before: Option<&(Vec<u8>, Stat)>, told: impl Iterator<Item = No
 
 /// An error of the transaction, which has had no effect if ZooKeeper refuses it.
 fn refused(link: &Link, directory: &str, error: &Error) -> StoreError {
-    let error = errors::of(error);
+    let error = errors::store_error(error);
     if error.kind() != StoreErrorKind::Denied {
         return error;
     }

@@ -55,7 +55,7 @@ struct Last {
 /// The fault of a file that hangs.
 const LATE: &str = "to read the files with certificates takes longer than a second";
 
-fn tell(fault: &str) {
+fn log(fault: &str) {
     tracing::warn!(target: "dlock::store", error = fault, "certificates for ZooKeeper were not replaced");
 }
 
@@ -133,7 +133,7 @@ impl Trust {
             }
             drop(last);
             if is_news {
-                tell(LATE);
+                log(LATE);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Trust {
         last.fault.clone_from(&fault);
         drop(last);
         if let Some(fault) = fault.filter(|_| is_news) {
-            tell(&fault);
+            log(&fault);
         }
     }
 

@@ -21,12 +21,12 @@ pub(super) fn judge(judge: &RedisJudge, facts: &Facts) -> Vec<Finding> {
     };
     let answering = facts.servers.iter().filter(|it| it.answers());
     let mut findings: Vec<_> = answering
-        .map(|server| of_server(server).of(&server.server))
+        .map(|server| of_server(server).at(&server.server))
         .collect();
     findings.extend(among_servers(facts));
     for server in &facts.servers {
         let of_server = of_replicas(judge, facts, server).into_iter();
-        findings.extend(of_server.map(|it| it.of(&server.server)));
+        findings.extend(of_server.map(|it| it.at(&server.server)));
     }
     findings
 }

@@ -194,7 +194,7 @@ mod tests {
                 .advice("CONFIG SET maxmemory-policy noeviction"),
         ];
         let common = Finding::unknown(Topic::Locks, "a\u{1b}[2Jkey");
-        let of_server = of_server.map(|it| it.of("127.0.0.1:6379"));
+        let of_server = of_server.map(|it| it.at("127.0.0.1:6379"));
         [common].into_iter().chain(of_server).collect()
     }
 

@@ -78,7 +78,7 @@ pub(super) async fn supervise(
         let early = term.early(args.kill_after());
         let to_spare = term.left.saturating_sub(early);
         if !to_spare.is_zero() {
-            watchdog.tell(term.left, early);
+            watchdog.report(term.left, early);
         }
         tokio::select! {
             biased;
@@ -118,7 +118,7 @@ pub(super) async fn supervise(
             None => command.ended_by(Instant::now()).await?,
         }
     } else {
-        watchdog.tell(grace + SLACK, Duration::ZERO);
+        watchdog.report(grace + SLACK, Duration::ZERO);
         command.ended_by(end).await?;
     }
     Err(reason.failure(&args.key))
@@ -139,7 +139,7 @@ async fn under_lock<T>(
     loop {
         term.look(guard.remaining());
         // The command has got its signal: the watchdog only has to kill it in time.
-        watchdog.tell(term.left, Duration::ZERO);
+        watchdog.report(term.left, Duration::ZERO);
         tokio::select! {
             biased;
             output = &mut future => return Some(output),

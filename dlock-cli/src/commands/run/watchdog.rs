@@ -66,7 +66,7 @@ impl Watchdog {
     }
 
     /// Reports that the lease is valid for `left`, and that the command must get `SIGTERM` `early` before its end.
-    pub(super) fn tell(&self, left: Duration, early: Duration) {
+    pub(super) fn report(&self, left: Duration, early: Duration) {
         let (silence, left) = (milliseconds(silence(left, early)), milliseconds(left));
         self.write(&format!("left {silence} {left}\n"));
     }
