@@ -16,7 +16,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dlock_runtime::{FencingToken, store::LockMode};
-use serde::Serialize;
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use crate::model::{HolderInfo, LockInfo, ProcessInfo, WaiterInfo};
 
@@ -27,16 +27,14 @@ pub const NOT_KNOWN: &str = "(not known yet)";
 pub const THIRD_PARTY: &str = "(third-party client)";
 
 /// A lock with its holders and waiters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockView {
     /// The key of the lock.
     pub key: String,
     /// `exclusive` or `shared`; `None` without a holder.
     pub mode: Option<&'static str>,
-    /// The first holder.
-    pub holder: Option<HolderView>,
-    /// All holders that are listed, the first of which is [`holder`](Self::holder).
+    /// All holders that are listed. The document names the first one also as `holder`.
     pub holders: Vec<HolderView>,
     /// The number of all holders, including those that are not listed.
     pub holder_count: usize,
@@ -118,12 +116,10 @@ impl LockView {
     /// Returns the document of a lock that was read at `now`, by the clock of the store.
     #[must_use]
     pub fn of(lock: &LockInfo, now: SystemTime) -> Self {
-        let holders: Vec<_> = lock.holders().map(|it| HolderView::of(it, now)).collect();
         Self {
             key: lock.key.clone(),
             mode: lock.mode.map(|mode| mode_name(mode).0),
-            holder: holders.first().cloned(),
-            holders,
+            holders: lock.holders().map(|it| HolderView::of(it, now)).collect(),
             holder_count: lock.holder_count,
             waiters: lock.waiters.iter().map(WaiterView::of).collect(),
             waiter_count: lock.waiter_count,
@@ -133,10 +129,33 @@ impl LockView {
         }
     }
 
+    /// Returns the first holder.
+    #[must_use]
+    pub fn holder(&self) -> Option<&HolderView> {
+        self.holders.first()
+    }
+
     /// Returns `true` if the lock is held in a shared mode, possibly by a single holder.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.mode == Some("shared")
+    }
+}
+
+impl Serialize for LockView {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut document = serializer.serialize_struct("LockView", 10)?;
+        document.serialize_field("key", &self.key)?;
+        document.serialize_field("mode", &self.mode)?;
+        document.serialize_field("holder", &self.holder())?;
+        document.serialize_field("holders", &self.holders)?;
+        document.serialize_field("holder_count", &self.holder_count)?;
+        document.serialize_field("waiters", &self.waiters)?;
+        document.serialize_field("waiter_count", &self.waiter_count)?;
+        document.serialize_field("last_token", &self.last_token)?;
+        document.serialize_field("held_at", &self.held_at)?;
+        document.serialize_field("servers", &self.servers)?;
+        document.end()
     }
 }
 
@@ -285,7 +304,8 @@ mod tests {
         let view = LockView::of(&lock, UNIX_EPOCH);
         let named = [view.holders[0].name(), view.waiters[0].name()];
         assert_eq!(named, ["cron@host/1"; 2]);
-        assert_eq!(view.holder, Some(view.holders[0].clone()));
+        let document = serde_json::to_value(&view).expect("it is JSON");
+        assert_eq!(document["holder"], document["holders"][0]);
         let foreign = HolderInfo::new(None, 0, UNIX_EPOCH);
         let foreign = HolderView::of(&foreign, UNIX_EPOCH);
         assert_eq!((foreign.name(), &foreign.token), (THIRD_PARTY, &None));

@@ -1,150 +1,268 @@
-//! Reads locks repeatedly. A scan of all keys runs as fast as its share of the server's time allows; meanwhile the
-//! known locks are read.
+//! Reads locks again and again. A scan of all keys runs as fast as its share of the server's time allows; meanwhile the
+//! known locks are read, and those that messages about grants name.
+
+mod board;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::BTreeSet,
+    convert::Infallible,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use dlock::{LockKey, StoreError};
-use dlock_admin::{Inspect, LockInfo};
+use dlock::StoreError;
+use dlock_admin::{Grants, Inspect, KeyPattern};
+use dlock_admin_web::Server;
 use tokio::{
+    sync::Notify,
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
-/// The locks at one time.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) locks: Vec<LockInfo>,
-    /// The time that a scan of all keys takes, if it is longer than the interval. A change without a message
-    /// is noticed with this delay.
-    pub(crate) lag: Option<Duration>,
+use self::board::{Board, FEW};
+pub(crate) use self::board::{Pace, Picture, Seen};
+use crate::pages::Wanted;
+
+/// A scan that takes no longer counts as one reading, and known locks are not read more often than that.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The pause before messages are asked for again after an outage, and after a refusal.
+const PAUSE: Duration = Duration::from_secs(1);
+const REFUSED: Duration = Duration::from_secs(60);
+
+/// The locks with grants that no picture shows yet.
+#[derive(Default)]
+struct Heard {
+    keys: Mutex<BTreeSet<String>>,
+    added: Notify,
+}
+
+/// What is heard about grants.
+pub(crate) enum News {
+    /// They are heard from now on.
+    Hears,
+    Grant,
+    /// They are not heard, for this reason.
+    Deaf(String),
 }
 
 pub(crate) struct Follower {
     inspector: Arc<dyn Inspect>,
-    pattern: Option<String>,
-    /// The scan that is under way, if there is one. It continues between two calls, and returns its duration too.
-    walk: JoinSet<Result<(Vec<LockInfo>, Duration), StoreError>>,
-    /// The number of scans that have started.
-    walks: u64,
-    /// The locks to read during a scan, with the last scan in which each of them was held or waited for.
-    known: BTreeMap<LockKey, u64>,
+    wanted: Wanted,
+    interval: Duration,
+    /// The clock of the locks' times.
+    pub(crate) server: Server,
+    heard: Arc<Heard>,
+    board: Arc<Mutex<Board>>,
+    /// The scan that is under way, if there is one. It continues between two calls.
+    scan: JoinSet<Result<(), StoreError>>,
+    /// The time when the last scan began.
+    began: Option<Instant>,
+    /// The time of the last picture, or of the last reading that has failed.
+    shown: Instant,
     /// `true` after the first complete scan.
     knows_all: bool,
-    lag: Option<Duration>,
 }
 
-/// A scan that takes no longer counts as one reading.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Receives the messages about grants, for a follower.
+pub(crate) struct Listener {
+    inspector: Arc<dyn Inspect>,
+    heard: Arc<Heard>,
+    grants: Option<Grants>,
+    /// The time until messages are asked for again.
+    pause: Duration,
+}
 
-/// With more known locks than this, free ones are not read again before the next message about them. Reading them
-/// would take about a second, and grants may come faster than that.
-const ENOUGH: usize = 1000;
+impl Listener {
+    /// Listens for ever.
+    pub(crate) async fn listen(mut self) -> Infallible {
+        loop {
+            self.next().await;
+        }
+    }
+
+    /// Waits for what is heard next.
+    pub(crate) async fn next(&mut self) -> News {
+        if let Some(grants) = &mut self.grants {
+            if let Some(grant) = grants.next().await {
+                self.heard.add(grant.key);
+                return News::Grant;
+            }
+            self.grants = None;
+            self.pause = PAUSE;
+            return News::Deaf("the connection was lost".to_owned());
+        }
+        sleep(self.pause).await;
+        match self.inspector.grants().await {
+            Ok(grants) => {
+                self.grants = Some(grants);
+                News::Hears
+            }
+            Err(error) => {
+                self.pause = if error.is_final() { REFUSED } else { PAUSE };
+                News::Deaf(error.to_string())
+            }
+        }
+    }
+}
+
+impl Heard {
+    fn add(&self, key: String) {
+        let mut keys = lock(&self.keys);
+        // The next scan finds those that are too many.
+        if keys.len() < FEW {
+            keys.insert(key);
+        }
+        self.added.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<String> {
+        mem::take(&mut lock(&self.keys))
+    }
+}
 
 impl Follower {
-    /// Returns a follower of the locks whose keys match `pattern`.
-    pub(crate) fn new(inspector: Arc<dyn Inspect>, pattern: Option<String>) -> Self {
+    /// Returns a follower of the wanted locks. Of everything, it shows parts before the first scan has ended, and grants at the
+    /// next interval; of other locks, it shows complete pictures only, and grants at once.
+    pub(crate) fn new(inspector: Arc<dyn Inspect>, wanted: Wanted, interval: Duration) -> Self {
         Self {
             inspector,
-            pattern,
-            walk: JoinSet::new(),
-            walks: 0,
-            known: BTreeMap::new(),
+            wanted,
+            interval,
+            server: Server::default(),
+            heard: Arc::default(),
+            board: Arc::default(),
+            scan: JoinSet::new(),
+            began: None,
+            shown: Instant::now(),
             knows_all: false,
-            lag: None,
         }
     }
 
-    /// Adds a lock to the known ones, after a message about it.
-    pub(crate) fn hear_of(&mut self, key: &str) {
-        // Only the server can match patterns.
-        if self.pattern.is_none()
-            && let Ok(key) = LockKey::new(key)
-        {
-            self.known.insert(key, self.walks);
+    /// Returns what has to listen while this follows.
+    pub(crate) fn listener(&self) -> Listener {
+        Listener {
+            inspector: self.inspector.clone(),
+            heard: self.heard.clone(),
+            grants: None,
+            pause: Duration::ZERO,
         }
     }
 
-    /// Returns the locks after a scan of all keys. It reads only the known locks if the scan takes longer than both
-    /// `interval` and one second, or if `heard` names a lock before. The first call always waits for the scan.
-    pub(crate) async fn look(
-        &mut self,
-        interval: Duration,
-        heard: impl Future<Output = Option<String>>,
-    ) -> Result<Seen, StoreError> {
-        let patience = interval.max(PATIENCE);
-        if self.walk.is_empty() {
-            self.set_out();
-        }
-        let (walked, took) = tokio::select! {
-            biased;
-            Some(walked) = self.walk.join_next() => {
-                walked.expect("a scan does not panic and is not aborted")?
-            }
-            // A short scan will find that lock anyway.
-            key = heard, if self.knows_all && self.lag.is_some() => {
-                if let Some(key) = key {
-                    self.hear_of(&key);
+    /// Waits for the next picture: after a scan of all keys; during a scan that takes longer than both the interval and a
+    /// second, after each reading of the known locks; and after a grant.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the scan goes on. Grants that were heard may be shown after the next scan only.
+    pub(crate) async fn next(&mut self) -> Result<Picture, StoreError> {
+        let heard = self.heard.clone();
+        let shows_parts = matches!(self.wanted, Wanted::Everything);
+        loop {
+            let is_scanning = !self.scan.is_empty();
+            let due = match self.began {
+                None => Instant::now(),
+                Some(began) if is_scanning => {
+                    let patience = self.patience();
+                    (began + patience).max(self.shown + patience)
                 }
-                return self.look_again().await;
+                Some(began) => began + self.interval,
+            };
+            tokio::select! {
+                biased;
+                Some(read) = self.scan.join_next() => {
+                    read.expect("a scan does not panic and is not aborted")?;
+                    self.knows_all = true;
+                    return Ok(self.show());
+                }
+                () = heard.added.notified(), if self.knows_all && !shows_parts => {
+                    // A lock with frequent grants must not cause constant readings.
+                    sleep_until(self.shown + self.interval / 10).await;
+                    return self.read(false).await;
+                }
+                () = sleep_until(due), if !is_scanning => self.begin_scan(),
+                () = sleep_until(due), if self.knows_all || shows_parts => {
+                    return self.read(true).await;
+                }
             }
-            () = sleep(patience), if self.knows_all => return self.look_again().await,
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        self.interval.max(PATIENCE)
+    }
+
+    fn begin_scan(&mut self) {
+        self.began = Some(Instant::now());
+        let (inspector, board) = (self.inspector.clone(), self.board.clone());
+        let (wanted, server) = (self.wanted.clone(), self.server.clone());
+        self.scan
+            .spawn(async move { scan(&*inspector, &wanted, &server, &board).await });
+    }
+
+    /// Reads the locks with a grant, and the known locks if `also_known` says so and they are few.
+    async fn read(&mut self, also_known: bool) -> Result<Picture, StoreError> {
+        let keys = {
+            let mut heard = self.heard.take();
+            if let Wanted::Matching(Some(pattern)) = &self.wanted {
+                let pattern = KeyPattern::new(pattern);
+                heard.retain(|key| pattern.matches(key));
+            }
+            let mut board = lock(&self.board);
+            let named = board.named(heard);
+            let all = also_known.then(|| board.all()).flatten();
+            all.unwrap_or(named)
         };
-        self.knows_all = true;
-        self.lag = (took > patience).then_some(took);
-        self.know(&walked);
-        // A lock that is free at the moment is kept for one more scan.
-        self.known.retain(|_, walk| *walk + 1 >= self.walks);
-        if self.lag.is_some() {
-            // Some of these locks were read at the start of a long scan.
-            return self.look_again().await;
-        }
-        Ok(self.seen(walked))
+        let began = Instant::now();
+        let read = self.inspector.locks_of(&keys).await;
+        self.shown = Instant::now();
+        lock(&self.board).replace(&keys, &read?, began, self.server.now());
+        Ok(self.show())
     }
 
-    fn set_out(&mut self) {
-        self.walks += 1;
-        let (inspector, pattern) = (self.inspector.clone(), self.pattern.clone());
-        self.walk.spawn(async move {
-            let began = Instant::now();
-            let found = inspector.locks(pattern.as_deref()).await?;
-            Ok((found, began.elapsed()))
-        });
+    fn show(&mut self) -> Picture {
+        self.shown = Instant::now();
+        lock(&self.board).picture(self.patience())
     }
+}
 
-    /// Reads the known locks.
-    async fn look_again(&mut self) -> Result<Seen, StoreError> {
-        let keys: Vec<_> = self.known.keys().cloned().collect();
-        let locks = self.inspector.locks_of(&keys).await?;
-        if self.known.len() > ENOUGH {
-            self.known.clear();
-        }
-        self.know(&locks);
-        Ok(self.seen(locks))
-    }
+/// Reads all locks once.
+pub(crate) async fn read_once(
+    inspector: &dyn Inspect,
+    server: &Server,
+) -> Result<Picture, StoreError> {
+    let board = Mutex::default();
+    scan(inspector, &Wanted::Everything, server, &board).await?;
+    // However long it took, it was one reading.
+    Ok(lock(&board).picture(Duration::MAX))
+}
 
-    fn know(&mut self, locks: &[LockInfo]) {
-        let keys = locks.iter().map(|lock| lock.key.as_str());
-        let keys: BTreeSet<_> = keys.filter_map(|key| LockKey::new(key).ok()).collect();
-        let walk = self.walks;
-        self.known.extend(keys.into_iter().map(|key| (key, walk)));
-    }
+async fn scan(
+    inspector: &dyn Inspect,
+    wanted: &Wanted,
+    server: &Server,
+    board: &Mutex<Board>,
+) -> Result<(), StoreError> {
+    let began = Instant::now();
+    lock(board).begin();
+    let mut since = began;
+    let mut part = |locks: Vec<_>| {
+        lock(board).add(&locks, since, server.now());
+        since = Instant::now();
+    };
+    let rest = wanted.list(inspector, &mut part).await?;
+    lock(board).end(rest.process_count, began.elapsed());
+    Ok(())
+}
 
-    fn seen(&self, locks: Vec<LockInfo>) -> Seen {
-        Seen {
-            locks,
-            lag: self.lag,
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is complete.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
-
     use dlock::{LockManager, store::redis::RedisConfig};
     use dlock_admin::Inspector;
     use dlock_testkit::RedisServer;
@@ -157,53 +275,34 @@ mod tests {
     async fn follower(server: &RedisServer, pattern: Option<&str>) -> Follower {
         let config = RedisConfig::new(server.url()).response_timeout(LIMIT);
         let inspector = Inspector::connect(config).await.expect("it runs");
-        Follower::new(Arc::new(inspector), pattern.map(str::to_owned))
+        let wanted = Wanted::Matching(pattern.map(str::to_owned));
+        Follower::new(Arc::new(inspector), wanted, LIMIT)
     }
 
-    fn keys(seen: &Seen) -> Vec<&str> {
-        seen.locks.iter().map(|lock| &*lock.key).collect()
+    fn keys(picture: &Picture) -> Vec<&str> {
+        picture.locks.iter().map(|it| &*it.lock.key).collect()
     }
 
     #[tokio::test]
-    async fn known_free_locks_are_read_again_up_to_a_limit() {
+    async fn a_grant_is_read_at_once_if_the_pattern_matches() {
         let server = RedisServer::start().await;
         let manager = LockManager::connect(&server.url()).await.expect("it runs");
-        let guard = manager.lock("n:1").acquire().await.expect("it is free");
-        let mut follower = follower(&server, None).await;
-        for (count, left) in [(10, 10), (ENOUGH + 1, 1)] {
-            for number in 0..count {
-                follower.hear_of(&format!("n:{number}"));
-            }
-            let seen = follower.look_again().await.expect("the server answers");
-            assert_eq!(keys(&seen), ["n:1"]);
-            assert_eq!(follower.known.len(), left, "of {count}");
-        }
-        guard.release().await.expect("it was held");
-    }
-
-    #[tokio::test]
-    async fn a_lock_that_was_free_for_a_whole_scan_is_forgotten() {
-        let server = RedisServer::start().await;
-        let mut follower = follower(&server, None).await;
-        follower.hear_of("n:1");
-        for left in [1, 0] {
-            let look = follower.look(LIMIT, pending());
-            look.await.expect("the server answers");
-            assert_eq!(follower.known.len(), left);
-        }
-    }
-
-    #[tokio::test]
-    async fn patterns_are_matched_by_the_server() {
-        let server = RedisServer::start().await;
-        let manager = LockManager::connect(&server.url()).await.expect("it runs");
-        let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
         let mut follower = follower(&server, Some("a:*")).await;
-        let look = follower.look(LIMIT, pending());
-        assert_eq!(keys(&look.await.expect("the server answers")), ["a:1"]);
-        follower.hear_of("b:1");
-        let again = follower.look_again().await.expect("the server answers");
-        assert_eq!(keys(&again), ["a:1"]);
+        let first = follower.next().await.expect("the server answers");
+        assert_eq!(keys(&first), [""; 0]);
+        let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
+        let long_ago = Instant::now().checked_sub(LIMIT / 10);
+        follower.shown = long_ago.expect("the machine runs for longer");
+        for key in ["a:1", "b:1"] {
+            follower.heard.add(key.to_owned());
+        }
+        let began = Instant::now();
+        let next = follower.next().await.expect("the server answers");
+        assert_eq!(keys(&next), ["a:1"]);
+        assert!(
+            follower.began.is_some_and(|it| it < began),
+            "no scan has begun"
+        );
         drop(guards);
     }
 }

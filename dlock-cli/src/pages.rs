@@ -5,18 +5,37 @@
 
 use std::{collections::HashSet, mem, time::Duration};
 
+use dlock::StoreError;
 use dlock_admin::{Inspect, LockInfo, Overview};
 use tokio::{sync::Notify, time::Instant};
 
 use crate::exit::Failure;
 
 /// The locks to list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
     /// Those whose keys match, or all.
-    Matching(Option<&'a str>),
+    Matching(Option<String>),
     /// All, with the number of processes.
     Everything,
+}
+
+impl Wanted {
+    /// Passes the wanted locks on as they are read, and returns the processes if everything was wanted.
+    pub(crate) async fn list(
+        &self,
+        inspector: &dyn Inspect,
+        part: &mut (dyn FnMut(Vec<LockInfo>) + Send),
+    ) -> Result<Overview, StoreError> {
+        match self {
+            Self::Matching(pattern) => {
+                let pattern = pattern.as_deref();
+                inspector.locks_in_parts(pattern, part).await?;
+                Ok(Overview::default())
+            }
+            Self::Everything => inspector.overview_in_parts(part).await,
+        }
+    }
 }
 
 /// A page with so many locks is passed on.
@@ -62,7 +81,7 @@ impl<F: FnMut(&[LockInfo]) -> Result<(), Failure>> Pages<F> {
 /// Returns the processes if everything was wanted.
 pub(crate) async fn read(
     inspector: &dyn Inspect,
-    wanted: Wanted<'_>,
+    wanted: Wanted,
     pass_on: impl FnMut(&[LockInfo]) -> Result<(), Failure> + Send,
 ) -> Result<Overview, Failure> {
     let mut pages = Pages {
@@ -80,17 +99,8 @@ pub(crate) async fn read(
             failed.notify_one();
         }
     };
-    let reading = async {
-        match wanted {
-            Wanted::Matching(pattern) => {
-                let read = inspector.locks_in_parts(pattern, &mut part).await;
-                read.map(|()| Overview::default())
-            }
-            Wanted::Everything => inspector.overview_in_parts(&mut part).await,
-        }
-    };
     let read = tokio::select! {
-        read = reading => Some(read),
+        read = wanted.list(inspector, &mut part) => Some(read),
         () = failed.notified() => None,
     };
     if let Some(failure) = failure {
@@ -105,7 +115,7 @@ pub(crate) async fn read(
 mod tests {
     use std::future::{pending, ready};
 
-    use dlock::{LockKey, StoreError, StoreErrorKind, store::OwnerId};
+    use dlock::{LockKey, StoreErrorKind, store::OwnerId};
     use dlock_admin::{Inspecting, ServerReport, Unlocked};
 
     use super::*;

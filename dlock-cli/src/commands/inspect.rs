@@ -36,12 +36,12 @@ pub(crate) async fn run(global: &Global, args: InspectArgs) -> Result<Exit, Fail
         output::document(&lock)?;
     } else {
         output::line(described(&lock).trim_end())?;
-        if lock.holder.is_none() {
+        if lock.holder().is_none() {
             let reading = global.reading(&*inspector).await;
             output::line(&format!("{:<15}{}", "in", printable(&reading)))?;
         }
     }
-    Ok(match lock.holder {
+    Ok(match lock.holder() {
         Some(_) => Exit::Success,
         None => Exit::Negative,
     })
@@ -65,7 +65,7 @@ pub(super) fn described(lock: &LockView) -> String {
     for holder in &lock.holders {
         lines.holder(holder);
     }
-    if lock.holder.is_none() {
+    if lock.holder().is_none() {
         lines.add("holder", "none");
     }
     let unlisted = lock.holder_count.saturating_sub(lock.holders.len());
@@ -99,7 +99,7 @@ pub(super) fn described(lock: &LockView) -> String {
     if unlisted > 0 {
         lines.add("", &format!("and {unlisted} more"));
     }
-    if let Some(hint) = lock.holder.as_ref().and_then(hint) {
+    if let Some(hint) = lock.holder().and_then(hint) {
         let _ = write!(lines.0, "\n{hint}\n");
     }
     lines.0

@@ -55,7 +55,7 @@ pub(crate) async fn run(global: &Global, args: LsArgs) -> Result<Exit, Failure> 
         inspector.lift_limit();
     }
     let mut printer = Printer::new(global, &args);
-    let wanted = Wanted::Matching(args.pattern.as_deref());
+    let wanted = Wanted::Matching(args.pattern.clone());
     let look = pages::read(&*inspector, wanted, |page| printer.print(page));
     let advice = if args.fast { "" } else { SLOW };
     with_progress(global, &*inspector, advice, look).await?;

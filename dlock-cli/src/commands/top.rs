@@ -1,8 +1,6 @@
 //! `dlock top`: shows the holders and waiters of all locks, live.
 
-mod board;
 mod model;
-mod picture;
 mod rates;
 mod screen;
 mod source;
@@ -14,18 +12,14 @@ use std::{
 };
 
 use clap::Args;
-use dlock::StoreError;
-use dlock_admin::{Inspect, view::LockView};
+use dlock_admin::view::LockView;
 use dlock_admin_web::Server;
 use serde_json::json;
 
-use self::{
-    board::Board,
-    model::{Message, Model},
-    picture::Picture,
-};
+use self::model::{Message, Model};
 use crate::{
     exit::{Exit, Failure},
+    follow,
     global::Global,
     output,
     pages::{self, Wanted},
@@ -84,7 +78,8 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
             ("processes", json!(seen.process_count)),
         ])?;
     } else {
-        let look = look_once(&*inspector, &server);
+        // The longest wait is shown first, so none is shown before the end.
+        let look = follow::read_once(&*inspector, &server);
         let advice = "; slow to spare the server";
         let picture = with_progress(global, &*inspector, advice, look).await?;
         let mut model = Model::new(&global.namespace_in_use(), server);
@@ -92,15 +87,6 @@ pub(crate) async fn run(global: &Global, args: &TopArgs) -> Result<Exit, Failure
         output::text(&view::text(&model, output::columns().unwrap_or(WIDTH)))?;
     }
     Ok(Exit::Success)
-}
-
-/// Reads all locks once. The longest wait is shown first, so none is shown before the end.
-async fn look_once(inspector: &dyn Inspect, server: &Server) -> Result<Picture, StoreError> {
-    let mut board = Board::default();
-    let mut part = |locks| board.see(locks, server.now());
-    let rest = inspector.overview_in_parts(&mut part).await?;
-    board.end(rest.process_count, Duration::ZERO);
-    Ok(board.picture(Duration::ZERO))
 }
 
 /// Reads the time between two readings.

@@ -6,26 +6,24 @@
 mod difference;
 
 use std::{
+    convert::Infallible,
     mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use clap::Args;
-use dlock_admin::{
-    Grants, Inspect,
-    view::{LockView, moment},
-};
-use futures_util::FutureExt;
+use dlock_admin::{Inspect, view::moment};
 use jiff::Zoned;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::sleep;
 
 use self::difference::{Change, Event, differences};
 use crate::{
     exit::{Exit, Failure, note},
-    follow::Follower,
+    follow::{Follower, Pace, Picture},
     global::Global,
     output,
+    pages::Wanted,
     text::{printable, rough},
 };
 
@@ -62,7 +60,7 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
             interrupted?;
             Ok(Exit::Success)
         }
-        failure = watch(global, &args, &inspector) => Err(failure),
+        failure = watch(global, &args, inspector) => Err(failure),
     }
 }
 
@@ -70,63 +68,47 @@ pub(crate) async fn run(global: &Global, args: WatchArgs) -> Result<Exit, Failur
 const SURE: Duration = Duration::from_secs(1);
 
 /// Reads the locks until a final failure.
-async fn watch(global: &Global, args: &WatchArgs, inspector: &Arc<dyn Inspect>) -> Failure {
-    let mut follower = Follower::new(inspector.clone(), args.pattern.clone());
+async fn watch(global: &Global, args: &WatchArgs, inspector: Arc<dyn Inspect>) -> Failure {
+    let wanted = Wanted::Matching(args.pattern.clone());
+    let follower = Follower::new(inspector, wanted, args.interval);
+    let listener = follower.listener();
+    tokio::select! {
+        // It asks for messages before the first reading.
+        biased;
+        never = listener.listen() => match never {},
+        failure = reader_gone() => failure,
+        Err(failure) = tell_changes(global, args.interval, follower) => failure,
+    }
+}
+
+async fn tell_changes(
+    global: &Global,
+    interval: Duration,
+    mut follower: Follower,
+) -> Result<Infallible, Failure> {
     let mut lag = Lag::default();
-    let (mut known, mut looked) = (Vec::new(), (Instant::now(), SystemTime::now()));
-    let mut is_first = true;
+    let mut known = None;
     let mut is_out = false;
-    let (mut grants, mut may_listen) = (None, true);
     loop {
-        let began = Instant::now();
-        // Subscribe before the reading, so that no grant falls between the two.
-        if grants.is_none() && may_listen {
-            match inspector.grants().await {
-                Ok(listened) => grants = Some(listened),
-                // Without the permission to subscribe, or in a store without messages about grants, the next reading
-                // finds them.
-                Err(error) => may_listen = !error.is_final(),
-            }
-        }
-        while let Some(Some(key)) = next(&mut grants).now_or_never() {
-            follower.hear_of(&key);
-        }
-        let found = follower.look(args.interval, next(&mut grants)).await;
-        let told = match found {
-            Ok(seen) => {
-                lag.tell(global, seen.lag);
-                let now = SystemTime::now();
-                let locks = seen.locks.iter();
-                let locks: Vec<_> = locks.map(|it| LockView::of(it, now)).collect();
-                let back = is_out.then(|| Event::of_server(Change::Back, None));
-                let events = differences(&known, &locks, is_first);
-                let last = mem::replace(&mut looked, (Instant::now(), now));
-                let events = events.into_iter().map(|it| it.after(last));
-                known = locks;
-                (is_first, is_out) = (false, false);
-                back.into_iter()
-                    .chain(events)
-                    .try_for_each(|event| tell(global, args.interval, &event))
+        match follower.next().await {
+            Ok(Picture { locks, pace, .. }) => {
+                lag.note(global, pace);
+                if mem::take(&mut is_out) {
+                    print(global, interval, &Event::of_server(Change::Back, None))?;
+                }
+                for event in differences(known.as_deref(), &locks) {
+                    print(global, interval, &event)?;
+                }
+                known = Some(locks);
             }
             // A missing permission does not come back by itself.
-            Err(error) if is_first && error.is_final() => return error.into(),
-            Err(_) if is_out => Ok(()),
+            Err(error) if known.is_none() && error.is_final() => return Err(error.into()),
+            Err(_) if is_out => {}
             Err(error) => {
                 is_out = true;
                 let event = Event::of_server(Change::Outage, Some(error.to_string()));
-                tell(global, args.interval, &event)
+                print(global, interval, &event)?;
             }
-        };
-        if let Err(failure) = told {
-            return failure;
-        }
-        // A lock with frequent grants must not cause constant readings.
-        let soonest = Instant::now() + args.interval / 10;
-        let latest = soonest.max(began + args.interval);
-        match pause(&mut grants, soonest, latest).await {
-            Ok(None) => {}
-            Ok(Some(key)) => follower.hear_of(&key),
-            Err(failure) => return failure,
         }
     }
 }
@@ -137,11 +119,11 @@ struct Lag(Option<Duration>);
 
 impl Lag {
     /// Prints a note when scans become too long, and when the time has doubled since the last note.
-    fn tell(&mut self, global: &Global, lag: Option<Duration>) {
-        match (self.0, lag) {
-            (Some(told), Some(now)) if now < told * 2 => {}
-            (_, Some(now)) => {
-                self.0 = lag;
+    fn note(&mut self, global: &Global, pace: Pace) {
+        match (self.0, pace) {
+            (Some(told), Pace::Known(now) | Pace::Scans(now)) if now < told * 2 => {}
+            (_, Pace::Known(now) | Pace::Scans(now)) => {
+                self.0 = Some(now);
                 let now = rough(now);
                 let text = format!(
                     "a scan of all keys takes {now}, to spare the server: changes of locks without waiters can \
@@ -149,50 +131,23 @@ impl Lag {
                 );
                 note(global.json, &text);
             }
-            (_, None) => self.0 = None,
+            (_, Pace::First | Pace::Whole) => self.0 = None,
         }
     }
 }
 
-/// Returns the key of the next grant. A broken connection is opened again before the next reading.
-async fn next(grants: &mut Option<Grants>) -> Option<String> {
-    let Some(it) = grants else {
-        return std::future::pending().await;
-    };
-    let grant = it.next().await;
-    if grant.is_none() {
-        *grants = None;
-    }
-    grant.map(|it| it.key)
-}
-
-/// Waits for the next grant, at least until `soonest` and at most until `latest`, and returns its key.
-async fn pause(
-    grants: &mut Option<Grants>,
-    soonest: Instant,
-    latest: Instant,
-) -> Result<Option<String>, Failure> {
-    /// The longest time until a closed output is noticed.
+/// Waits until nobody reads the output any more. There may be no more changes, so nothing else notices that.
+async fn reader_gone() -> Failure {
+    /// The longest time until it is noticed.
     const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);
 
-    let reader_gone = async {
-        while !output::is_closed() {
-            tokio::time::sleep(LOOK_AT_OUTPUT).await;
-        }
-    };
-    let heard = tokio::select! {
-        biased;
-        () = reader_gone => {
-            return Err(Failure::new(Exit::Success, "the output was closed"));
-        }
-        heard = next(grants) => heard,
-        () = sleep_until(latest) => None,
-    };
-    sleep_until(soonest).await;
-    Ok(heard)
+    while !output::is_closed() {
+        sleep(LOOK_AT_OUTPUT).await;
+    }
+    Failure::new(Exit::Success, "the output was closed")
 }
 
-fn tell(global: &Global, interval: Duration, event: &Event) -> Result<(), Failure> {
+fn print(global: &Global, interval: Duration, event: &Event) -> Result<(), Failure> {
     if global.json {
         return output::json_line(event);
     }
@@ -265,18 +220,6 @@ impl Event {
             message: None,
             last_seen: None,
             unseen: Duration::ZERO,
-        }
-    }
-
-    /// Adds the time of the last reading to a release.
-    fn after(self, (seen, at): (Instant, SystemTime)) -> Self {
-        if self.change != Change::Released {
-            return self;
-        }
-        Self {
-            last_seen: Some(moment(at)),
-            unseen: seen.elapsed(),
-            ..self
         }
     }
 }

@@ -133,7 +133,7 @@ fn titles(optional: Optional) -> Vec<&'static str> {
 
 /// Returns the cells of a lock. Its first texts have these widths at most.
 fn row(lock: &LockView, optional: Optional, [key, name, function]: [u16; CUT]) -> Vec<Cell> {
-    let holder = lock.holder.as_ref();
+    let holder = lock.holder();
     let of_holder = |text: &dyn Fn(&HolderView) -> Option<String>| {
         let text = holder.and_then(text);
         Cell::new(text.unwrap_or_else(|| "-".to_owned()))

@@ -5,13 +5,12 @@ mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
+use dlock_admin::view::LockView;
 use dlock_admin_web::Server;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{
-    picture::{Lock, Picture},
-    rates::Rates,
-};
+use super::rates::Rates;
+use crate::follow::{Picture, Seen};
 
 /// An event that changes the screen.
 #[derive(Clone, Debug)]
@@ -119,9 +118,9 @@ pub(crate) struct Model {
     pub(crate) reversed: bool,
     pub(crate) filter: String,
     /// The locks that are shown.
-    rows: Vec<Arc<Lock>>,
+    rows: Vec<Arc<Seen>>,
     /// The key of the selected lock, whose row can change.
-    chosen: Option<Arc<str>>,
+    chosen: Option<String>,
     /// The row of the selected lock, which stays selected after the lock's release.
     row: usize,
 }
@@ -178,7 +177,7 @@ impl Model {
     }
 
     /// Returns the locks that match the filter, in the selected order.
-    pub(crate) fn rows(&self) -> &[Arc<Lock>] {
+    pub(crate) fn rows(&self) -> &[Arc<Seen>] {
         &self.rows
     }
 
@@ -186,30 +185,31 @@ impl Model {
     fn arrange(&mut self) {
         let locks = self.picture.iter().flat_map(|it| &it.locks);
         let wanted = self.filter.to_lowercase();
-        let mut rows: Vec<_> = locks.filter(|it| matches(it, &wanted)).cloned().collect();
+        let locks = locks.filter(|it| matches(&it.lock, &wanted));
+        let mut rows: Vec<_> = locks.cloned().collect();
         // Sort by key first: the second sort is stable. Text is sorted from A, with empty values last; times and
         // numbers from the greatest; TTLs from the smallest.
-        rows.sort_by(|one, other| one.key.cmp(&other.key));
+        rows.sort_by(|one, other| one.lock.key.cmp(&other.lock.key));
         match self.sort {
             Column::Key => {}
             Column::Holder => rows.sort_by_cached_key(|it| {
-                let name = it.holder.as_ref().map(|it| it.name.clone());
+                let name = it.lock.holder().map(|it| it.name().to_owned());
                 (name.is_none(), name)
             }),
             Column::Function => rows.sort_by_cached_key(|it| {
-                let function = it.holder.as_ref().and_then(|it| it.function.clone());
+                let function = it.lock.holder().and_then(|it| it.function.clone());
                 (function.is_none(), function)
             }),
             Column::Held => {
-                rows.sort_by_cached_key(|it| Reverse(it.holder.as_ref().and_then(|it| it.held)));
+                rows.sort_by_cached_key(|it| Reverse(it.lock.holder().and_then(|it| it.held_ms)));
             }
             // A lock without a TTL is the most suspicious, so it comes first.
             Column::Ttl => rows.sort_by_cached_key(|it| {
-                let ttl = it.holder.as_ref().map(|it| it.ttl);
+                let ttl = it.lock.holder().map(|it| it.ttl_ms);
                 (ttl.is_none(), ttl)
             }),
-            Column::Waiters => rows.sort_by_cached_key(|it| Reverse(it.waiter_count)),
-            Column::Longest => rows.sort_by_cached_key(|it| Reverse(it.longest_wait())),
+            Column::Waiters => rows.sort_by_cached_key(|it| Reverse(it.lock.waiter_count)),
+            Column::Longest => rows.sort_by_cached_key(|it| Reverse(longest_wait(&it.lock))),
         }
         if self.reversed {
             rows.reverse();
@@ -226,7 +226,7 @@ impl Model {
 
     fn find_chosen(&self) -> Option<usize> {
         let chosen = self.chosen.as_ref()?;
-        self.rows.iter().position(|it| it.key == *chosen)
+        self.rows.iter().position(|it| it.lock.key == *chosen)
     }
 
     /// Returns the row of the selected lock.
@@ -234,8 +234,8 @@ impl Model {
         self.chosen.as_ref().map(|_| self.row)
     }
 
-    pub(crate) fn chosen_lock(&self) -> Option<&Lock> {
-        Some(&self.rows[self.chosen_row()?])
+    pub(crate) fn chosen_lock(&self) -> Option<&LockView> {
+        Some(&self.rows[self.chosen_row()?].lock)
     }
 
     fn key(&mut self, key: KeyEvent) -> Step {
@@ -321,16 +321,21 @@ impl Model {
     /// Selects another row.
     fn go(&mut self, to: impl FnOnce(usize) -> usize) {
         self.row = to(self.row).min(self.rows.len().saturating_sub(1));
-        self.chosen = self.rows.get(self.row).map(|it| it.key.clone());
+        self.chosen = self.rows.get(self.row).map(|it| it.lock.key.clone());
     }
 }
 
-fn matches(lock: &Lock, wanted: &str) -> bool {
-    let of_holders = lock
-        .holders()
-        .flat_map(|it| [Some(&it.name), it.function.as_ref()]);
-    let of_waiters = lock.waiters.iter().map(|it| Some(&it.name));
+/// Returns the longest wait of all waiters that are alive, in milliseconds.
+pub(crate) fn longest_wait(lock: &LockView) -> Option<u64> {
+    let living = lock.waiters.iter().filter(|it| it.is_alive);
+    living.map(|it| it.waiting_ms).max()
+}
+
+fn matches(lock: &LockView, wanted: &str) -> bool {
+    let of_holders = lock.holders.iter();
+    let of_holders = of_holders.flat_map(|it| [Some(it.name()), it.function.as_deref()]);
+    let of_waiters = lock.waiters.iter().map(|it| Some(it.name()));
     let names = of_holders.chain(of_waiters).flatten();
-    let mut texts = std::iter::once(&lock.key).chain(names);
+    let mut texts = std::iter::once(&*lock.key).chain(names);
     wanted.is_empty() || texts.any(|it| it.to_lowercase().contains(wanted))
 }

@@ -2,11 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, SystemTime},
 };
 
-use dlock_admin::view::{HolderView, LockView, WaiterView};
+use dlock_admin::view::{HolderView, LockView, WaiterView, moment};
 use serde::Serialize;
+
+use crate::follow::Seen;
 
 /// One line of `dlock watch --json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,30 +72,41 @@ impl Change {
     }
 }
 
-/// Returns the events between two readings, in the order of the keys.
-pub(super) fn differences(before: &[LockView], after: &[LockView], is_first: bool) -> Vec<Event> {
-    let mut pairs: BTreeMap<&str, [Option<&LockView>; 2]> = BTreeMap::new();
-    for lock in before {
-        pairs.entry(&lock.key).or_default()[0] = Some(lock);
+/// Returns the events between two readings, in the order of the keys; `before` is `None` at the first one.
+pub(super) fn differences(before: Option<&[Arc<Seen>]>, after: &[Arc<Seen>]) -> Vec<Event> {
+    let mut pairs: BTreeMap<&str, [Option<&Seen>; 2]> = BTreeMap::new();
+    for seen in before.into_iter().flatten() {
+        pairs.entry(&seen.lock.key).or_default()[0] = Some(seen);
     }
-    for lock in after {
-        pairs.entry(&lock.key).or_default()[1] = Some(lock);
+    for seen in after {
+        pairs.entry(&seen.lock.key).or_default()[1] = Some(seen);
     }
+    let now = SystemTime::now();
     let mut events = Vec::new();
-    for (key, [before, after]) in pairs {
-        let found = of_one(before, after, is_first);
-        let waiters = Some(after.map_or(0, |lock| lock.waiter_count));
-        let holders = Some(after.map_or(0, |lock| lock.holder_count));
-        let mode = [after, before].into_iter().flatten();
-        let mode = mode.into_iter().find_map(|lock| lock.mode);
-        events.extend(found.into_iter().map(|(change, holder, waiter)| Event {
-            key: Some(key.to_owned()),
-            holder,
-            waiter,
-            mode,
-            holders,
-            waiters,
-            ..Event::new(change)
+    for (key, [was, is]) in pairs {
+        let found = of_one(
+            was.map(|it| &it.lock),
+            is.map(|it| &it.lock),
+            before.is_none(),
+        );
+        let count = |of: fn(&LockView) -> usize| Some(is.map_or(0, |it| of(&it.lock)));
+        let mode = [is, was].into_iter().flatten();
+        let mode = mode.into_iter().find_map(|it| it.lock.mode);
+        let unseen = was.map_or(Duration::ZERO, |it| it.at.elapsed());
+        events.extend(found.into_iter().map(|(change, holder, waiter)| {
+            let is_release = change == Change::Released;
+            let last_seen = is_release.then(|| now.checked_sub(unseen)).flatten();
+            Event {
+                key: Some(key.to_owned()),
+                holder,
+                waiter,
+                mode,
+                holders: count(|lock| lock.holder_count),
+                waiters: count(|lock| lock.waiter_count),
+                last_seen: last_seen.map(moment),
+                unseen,
+                ..Event::new(change)
+            }
         }));
     }
     events

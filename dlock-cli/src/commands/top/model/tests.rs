@@ -1,30 +1,37 @@
 //! Tests of the model of `dlock top`.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
+
+use dlock::{
+    LockMode,
+    random::SystemRandom,
+    store::{ClientId, OwnerId},
+};
+use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
 
 use super::*;
-use crate::commands::top::picture::{Holder, Pace, Waiter};
+use crate::follow::Pace;
 
-fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Lock {
-    let waiters = waits.iter().map(|&wait| Waiter {
-        name: format!("mail@host/{wait}").into(),
-        waiting: Duration::from_secs(wait),
-        is_alive: true,
-        ..Waiter::default()
-    });
-    Lock {
-        key: key.into(),
-        holder: (!holder.is_empty()).then(|| Holder {
-            name: holder.into(),
-            function: Some(format!("app::{holder}").into()),
-            held: Some(Duration::from_secs(waits.len() as u64)),
-            ttl: ttl.map(Duration::from_secs),
-            ..Holder::default()
-        }),
-        waiters: waiters.collect(),
-        waiter_count: waits.len(),
-        ..Lock::default()
+fn lock(key: &str, holder: &str, ttl: Option<u64>, waits: &[u64]) -> Seen {
+    let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+    let now = UNIX_EPOCH + Duration::from_secs(60);
+    let mut lock = LockInfo::new(key);
+    if !holder.is_empty() {
+        let mut info = HolderInfo::new(Some(owner), 1, now);
+        info.label = Some(holder.to_owned());
+        info.function = Some(format!("app::{holder}"));
+        info.since = Some(now - Duration::from_secs(waits.len() as u64));
+        info.ttl = ttl.map(Duration::from_secs);
+        lock.add_holder(info);
     }
+    for wait in waits {
+        let mut waiter = WaiterInfo::new(owner, LockMode::Exclusive);
+        waiter.label = Some(format!("mail@host/{wait}"));
+        waiter.waiting = Duration::from_secs(*wait);
+        waiter.is_alive = true;
+        lock.add_waiter(waiter);
+    }
+    Seen::of(&lock, now)
 }
 
 fn picture() -> Picture {
@@ -49,7 +56,7 @@ fn model() -> Model {
 }
 
 fn keys(model: &Model) -> String {
-    model.rows().iter().map(|it| &*it.key).collect()
+    model.rows().iter().map(|it| &*it.lock.key).collect()
 }
 
 fn press(model: &mut Model, codes: &[KeyCode]) {
@@ -100,11 +107,11 @@ fn keys_go_through_the_columns() {
 
 #[test]
 fn the_dead_wait_for_nothing() {
-    let mut dead = lock("a", "one", Some(1), &[5, 9]);
+    let mut dead = lock("a", "one", Some(1), &[5, 9]).lock;
     dead.waiters[1].is_alive = false;
-    assert_eq!(dead.longest_wait(), Some(Duration::from_secs(5)));
+    assert_eq!(longest_wait(&dead), Some(5_000));
     dead.waiters[0].is_alive = false;
-    assert_eq!(dead.longest_wait(), None);
+    assert_eq!(longest_wait(&dead), None);
 }
 
 #[test]
@@ -230,13 +237,10 @@ fn one_leaves_by_the_usual_keys_and_with_the_terminal() {
 
 #[test]
 fn a_shared_lock_is_found_by_each_of_its_holders() {
-    let mut shared = lock("shared", "billing", Some(20), &[]);
-    shared.others = vec![Holder {
-        name: "mail".into(),
-        function: Some("app::read".into()),
-        ..Holder::default()
-    }];
-    shared.holder_count = 2;
+    let mut shared = lock("shared", "billing", Some(20), &[]).lock;
+    let mut other = shared.holders[0].clone();
+    (other.label, other.function) = (Some("mail".to_owned()), Some("app::read".to_owned()));
+    shared.holders.push(other);
     for (wanted, is_found) in [
         ("", true),
         ("billing", true),

@@ -1,5 +1,6 @@
 //! The details of one lock: its holders and its waiters, side by side if both fit.
 
+use dlock_admin::view::{HolderView, LockView, ProcessView, WaiterView};
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -8,13 +9,11 @@ use ratatui::{
     widgets::{Block, Borders},
 };
 
-use super::style::{ACCENT, ALARM, WARM, brief, faded, split, wrapped};
+use super::style::{ACCENT, ALARM, WARM, brief_ms, faded, split, wrapped};
 use crate::{
-    commands::top::{
-        model::Model,
-        picture::{Holder, Lock, Process, Waiter},
-    },
+    commands::top::model::Model,
     fit::{Elide, fit},
+    text::{printable, wish},
 };
 
 /// The width of the names of fields, with the space around them.
@@ -30,7 +29,7 @@ const SPACING: u16 = 2;
 const LEAST: u16 = 3;
 
 /// Returns the height of the details on a screen.
-pub(super) fn height(screen: Rect, lock: &Lock) -> u16 {
+pub(super) fn height(screen: Rect, lock: &LockView) -> u16 {
     if halves(lock, screen.width).is_some() {
         return screen.height * 2 / 5;
     }
@@ -41,7 +40,7 @@ pub(super) fn height(screen: Rect, lock: &Lock) -> u16 {
         .min(screen.height / 2)
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &LockView, model: &Model) {
     let title = format!(
         " {} ",
         fit(&lock.key, area.width.saturating_sub(4), Elide::Middle)
@@ -69,7 +68,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, lock: &Lock, model: &Model
 }
 
 /// Returns the widths of both halves, if everything fits in them.
-fn halves(lock: &Lock, width: u16) -> Option<[u16; 2]> {
+fn halves(lock: &LockView, width: u16) -> Option<[u16; 2]> {
     let texts = texts(lock, usize::MAX);
     let values = texts.iter().map(|(_, value)| Span::raw(value).width());
     let left = NAMES.checked_add(u16::try_from(values.max().unwrap_or(0)).ok()?)?;
@@ -83,13 +82,13 @@ fn halves(lock: &Lock, width: u16) -> Option<[u16; 2]> {
 }
 
 /// Returns the names and the values of what is known about the lock and its holders.
-fn texts(lock: &Lock, height: usize) -> Vec<(&'static str, String)> {
+fn texts(lock: &LockView, height: usize) -> Vec<(&'static str, String)> {
     let mut texts = Vec::new();
     let last = format!(
         "last token {}",
         lock.last_token.as_deref().unwrap_or("none")
     );
-    match &lock.holder {
+    match lock.holder() {
         Some(it) if lock.holder_count > 1 => {
             texts.push(("shared by", lock.holder_count.to_string()));
             of_sharers(lock, height, &mut texts);
@@ -106,11 +105,11 @@ fn texts(lock: &Lock, height: usize) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the lines of the fields. A long value takes several lines.
-fn fields(lock: &Lock, width: u16, height: usize) -> Vec<Line<'static>> {
+fn fields(lock: &LockView, width: u16, height: usize) -> Vec<Line<'static>> {
     let mut texts = texts(lock, height);
     let in_title = usize::from(width.saturating_sub(4));
-    if Span::raw(crate::text::printable(&lock.key)).width() > in_title {
-        texts.insert(0, ("key", lock.key.to_string()));
+    if Span::raw(printable(&lock.key)).width() > in_title {
+        texts.insert(0, ("key", lock.key.clone()));
     }
     let mut lines = Vec::new();
     for (mut name, value) in texts {
@@ -124,51 +123,51 @@ fn fields(lock: &Lock, width: u16, height: usize) -> Vec<Line<'static>> {
 }
 
 /// Adds as many holders as fit, each in one line.
-fn of_sharers(lock: &Lock, height: usize, texts: &mut Vec<(&'static str, String)>) {
+fn of_sharers(lock: &LockView, height: usize, texts: &mut Vec<(&'static str, String)>) {
     // The lines of their number, the tokens and the rest.
-    let shown = height.saturating_sub(3).clamp(1, lock.others.len() + 1);
-    for holder in lock.holders().take(shown) {
-        let ttl = holder.ttl.map_or_else(|| "none".to_owned(), brief);
-        texts.push(("holder", format!("{}, TTL left {ttl}", holder.name)));
+    let shown = height.saturating_sub(3).clamp(1, lock.holders.len());
+    for holder in lock.holders.iter().take(shown) {
+        let ttl = holder.ttl_ms.map_or_else(|| "none".to_owned(), brief_ms);
+        texts.push(("holder", format!("{}, TTL left {ttl}", holder.name())));
     }
     if lock.holder_count > shown {
         texts.push(("", format!("and {} more", lock.holder_count - shown)));
     }
 }
 
-fn of_holder(holder: &Holder, last: &str, texts: &mut Vec<(&'static str, String)>) {
-    texts.push(("holder", holder.name.to_string()));
+fn of_holder(holder: &HolderView, last: &str, texts: &mut Vec<(&'static str, String)>) {
+    texts.push(("holder", holder.name().to_owned()));
     if let Some(function) = &holder.function {
-        texts.push(("function", function.to_string()));
+        texts.push(("function", function.clone()));
     }
-    let ttl = holder
-        .ttl
-        .map_or_else(|| "none: never expires".to_owned(), brief);
-    texts.push(match holder.held {
-        Some(held) => ("held for", format!("{}, TTL left {ttl}", brief(held))),
+    let ttl = holder.ttl_ms;
+    let ttl = ttl.map_or_else(|| "none: never expires".to_owned(), brief_ms);
+    texts.push(match holder.held_ms {
+        Some(held) => ("held for", format!("{}, TTL left {ttl}", brief_ms(held))),
         None => ("TTL left", ttl),
     });
     if let Some(process) = &holder.process {
         of_process(process, texts);
     }
     texts.push(("token", with_last(holder, last)));
-    if let Some(handle) = holder.handle {
-        texts.push(("handle", handle.to_string()));
+    if let Some(handle) = &holder.handle {
+        texts.push(("handle", handle.clone()));
     }
 }
 
-fn with_last(holder: &Holder, last: &str) -> String {
+fn with_last(holder: &HolderView, last: &str) -> String {
     let token = holder.token.as_deref().unwrap_or("none");
     format!("{token}, {last}")
 }
 
-fn of_process(process: &Process, texts: &mut Vec<(&'static str, String)>) {
-    let Process {
+fn of_process(process: &ProcessView, texts: &mut Vec<(&'static str, String)>) {
+    let ProcessView {
         application,
         host,
         pid,
         started,
         version,
+        ..
     } = process;
     let application = application.as_deref().unwrap_or("unnamed application");
     texts.push(("process", format!("{application}, pid {pid} on {host}")));
@@ -176,12 +175,12 @@ fn of_process(process: &Process, texts: &mut Vec<(&'static str, String)>) {
 }
 
 /// Returns the number of lines for all waiters that are listed.
-fn waiter_lines(lock: &Lock) -> usize {
+fn waiter_lines(lock: &LockView) -> usize {
     let unlisted = lock.waiter_count > lock.waiters.len();
     1 + lock.waiters.len() + usize::from(unlisted)
 }
 
-fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
+fn waiters(lock: &LockView, area: Rect) -> Text<'static> {
     if lock.waiters.is_empty() {
         return Text::from(Line::from(" no waiters").dim());
     }
@@ -205,16 +204,16 @@ fn waiters(lock: &Lock, area: Rect) -> Text<'static> {
 }
 
 /// Returns the name of a waiter and what it wants.
-fn name(waiter: &Waiter) -> String {
-    match &waiter.wish {
-        Some(wish) => format!("{} ({wish})", waiter.name),
-        None => waiter.name.to_string(),
+fn name(waiter: &WaiterView) -> String {
+    match wish(waiter.mode, waiter.permits) {
+        Some(wish) => format!("{} ({wish})", waiter.name()),
+        None => waiter.name().to_owned(),
     }
 }
 
-fn line(place: usize, waiter: &Waiter, width: u16) -> Line<'static> {
+fn line(place: usize, waiter: &WaiterView, width: u16) -> Line<'static> {
     let wait = if waiter.is_alive {
-        format!("{:>8}", brief(waiter.waiting)).fg(WARM)
+        format!("{:>8}", brief_ms(waiter.waiting_ms)).fg(WARM)
     } else {
         "    dead".fg(ALARM)
     };

@@ -8,10 +8,11 @@ use ratatui::{
     widgets::Sparkline,
 };
 
-use super::style::{ACCENT, ALARM, WARM, brief, faded, split};
+use super::style::{ACCENT, ALARM, WARM, brief, brief_ms, faded, split};
 use crate::{
-    commands::top::{model::Model, picture::Pace},
+    commands::top::model::{Model, longest_wait},
     fit::{Elide, fit},
+    follow::Pace,
 };
 
 pub(super) const HEIGHT: u16 = 4;
@@ -112,11 +113,14 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         frame.render_widget(Line::from(text).dim(), area);
         return;
     };
+    let locks = || picture.locks.iter().map(|it| &it.lock);
+    let held = locks().filter(|it| !it.holders.is_empty()).count();
+    let waiting = locks().map(|it| it.waiter_count).sum();
     let mut numbers = Vec::new();
     let counted = [
         (Some(picture.locks.len()), "lock", "locks"),
-        (Some(picture.held()), "held", "held"),
-        (Some(picture.waiters()), "waiting", "waiting"),
+        (Some(held), "held", "held"),
+        (Some(waiting), "waiting", "waiting"),
         (picture.processes, "process", "processes"),
     ];
     for (number, one, many) in counted {
@@ -125,11 +129,8 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
         let number = Span::styled(format!(" {number}"), faded(Style::new().bold(), model));
         numbers.extend([number, format!(" {what}  ").dim()]);
     }
-    let mut waits: Vec<_> = picture
-        .locks
-        .iter()
-        .filter_map(|it| Some((it.longest_wait()?, &*it.key)))
-        .collect();
+    let waits = locks().filter_map(|it| Some((longest_wait(it)?, &*it.key)));
+    let mut waits: Vec<_> = waits.collect();
     waits.sort_unstable_by(|one, other| other.cmp(one));
     let mut longest = Line::from(" longest waits".dim());
     if waits.is_empty() {
@@ -137,7 +138,7 @@ fn counts(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     }
     for (wait, key) in waits.into_iter().take(3) {
         let style = faded(Style::new().fg(WARM), model);
-        let wait = Span::styled(format!("  {}", brief(wait)), style);
+        let wait = Span::styled(format!("  {}", brief_ms(wait)), style);
         let key = Span::raw(format!(" {}", fit(key, 24, Elide::Middle)));
         // A truncated key could be mistaken for another one.
         if longest.width() + wait.width() + key.width() > usize::from(area.width) {

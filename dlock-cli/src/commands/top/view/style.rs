@@ -46,6 +46,11 @@ pub(super) fn wrapped(text: &str, width: u16) -> Vec<String> {
     lines
 }
 
+/// Formats so many milliseconds in at most seven columns.
+pub(super) fn brief_ms(milliseconds: u64) -> String {
+    brief(Duration::from_millis(milliseconds))
+}
+
 /// Formats a duration in at most seven columns.
 pub(super) fn brief(time: Duration) -> String {
     let seconds = time.as_secs();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dlock_admin::view::{HolderView, LockView};
 use ratatui::{
     Frame,
     layout::{Constraint, Rect},
@@ -10,13 +11,11 @@ use ratatui::{
     widgets::{Cell, Paragraph, Row, Table, TableState, Wrap},
 };
 
-use super::style::{ACCENT, ALARM, WARM, brief, faded};
+use super::style::{ACCENT, ALARM, WARM, brief_ms, faded};
 use crate::{
-    commands::top::{
-        model::{Column, Model},
-        picture::{Holder, Lock, Pace},
-    },
+    commands::top::model::{Column, Model, longest_wait},
     fit::{Elide, fit},
+    follow::{Pace, Seen},
     text::printable,
 };
 
@@ -32,7 +31,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model) {
     let rows = &rows[first..rows.len().min(first + visible)];
     let columns = columns(area.width, rows);
     let spacing = spacing(area.width);
-    let lines = rows.iter().map(|lock| row(lock, &columns, model));
+    let lines = rows.iter().map(|it| row(&it.lock, &columns, model));
     let widths = columns.iter().map(|&(_, width)| Constraint::Length(width));
     let table = Table::new(lines, widths)
         .header(header(&columns, model))
@@ -82,7 +81,7 @@ fn spacing(width: u16) -> u16 {
 }
 
 /// Returns the columns that fit, with their widths. Only locks of annotated functions have a function.
-fn columns(width: u16, rows: &[Arc<Lock>]) -> Vec<(Column, u16)> {
+fn columns(width: u16, rows: &[Arc<Seen>]) -> Vec<(Column, u16)> {
     // Times have seven columns, and the title of a sorted one has a mark.
     const NUMBERS: [(Column, u16); 4] = [
         (Column::Held, 7),
@@ -90,8 +89,10 @@ fn columns(width: u16, rows: &[Arc<Lock>]) -> Vec<(Column, u16)> {
         (Column::Waiters, 7),
         (Column::Longest, 8),
     ];
-    let has_function =
-        |lock: &Arc<Lock>| lock.holder.as_ref().is_some_and(|it| it.function.is_some());
+    let has_function = |seen: &Arc<Seen>| {
+        let holder = seen.lock.holder();
+        holder.is_some_and(|it| it.function.is_some())
+    };
     // Columns with text, and columns with numbers.
     let (names, numbers): (&[_], &[_]) = match width {
         WIDE.. if rows.iter().any(has_function) => (
@@ -110,10 +111,10 @@ fn columns(width: u16, rows: &[Arc<Lock>]) -> Vec<(Column, u16)> {
 }
 
 /// Divides the room by the shares of the columns. A column that needs more than its share gets what others do not need.
-fn shared(names: &[(Column, u16)], room: u16, rows: &[Arc<Lock>]) -> Vec<(Column, u16)> {
+fn shared(names: &[(Column, u16)], room: u16, rows: &[Arc<Seen>]) -> Vec<(Column, u16)> {
     let shares: u16 = names.iter().map(|&(_, share)| share).sum();
     let names = names.iter().map(|&(column, share)| {
-        let needs = rows.iter().map(|lock| needs(lock, column)).max();
+        let needs = rows.iter().map(|it| needs(&it.lock, column)).max();
         // A name can be longer than any terminal is wide.
         (column, room * share / shares, needs.unwrap_or(0).min(room))
     });
@@ -139,12 +140,12 @@ fn shared(names: &[(Column, u16)], room: u16, rows: &[Arc<Lock>]) -> Vec<(Column
 }
 
 /// Returns the width of the whole text in a column.
-fn needs(lock: &Lock, column: Column) -> u16 {
+fn needs(lock: &LockView, column: Column) -> u16 {
     let width = |text: &str| Span::raw(printable(text)).width();
-    let holder = lock.holder.as_ref();
+    let holder = lock.holder();
     let width = match (column, holder) {
         (Column::Key, _) => width(&lock.key),
-        (Column::Holder, Some(it)) => width(&it.name) + others(lock).len(),
+        (Column::Holder, Some(it)) => width(it.name()) + others(lock).len(),
         (Column::Function, Some(it)) => it.function.as_deref().map_or(0, width),
         _ => 0,
     };
@@ -152,7 +153,7 @@ fn needs(lock: &Lock, column: Column) -> u16 {
 }
 
 /// Returns the number of the other holders of a shared lock.
-fn others(lock: &Lock) -> String {
+fn others(lock: &LockView) -> String {
     match lock.holder_count {
         0 | 1 => String::new(),
         count => format!(" +{}", count - 1),
@@ -180,7 +181,7 @@ fn header<'a>(columns: &[(Column, u16)], model: &Model) -> Row<'a> {
     Row::new(cells)
 }
 
-fn row<'a>(lock: &Lock, columns: &[(Column, u16)], model: &Model) -> Row<'a> {
+fn row<'a>(lock: &LockView, columns: &[(Column, u16)], model: &Model) -> Row<'a> {
     let cells = columns.iter().map(|&(column, width)| {
         let (text, style) = cell(lock, column, width);
         aligned(column, text, faded(style, model))
@@ -188,22 +189,20 @@ fn row<'a>(lock: &Lock, columns: &[(Column, u16)], model: &Model) -> Row<'a> {
     Row::new(cells)
 }
 
-fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
+fn cell(lock: &LockView, column: Column, width: u16) -> (String, Style) {
     let plain = Style::new();
-    let holder = lock.holder.as_ref();
+    let holder = lock.holder();
     match column {
         Column::Key => (fit(&lock.key, width, Elide::Middle), plain.bold()),
         Column::Holder => match holder {
-            Some(it) if it.handle.is_none() => {
-                (fit(&it.name, width, Elide::Middle), plain.fg(WARM))
-            }
+            Some(it) if it.is_foreign() => (fit(it.name(), width, Elide::Middle), plain.fg(WARM)),
             Some(it) if lock.holder_count > 1 => {
                 let others = others(lock);
                 let room = width.saturating_sub(u16::try_from(others.len()).unwrap_or(width));
-                let name = fit(&it.name, room, Elide::Middle);
+                let name = fit(it.name(), room, Elide::Middle);
                 (format!("{}{others}", name.trim_end()), plain)
             }
-            Some(it) => (fit(&it.name, width, Elide::Middle), plain),
+            Some(it) => (fit(it.name(), width, Elide::Middle), plain),
             None => ("none".to_owned(), plain.dim()),
         },
         Column::Function => match holder.and_then(|it| it.function.as_ref()) {
@@ -211,16 +210,16 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
             None => (String::new(), plain),
         },
         Column::Held => {
-            let held = holder.and_then(|it| it.held);
-            (held.map_or_else(String::new, brief), plain)
+            let held = holder.and_then(|it| it.held_ms);
+            (held.map_or_else(String::new, brief_ms), plain)
         }
         Column::Ttl => ttl(holder),
         Column::Waiters => match lock.waiter_count {
             0 => ("–".to_owned(), plain.dim()),
             count => (count.to_string(), plain.fg(WARM)),
         },
-        Column::Longest => match lock.longest_wait() {
-            Some(wait) => (brief(wait), plain.fg(WARM)),
+        Column::Longest => match longest_wait(lock) {
+            Some(wait) => (brief_ms(wait), plain.fg(WARM)),
             // None of the waiters is alive.
             None if !lock.waiters.is_empty() => ("dead".to_owned(), plain.fg(ALARM)),
             None => (String::new(), plain),
@@ -228,9 +227,9 @@ fn cell(lock: &Lock, column: Column, width: u16) -> (String, Style) {
     }
 }
 
-fn ttl(holder: Option<&Holder>) -> (String, Style) {
-    match holder.map(|it| it.ttl) {
-        Some(Some(ttl)) => (brief(ttl), Style::new()),
+fn ttl(holder: Option<&HolderView>) -> (String, Style) {
+    match holder.map(|it| it.ttl_ms) {
+        Some(Some(ttl)) => (brief_ms(ttl), Style::new()),
         Some(None) => ("none".to_owned(), Style::new().fg(ALARM).bold()),
         None => (String::new(), Style::new()),
     }

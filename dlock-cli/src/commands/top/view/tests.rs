@@ -12,9 +12,9 @@ use ratatui::crossterm::event::KeyCode;
 
 use self::example::{model, press, send};
 use super::*;
-use crate::commands::top::{
-    model::Message,
-    picture::{Holder, Pace, Picture},
+use crate::{
+    commands::top::model::Message,
+    follow::{Pace, Picture},
 };
 
 fn terminal(model: &Model, width: u16, height: u16) -> Terminal<TestBackend> {
@@ -121,9 +121,9 @@ fn a_lock_is_shown_in_full() {
             | function     shop::orders::settle                                  1     75 s  billing@host-4/12
             | held for     4.2 s, TTL left 28 s                                  2     dead  mail@host-5/9
             | process      billing, pid 4711 on host-3
-            | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
+            | running      since 2026-01-02T03:04:05.000Z, dlock 0.1.0
             | token        375604888967897088, last token 375604888967897088
-            | handle       0123456789abcdef
+            | handle       2f959ea61d00576b
             |
             | q quit  / filter  s sort  r reverse  Enter details  p pause  ? help
         "#]],
@@ -377,14 +377,12 @@ fn no_size_of_a_terminal_is_too_small() {
 fn a_shared_lock_is_shown_with_all_of_its_holders() {
     let mut model = model();
     let mut picture = model.picture.clone().expect("it has one");
-    let shared = Arc::make_mut(&mut picture.locks[0]);
-    shared.others = vec![Holder {
-        name: "mail@host-5/9".into(),
-        ttl: Some(Duration::from_secs(7)),
-        ..Holder::default()
-    }];
+    let shared = &mut Arc::make_mut(&mut picture.locks[0]).lock;
+    let mut other = shared.holders[0].clone();
+    (other.label, other.ttl_ms) = (Some("mail@host-5/9".to_owned()), Some(7_000));
+    shared.holders.push(other);
     shared.holder_count = 3;
-    shared.waiters[0].wish = Some("one of 3 permits".to_owned());
+    (shared.waiters[0].mode, shared.waiters[0].permits) = ("permits", Some(3));
     send(&mut model, Message::Picture(picture));
     press(&mut model, KeyCode::Enter);
     let terminal = terminal(&model, 120, 40);
@@ -404,13 +402,14 @@ fn a_shared_lock_is_shown_with_all_of_its_holders() {
 fn long_names() -> Model {
     let mut model = model();
     let mut picture = model.picture.clone().expect("it has one");
-    let lock = Arc::make_mut(&mut picture.locks[0]);
+    let lock = &mut Arc::make_mut(&mut picture.locks[0]).lock;
     lock.key = "tenant:northern-europe:customer:0190b6f2:invoice:2026-11-00417".into();
-    let holder = lock.holder.as_mut().expect("it is held");
-    holder.name = "billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711".into();
+    let holder = &mut lock.holders[0];
+    holder.label = Some("billing-worker@billing-worker-7d9f8b6c54-x2k9q/4711".into());
     let function = "billing::invoices::settlement::settle_and_send_the_invoice_of_the_last_month";
     holder.function = Some(function.into());
-    lock.waiters[0].name = "mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148".into();
+    let waiter = &mut lock.waiters[0];
+    waiter.label = Some("mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148".into());
     send(&mut model, Message::Picture(picture));
     model
 }
@@ -458,9 +457,9 @@ fn a_usual_terminal_shows_whole_names_in_the_details() {
             |              last_month
             | held for     4.2 s, TTL left 28 s
             | process      billing, pid 4711 on host-3
-            | running      since 2026-01-02T03:04:05Z, dlock 0.1.0
+            | running      since 2026-01-02T03:04:05.000Z, dlock 0.1.0
             | token        375604888967897088, last token 375604888967897088
-            | handle       0123456789abcdef
+            | handle       2f959ea61d00576b
             | 2 waiting, next one first
             |   1     75 s  mail-gateway@mail-gateway-5c6d7f8b9d-p4w2z/1148
             |   2     dead  mail@host-5/9
@@ -518,9 +517,9 @@ fn the_chosen_lock_is_seen_among_thousands() {
     let mut model = model();
     let mut picture = model.picture.clone().expect("it has one");
     let lock = |number: usize| {
-        let mut lock = (*picture.locks[1]).clone();
-        lock.key = format!("n:{number:05}").into();
-        Arc::new(lock)
+        let mut seen = (*picture.locks[1]).clone();
+        seen.lock.key = format!("n:{number:05}");
+        Arc::new(seen)
     };
     picture.locks = (0..10_000).map(lock).collect();
     send(&mut model, Message::Picture(picture));

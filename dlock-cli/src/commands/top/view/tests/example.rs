@@ -1,44 +1,78 @@
 //! Example locks, and functions that press keys.
 
-use std::{sync::Arc, time::Duration};
-
-use dlock_admin::{
-    ServerReport,
-    view::{THIRD_PARTY, token},
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
+
+use dlock::{
+    LockMode,
+    random::Random,
+    store::{ClientId, OwnerId},
+};
+use dlock_admin::{HolderInfo, LockInfo, ProcessInfo, ServerReport, WaiterInfo};
 use dlock_admin_web::Server;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::commands::top::{
-    model::{Message, Model, Step},
-    picture::{Holder, Lock, Pace, Picture, Process, Waiter},
+use crate::{
+    commands::top::model::{Message, Model, Step},
+    follow::{Pace, Picture, Seen},
 };
 
-fn holder(name: &str, function: Option<&str>) -> Holder {
-    Holder {
-        name: name.into(),
-        function: function.map(Into::into),
-        handle: Some("0123456789abcdef".parse().expect("it is valid")),
-        token: token(91_700_412_345_678),
-        held: Some(Duration::from_millis(4_230)),
-        ttl: Some(Duration::from_secs(28)),
-        process: Some(Arc::new(Process {
-            application: Some("billing".to_owned()),
-            host: "host-3".to_owned(),
-            pid: 4711,
-            started: "2026-01-02T03:04:05Z".to_owned(),
-            version: "0.1.0".to_owned(),
-        })),
+/// The time when the locks were read, since 1970.
+const NOW: Duration = Duration::from_millis(1_767_323_049_230);
+
+const FENCE: u64 = 91_700_412_345_678;
+
+/// The only client.
+fn owner(number: u64) -> OwnerId {
+    struct Same;
+
+    impl Random for Same {
+        fn next_u64(&self) -> u64 {
+            7
+        }
     }
+
+    OwnerId::new(ClientId::new(&Same), number)
 }
 
-fn waiter(name: &str, seconds: u64, is_alive: bool) -> Waiter {
-    Waiter {
-        name: name.into(),
-        waiting: Duration::from_secs(seconds),
-        is_alive,
-        ..Waiter::default()
+fn holder(name: &str, function: Option<&str>) -> HolderInfo {
+    let now = UNIX_EPOCH + NOW;
+    let owner = owner(1);
+    let mut holder = HolderInfo::new(Some(owner), FENCE, now);
+    holder.label = Some(name.to_owned());
+    holder.function = function.map(str::to_owned);
+    let since = now - Duration::from_millis(4_230);
+    holder.since = Some(since);
+    holder.ttl = Some(Duration::from_secs(28));
+    let process = ProcessInfo::new(owner.client(), "billing@host-3/4711", since, "0.1.0");
+    holder.process = Some(process);
+    holder
+}
+
+fn foreign() -> HolderInfo {
+    HolderInfo::new(None, 0, UNIX_EPOCH)
+}
+
+fn waiter(name: &str, seconds: u64, is_alive: bool) -> WaiterInfo {
+    let mut waiter = WaiterInfo::new(owner(2), LockMode::Exclusive);
+    waiter.label = Some(name.to_owned());
+    waiter.waiting = Duration::from_secs(seconds);
+    waiter.is_alive = is_alive;
+    waiter
+}
+
+fn lock(key: &str, holder: Option<HolderInfo>, waiters: Vec<WaiterInfo>) -> Arc<Seen> {
+    let mut lock = LockInfo::new(key);
+    if let Some(holder) = holder {
+        lock.add_holder(holder);
     }
+    for waiter in waiters {
+        lock.add_waiter(waiter);
+    }
+    lock.last_fence = FENCE;
+    Arc::new(Seen::of(&lock, UNIX_EPOCH + NOW))
 }
 
 pub(super) fn model() -> Model {
@@ -47,27 +81,12 @@ pub(super) fn model() -> Model {
     report.version = Some("7.0.15".to_owned());
     let server = Server::default().after(&[report]);
     let mut model = Model::new("dlock", server);
-    let mut foreign = Holder {
-        name: THIRD_PARTY.into(),
-        ..Holder::default()
-    };
-    foreign.ttl = None;
-    let lock = |key: &str, holder, waiters: Vec<Waiter>| Lock {
-        key: key.into(),
-        holder_count: 1,
-        holder,
-        waiter_count: waiters.len(),
-        waiters,
-        last_token: token(91_700_412_345_678),
-        held_at: 1,
-        servers: 1,
-        ..Lock::default()
-    };
+    let settle = holder("billing@host-3/4711", Some("shop::orders::settle"));
     let picture = Picture {
-        locks: [
+        locks: vec![
             lock(
                 "order:42",
-                Some(holder("billing@host-3/4711", Some("shop::orders::settle"))),
+                Some(settle),
                 vec![
                     waiter("billing@host-4/12", 75, true),
                     waiter("mail@host-5/9", 3, false),
@@ -78,11 +97,9 @@ pub(super) fn model() -> Model {
                 Some(holder("cron@host-1/77", None)),
                 Vec::new(),
             ),
-            lock("evil\u{1b}[2J\u{202e}key", Some(foreign), Vec::new()),
+            lock("evil\u{1b}[2J\u{202e}key", Some(foreign()), Vec::new()),
             lock("orphan", None, vec![waiter("mail@host-5/9", 9, false)]),
-        ]
-        .map(Arc::new)
-        .into(),
+        ],
         processes: Some(3),
         pace: Pace::Whole,
     };
