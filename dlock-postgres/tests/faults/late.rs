@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dlock_runtime::LockManager;
-use dlock_testkit::{PostgresServer, Proxy, eventually};
+use dlock_faults::Process;
+use dlock_testkit::{PostgresServer, Proxy, eventually, hosts};
 
-use crate::world::{DEADLINE, REPEATED, World, builder};
+use crate::world::{DEADLINE, REPEATED, World, connect};
 
 const KEY: &str = "order:42";
 
@@ -17,20 +17,15 @@ struct Late {
     world: World<&'static PostgresServer>,
     first: Proxy,
     second: Proxy,
-    manager: LockManager,
+    manager: Process,
 }
 
 impl Late {
     async fn new() -> Self {
         let world = World::shared().await;
         let [first, second] = [(); 2].map(|()| Proxy::start(world.server.port()));
-        let url = format!(
-            "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/{}",
-            first.port(),
-            second.port(),
-            world.database
-        );
-        let manager = builder().connect(url).await.unwrap();
+        let hosts = hosts([first.port(), second.port()]);
+        let manager = connect(&format!("postgres://postgres@{hosts}/{}", world.database)).await;
         first.freeze_before_request(KEY);
         Self {
             world,
@@ -77,10 +72,11 @@ impl Late {
         assert!(self.first.holds_request(KEY));
         let before = self.world.number(carried_out).await;
         self.first.thaw();
-        eventually(DEADLINE, "the request is carried out", async || {
-            self.world.number(carried_out).await > before
-        })
-        .await;
+        let is_right = |now| now > before;
+        let world = &self.world;
+        world
+            .until("it is carried out", carried_out, is_right)
+            .await;
     }
 }
 
@@ -103,7 +99,7 @@ async fn a_lease_that_begins_after_its_release_is_released_again() {
 async fn a_place_in_the_queue_that_is_taken_after_its_release_is_released_again() {
     let late = Late::new().await;
     let other = late.world.manager().await;
-    let held = other.lock(KEY).ttl(TTL).acquire().await.unwrap();
+    let held = other.holds(KEY, TTL).await;
     late.gives_up().await;
     late.is_released().await;
     late.arrives(PLACES).await;

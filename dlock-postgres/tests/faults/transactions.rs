@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_faults::names;
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_runtime::{LockError, LockManager};
 use dlock_testkit::{PostgresOptions, eventually};
@@ -81,11 +82,8 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
             conflicts
         });
     }
-    let mut conflicts = 0;
-    while let Some(task) = tasks.join_next().await {
-        conflicts += task.unwrap();
-    }
-    assert!(conflicts > 0, "it was a storm");
+    let conflicts = tasks.join_all().await;
+    assert!(conflicts.iter().any(|it| *it > 0), "it was a storm");
     let sum = "SELECT sum(cents)::bigint FROM account";
     assert_eq!(
         world.number(sum).await,
@@ -97,48 +95,20 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
 
 #[tokio::test]
 async fn a_deadlock_of_users_is_theirs_and_their_leases_stay() {
-    let world = World::shared().await;
-    let manager = world.manager().await;
-    let both = Arc::new(Barrier::new(2));
-    let mut tasks = JoinSet::new();
-    for (mine, other) in [(1_i32, 2_i32), (2, 1)] {
-        let (manager, mut client, both) = (manager.clone(), world.client().await, both.clone());
-        tasks.spawn(async move {
-            let key = format!("account:{mine}");
-            let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
-            let tx = client.transaction().await.unwrap();
-            guard.fence(&tx).await.unwrap();
-            let statement = "UPDATE account SET cents = 0 WHERE id = $1";
-            tx.execute(statement, &[&mine]).await.unwrap();
-            both.wait().await;
-            let written = tx.execute(statement, &[&other]).await;
-            let is_victim = written.is_err_and(|error| {
-                assert_eq!(error.code().unwrap().code(), "40P01");
-                true
-            });
-            drop(tx);
-            guard.ensure_held().unwrap();
-            guard.release().await.unwrap();
-            is_victim
-        });
-    }
-    let mut victims = 0;
-    while let Some(task) = tasks.join_next().await {
-        victims += usize::from(task.unwrap());
-    }
-    assert_eq!(victims, 1);
-    world.nothing_is_left().await;
+    deadlocks(1, 1).await;
 }
 
-/// Four pairs at once, each three times: one of a pair is the victim, and the other one commits.
 #[tokio::test]
 async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
-    const PAIRS: i32 = 4;
-    const ROUNDS: usize = 3;
+    deadlocks(4, 3).await;
+}
+
+/// Pairs at once, each several times: one of a pair is the victim, and the other one commits.
+async fn deadlocks(pairs: i32, rounds: usize) {
     let world = World::shared().await;
     let manager = world.manager().await;
     let mut tasks = JoinSet::new();
-    for pair in 0..PAIRS {
+    for pair in 0..pairs {
         let both = Arc::new(Barrier::new(2));
         let (first, second) = (2 * pair + 1, 2 * pair + 2);
         for accounts in [[first, second], [second, first]] {
@@ -151,7 +121,7 @@ async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
                 let key = format!("account:{}", accounts[0]);
                 let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
                 let mut victims = 0;
-                for _ in 0..ROUNDS {
+                for _ in 0..rounds {
                     let tx = client.transaction().await.unwrap();
                     guard.fence(&tx).await.unwrap();
                     let statement = "UPDATE account SET cents = cents + 1 WHERE id = $1";
@@ -173,11 +143,8 @@ async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
             });
         }
     }
-    let mut victims = 0;
-    while let Some(task) = tasks.join_next().await {
-        victims += task.unwrap();
-    }
-    let all = i64::from(PAIRS) * i64::try_from(ROUNDS).unwrap();
+    let victims: i32 = tasks.join_all().await.iter().sum();
+    let all = i64::from(pairs) * i64::try_from(rounds).unwrap();
     assert_eq!(i64::from(victims), all);
     let sum = "SELECT sum(cents)::bigint FROM account";
     assert_eq!(
@@ -226,11 +193,7 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
             let FenceError::Lock(busy @ LockError::Busy { .. }) = &error else {
                 panic!("{error:?}")
             };
-            let text = busy.to_string();
-            assert!(
-                text.contains("`account:8`") && text.contains("try again later"),
-                "{text}"
-            );
+            names(busy, &["`account:8`", "try again later"]);
             assert!(busy.retry_after().is_some());
             // From the beginning, with the keys in one order.
             let alone = Barrier::new(1);
@@ -240,11 +203,8 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
             true
         });
     }
-    let mut retried = 0;
-    while let Some(task) = tasks.join_next().await {
-        retried += i32::from(task.unwrap());
-    }
-    assert_eq!(retried, 1);
+    let retried = tasks.join_all().await;
+    assert_eq!(retried.iter().filter(|it| **it).count(), 1);
     assert_eq!(
         world.number("SELECT sum(cents)::bigint FROM account").await,
         816,
