@@ -38,6 +38,11 @@ impl dlock_faults::World for World<EtcdServer> {
     async fn claims(&self, key: &str) -> usize {
         self.0.keys(&format!("dlock/{key}/")).await.len()
     }
+
+    /// The answer to a release comes after the key is deleted.
+    async fn nothing_is_left(&self, key: &str) {
+        assert_eq!(self.claims(key).await, 0);
+    }
 }
 
 impl dlock_faults::World for World<EtcdEnsemble> {

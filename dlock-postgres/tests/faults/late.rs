@@ -60,13 +60,6 @@ impl Late {
         }
     }
 
-    async fn is_released(&self) {
-        eventually(DEADLINE, "the release is answered", async || {
-            self.manager.active_keys() == 0
-        })
-        .await;
-    }
-
     /// Lets the request arrive, and waits until the server has carried it out.
     async fn arrives(&self, carried_out: &str) {
         assert!(self.first.holds_request(KEY));
@@ -90,7 +83,7 @@ const PLACES: &str = "SELECT pg_sequence_last_value('dlock.waiter_place_seq')";
 async fn a_lease_that_begins_after_its_release_is_released_again() {
     let late = Late::new().await;
     late.gives_up().await;
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(FENCE).await;
     late.world.nothing_is_left().await;
 }
@@ -101,7 +94,7 @@ async fn a_place_in_the_queue_that_is_taken_after_its_release_is_released_again(
     let other = late.world.manager().await;
     let held = other.holds(KEY, TTL).await;
     late.gives_up().await;
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(PLACES).await;
     eventually(REPEATED, "the owner is released again", async || {
         late.world.waiters().await == 0
@@ -120,7 +113,7 @@ async fn a_repeated_request_that_arrives_after_the_release_is_released_again() {
     let guard = acquired.unwrap();
     assert_eq!(late.world.holders().await, 1);
     guard.release().await.unwrap();
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(FENCE).await;
     late.world.nothing_is_left().await;
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use dlock_faults::names;
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_runtime::{LockError, LockManager};
-use dlock_testkit::{PostgresOptions, eventually};
+use dlock_testkit::{PostgresOptions, PostgresServer};
 use tokio::{sync::Barrier, task::JoinSet};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
@@ -24,6 +24,11 @@ fn is_conflict(error: &tokio_postgres::Error) -> bool {
     error
         .code()
         .is_some_and(|code| ["40001", "40P01"].contains(&code.code()))
+}
+
+async fn has_cents(world: &World<&'static PostgresServer>, cents: i64) {
+    let sum = world.number("SELECT sum(cents)::bigint FROM account").await;
+    assert_eq!(sum, cents, "broken promise: a write was lost");
 }
 
 /// Moves a cent, and returns `false` if the transaction has met another one.
@@ -84,12 +89,7 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
     }
     let conflicts = tasks.join_all().await;
     assert!(conflicts.iter().any(|it| *it > 0), "it was a storm");
-    let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(
-        world.number(sum).await,
-        800,
-        "broken promise: a write was lost"
-    );
+    has_cents(&world, 800).await;
     world.nothing_is_left().await;
 }
 
@@ -146,12 +146,7 @@ async fn deadlocks(pairs: i32, rounds: usize) {
     let victims: i32 = tasks.join_all().await.iter().sum();
     let all = i64::from(pairs) * i64::try_from(rounds).unwrap();
     assert_eq!(i64::from(victims), all);
-    let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(
-        world.number(sum).await,
-        800 + 2 * all,
-        "broken promise: a write was lost"
-    );
+    has_cents(&world, 800 + 2 * all).await;
     world.nothing_is_left().await;
 }
 
@@ -205,11 +200,7 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
     }
     let retried = tasks.join_all().await;
     assert_eq!(retried.iter().filter(|it| **it).count(), 1);
-    assert_eq!(
-        world.number("SELECT sum(cents)::bigint FROM account").await,
-        816,
-        "broken promise: a write was lost"
-    );
+    has_cents(&world, 816).await;
     world.nothing_is_left().await;
 }
 
@@ -235,16 +226,15 @@ async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server()
     let end = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE key = 'account:1'";
     world.execute(end).await;
     let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
-    let are_over = async || world.number(over).await == 2;
-    eventually(DEADLINE, "the leases end", are_over).await;
+    world.until("they end", over, |count| count == 2).await;
     for (key, end) in [
         ("account:1", "COMMIT PREPARED 'fenced'"),
         ("account:2", "ROLLBACK PREPARED 'adopted'"),
     ] {
-        let granted = until_answered(&other, key).await;
-        assert!(!granted, "`{key}` is kept by the prepared transaction");
+        // The prepared transaction keeps it.
+        other.finds_held(key).await;
         world.execute(end).await;
-        assert!(until_answered(&other, key).await, "`{key}` is free");
+        other.works(key).await;
     }
     let cents = "SELECT cents FROM account WHERE id = 1";
     assert_eq!(world.number(cents).await, 101);
@@ -256,21 +246,4 @@ async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server()
 async fn prepare(tx: Transaction<'_>, name: &str) {
     let prepare = format!("PREPARE TRANSACTION '{name}'");
     tx.batch_execute(&prepare).await.unwrap();
-}
-
-/// Returns whether the key is granted, as soon as the server answers again, and releases it.
-async fn until_answered(manager: &LockManager, key: &str) -> bool {
-    let mut granted = None;
-    eventually(DEADLINE, "the server answers", async || {
-        let Ok(answer) = manager.lock(key).try_acquire().await else {
-            return false;
-        };
-        granted = Some(answer.is_some());
-        if let Some(guard) = answer {
-            guard.release().await.unwrap();
-        }
-        true
-    })
-    .await;
-    granted.unwrap_or_default()
 }

@@ -92,6 +92,12 @@ impl Process {
         guard
     }
 
+    /// Waits until its last release is answered.
+    pub async fn is_idle(&self) {
+        let is_idle = async || self.active_keys() == 0;
+        eventually(self.deadline, "the process forgets its keys", is_idle).await;
+    }
+
     /// Waits until the error of a call has all these words, and returns it: at first, a call may end for another reason.
     pub async fn is_refused(&self, key: &str, wait: Duration, words: &[&str]) -> LockError {
         let mut refusal = None;
