@@ -3,8 +3,8 @@
 //! [`RedisServer`] runs a server of the test's own, [`Sentinels`] several of which one is the
 //! master, [`Cluster`] several that share slots. [`PostgresServer`] is a PostgreSQL, [`PgBouncer`] a pooler
 //! before one. [`EtcdServer`] is an etcd, [`EtcdEnsemble`] three of them, [`MemcachedServer`] a memcached, and
-//! [`ZooKeepers`] an ensemble of ZooKeeper, and [`SecureZooKeeper`] one server of it with TLS. [`Proxy`] makes the network in front of one
-//! misbehave, [`Worker`] is a second process, [`Browser`] a Chromium with a [`Page`] for each test, and [`machine_time`] puts in order what several
+//! [`ZooKeepers`] an ensemble of ZooKeeper, and [`SecureZooKeeper`] one server of it with TLS. [`Ensemble`] breaks the
+//! servers of both, [`Proxy`] makes the network in front of one misbehave, [`Worker`] is a second process, [`Browser`] a Chromium with a [`Page`] for each test, and [`machine_time`] puts in order what several
 //! processes did. [`eventually`] waits for a condition, [`within`] for a future, [`poll_times`]
 //! drops a future at a chosen await; [`WallClock`] is a clock of a process that a test sets, [`Disk`] a disk
 //! that it fills or slows down.
@@ -23,6 +23,7 @@ mod clock;
 mod cluster;
 mod data;
 mod disk;
+mod ensemble;
 mod etcd;
 pub mod log;
 mod machine_time;
@@ -45,6 +46,7 @@ pub use clock::WallClock;
 pub use cluster::Cluster;
 pub use disk::Disk;
 pub use dlock_waiting::{Polled, eventually, poll_times, poll_times_then_wake, within};
+pub use ensemble::{Ensemble, hosts};
 pub use etcd::{EtcdBackup, EtcdEnsemble, EtcdGrpcProxy, EtcdOptions, EtcdServer, etcd_call};
 pub use machine_time::machine_time;
 pub use memcached::MemcachedServer;

@@ -3,6 +3,7 @@
 mod between;
 mod counted;
 mod counting;
+mod ensemble;
 mod secure;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ pub use secure::SecureZooKeeper;
 use crate::child::OwnedChild;
 use crate::data;
 use crate::disk::Disk;
+use crate::ensemble::{Ensemble, hosts};
 use crate::pool::{Pool, Pooled};
 use crate::{port, program, reaper};
 use dlock_waiting::within;
@@ -91,7 +93,7 @@ impl ZooKeepers {
         Self::start_with(Kind::Durable, Some(disk)).await
     }
 
-    /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
+    /// Starts three servers that [`isolate`](Ensemble::isolate) can separate from each other.
     pub async fn start_apart() -> Self {
         Self::start_with(Kind::Apart, None).await
     }
@@ -241,10 +243,7 @@ impl ZooKeepers {
     /// The URL of all servers, for sessions of this length.
     #[must_use]
     pub fn url(&self, session: Duration) -> String {
-        let hosts: Vec<_> = (0..SERVERS)
-            .map(|it| format!("127.0.0.1:{}", self.port(it)))
-            .collect();
-        Self::url_of(&hosts.join(","), session)
+        Self::url_of(&hosts(self.ports()), session)
     }
 
     /// The URL of other addresses of the servers, such as proxies.
@@ -258,65 +257,6 @@ impl ZooKeepers {
     #[must_use]
     pub fn port(&self, server: usize) -> u16 {
         self.servers[server].port
-    }
-
-    /// The number of the leader, from 0.
-    ///
-    /// Panics if there is none within two minutes.
-    pub async fn leader(&self) -> usize {
-        self.leader_but(SERVERS).await
-    }
-
-    /// The number of the leader when this server is paused.
-    ///
-    /// Panics if there is none within two minutes.
-    pub async fn leader_but(&self, paused: usize) -> usize {
-        let found = within(START_DEADLINE, async {
-            loop {
-                for server in (0..SERVERS).filter(|server| *server != paused) {
-                    if self.mode(server).await.as_deref() == Some("leader") {
-                        return server;
-                    }
-                }
-                sleep(PAUSE).await;
-            }
-        });
-        found.await.expect("the servers choose a leader")
-    }
-
-    /// Kills a server. What it has acknowledged is still there after a restart.
-    pub fn kill(&self, server: usize) {
-        self.servers[server].process().kill();
-    }
-
-    /// Starts a killed server again, and waits until it belongs to the others.
-    pub async fn restart(&self, server: usize) {
-        let started = within(START_DEADLINE, async {
-            loop {
-                if self.servers[server].process().exited().is_some() {
-                    self.servers[server].spawn();
-                }
-                let answers = self.mode(server).await.is_some();
-                // What answers in the place of one that has ended is another server.
-                if answers && self.servers[server].process().exited().is_none() {
-                    return;
-                }
-                sleep(PAUSE).await;
-            }
-        });
-        assert!(started.await.is_some(), "the server does not start again");
-    }
-
-    /// Kills all servers and starts them again with their data.
-    pub async fn restart_all(&self) {
-        (0..SERVERS).for_each(|server| self.kill(server));
-        // None of them serves clients before a majority is there.
-        for server in &self.servers {
-            server.spawn();
-        }
-        for server in 0..SERVERS {
-            self.restart(server).await;
-        }
     }
 
     /// Kills all servers and copies their data.
@@ -354,7 +294,7 @@ impl ZooKeepers {
         repeated.map(|(number, _)| number).collect()
     }
 
-    /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Self::restart_all) starts them.
+    /// Kills all servers and puts saved data in the place of their own. [`restart_all`](Ensemble::restart_all) starts them.
     pub fn restore(&self, backup: &ZooKeeperBackup) {
         self.forget();
         for (number, server) in self.servers.iter().enumerate() {
@@ -368,29 +308,6 @@ impl ZooKeepers {
             server.process().kill();
             fs::remove_dir_all(server.data()).expect("the data can be removed");
         }
-    }
-
-    /// Stops the process of a server: connections stay open, nothing is answered.
-    pub fn pause(&self, server: usize) {
-        self.servers[server].process().pause();
-    }
-
-    /// Lets a paused server go on.
-    pub fn resume(&self, server: usize) {
-        self.servers[server].process().resume();
-    }
-
-    /// Separates a server from the others, in both directions. Clients still reach it.
-    ///
-    /// Elections may still reach it: servers tell each other their own addresses, and a server with a greater number connects to
-    /// one of them without a proxy. Then the others may choose it in vain, for two minutes or more.
-    pub fn isolate(&self, server: usize) {
-        self.between.isolate(server);
-    }
-
-    /// Ends the separation. What was held back arrives now.
-    pub fn rejoin(&self) {
-        self.between.rejoin();
     }
 
     /// The number of watches that a server keeps for its clients; `None` if it does not answer.

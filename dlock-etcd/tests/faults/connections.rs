@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use dlock_etcd::EtcdStore;
+use dlock_faults::{Process, is_released, names};
 use dlock_runtime::{
     LockKey,
     random::SystemRandom,
@@ -10,13 +12,30 @@ use dlock_runtime::{
         RenewRequest, Renewal,
     },
 };
-use dlock_testkit::{EtcdServer, Proxy, eventually};
+use dlock_testkit::{EtcdServer, Proxy, eventually, hosts};
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, builder, connect, is_held, is_released, lose_answer, open};
+use crate::world::{DEADLINE, TTL, builder, connect, lose_answer, open};
 
 fn owner() -> OwnerId {
     OwnerId::new(ClientId::new(&SystemRandom), 1)
+}
+
+/// Two ways to a server, and the URL of both.
+fn two_ways(server: &EtcdServer) -> ([Proxy; 2], String) {
+    let proxies = [(); 2].map(|()| Proxy::start(server.port()));
+    let url = format!("etcd://{}", hosts(proxies.iter().map(Proxy::port)));
+    (proxies, url)
+}
+
+async fn released(store: &EtcdStore, key: &LockKey, owner: OwnerId) -> Released {
+    let mut released = None;
+    eventually(DEADLINE, "the release is answered", async || {
+        released = store.release(ReleaseRequest::new(key, owner)).await.ok();
+        released.is_some()
+    })
+    .await;
+    released.unwrap()
 }
 
 #[tokio::test]
@@ -40,7 +59,7 @@ async fn a_release_without_an_answer_is_carried_out() {
     let proxy = Proxy::start(server.port());
     let manager = connect(&format!("etcd://127.0.0.1:{}", proxy.port())).await;
     for cut in [Proxy::cut_before_reply_to, Proxy::cut_before_request] {
-        let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+        let guard = manager.holds("order:42", TTL).await;
         cut(&proxy, "order:42");
         guard.release().await.ok();
         eventually(
@@ -56,12 +75,10 @@ async fn a_release_without_an_answer_is_carried_out() {
 #[tokio::test]
 async fn a_silent_connection_is_replaced_and_the_lease_renewed() {
     let server = EtcdServer::start().await;
-    let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
-    let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
-    let manager = connect(&format!("etcd://127.0.0.1:{first},127.0.0.1:{second}")).await;
+    let (proxies, url) = two_ways(&server);
+    let manager = connect(&url).await;
     let other = connect(&server.url()).await;
-    let lock = manager.lock("order:42").ttl(Duration::from_secs(20));
-    let guard = lock.acquire().await.unwrap();
+    let guard = manager.holds("order:42", Duration::from_secs(20)).await;
     proxies[0].freeze();
     eventually(DEADLINE, "the second connection is there", async || {
         proxies[1].open_connections() > 0
@@ -74,7 +91,7 @@ async fn a_silent_connection_is_replaced_and_the_lease_renewed() {
         std::mem::replace(&mut last, left) < left
     })
     .await;
-    is_held(&other, "order:42").await;
+    other.finds_held("order:42").await;
     is_released(guard).await;
 }
 
@@ -96,13 +113,7 @@ async fn a_request_that_arrives_after_the_release_has_no_effect() {
         panic!("the request was carried out: {keys:?}");
     };
     let lease = server.lease_of(name).await.unwrap();
-    let mut released = None;
-    eventually(DEADLINE, "the release is answered", async || {
-        released = store.release(ReleaseRequest::new(&key, owner)).await.ok();
-        released.is_some()
-    })
-    .await;
-    assert_eq!(released, Some(Released::WasHeld));
+    assert_eq!(released(&store, &key, owner).await, Released::WasHeld);
     assert_eq!(server.keys("dlock/order:42/").await, [""; 0]);
     // The late request, as etcd would see it.
     assert!(
@@ -136,30 +147,20 @@ async fn a_key_that_has_another_lease_gets_one_of_its_own_before_it_is_renewed()
         Ok(granted),
         "broken promise: the owner has another lease"
     );
-    store
-        .release(ReleaseRequest::new(&key, owner))
-        .await
-        .unwrap();
+    released(&store, &key, owner).await;
 }
 
 #[tokio::test]
 async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
     let server = EtcdServer::start().await;
-    let proxies = [Proxy::start(server.port()), Proxy::start(server.port())];
-    let [first, second] = [0, 1].map(|index: usize| proxies[index].port());
-    let url = format!("etcd://127.0.0.1:{first},127.0.0.1:{second}");
+    let (proxies, url) = two_ways(&server);
     let store = open(&url, Duration::from_secs(4));
     let key = LockKey::new("order:42").unwrap();
     // A lease of this TTL is at hand, so the next request is sent at once.
     let before = owner();
-    store
-        .acquire(AcquireRequest::new(&key, before, TTL))
-        .await
-        .unwrap();
-    store
-        .release(ReleaseRequest::new(&key, before))
-        .await
-        .unwrap();
+    let asked = store.acquire(AcquireRequest::new(&key, before, TTL));
+    asked.await.unwrap();
+    released(&store, &key, before).await;
 
     proxies[0].freeze();
     let late = owner();
@@ -168,17 +169,8 @@ async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
         timeout(Duration::from_millis(500), asked).await.is_err(),
         "it gets no answer"
     );
-    let mut released = None;
-    eventually(
-        DEADLINE,
-        "the release is answered over the second connection",
-        async || {
-            released = store.release(ReleaseRequest::new(&key, late)).await.ok();
-            released.is_some()
-        },
-    )
-    .await;
-    assert_eq!(released, Some(Released::WasGone));
+    // Over the second connection.
+    assert_eq!(released(&store, &key, late).await, Released::WasGone);
     proxies[0].thaw();
     eventually(DEADLINE, "all that was held back has arrived", async || {
         proxies[0].open_connections() == 0
@@ -186,10 +178,8 @@ async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
     .await;
     // A request of now is carried out behind those that have arrived.
     let next = owner();
-    let answer = store
-        .acquire(AcquireRequest::new(&key, next, TTL))
-        .await
-        .unwrap();
+    let answer = store.acquire(AcquireRequest::new(&key, next, TTL));
+    let answer = answer.await.unwrap();
     assert!(
         matches!(answer, AcquireOutcome::Granted { .. }),
         "{answer:?}"
@@ -199,31 +189,22 @@ async fn a_request_that_is_held_back_beyond_its_release_leaves_no_key() {
         1,
         "the late request has left no key"
     );
-    store
-        .release(ReleaseRequest::new(&key, next))
-        .await
-        .unwrap();
+    released(&store, &key, next).await;
 }
 
 #[tokio::test]
 async fn members_that_are_all_refused_are_named_with_their_reasons() {
     let ports = [1, 2].map(|_: u32| Proxy::start(1));
     ports.iter().for_each(Proxy::refuse);
-    let [first, second] = [0, 1].map(|index: usize| format!("127.0.0.1:{}", ports[index].port()));
-    let url = format!("etcd://{first},{second}");
-    let error = builder().connect(&url).await.unwrap_err().to_string();
-    for member in [first, second] {
-        assert!(error.contains(&format!("{member}: ")), "{error}");
+    let members = [0, 1].map(|index: usize| hosts([ports[index].port()]));
+    let url = format!("etcd://{}", members.join(","));
+    let error = builder().connect(&url).await.unwrap_err();
+    for member in members {
+        names(&error, &[&format!("{member}: "), "refused"]);
     }
-    assert!(error.contains("refused"), "{error}");
     // Without waiting for a connection, the first call has the error.
-    let manager = builder().connect_lazy(&url).unwrap();
-    eventually(DEADLINE, "the reason is named", async || {
-        let lock = manager.lock("order:42").wait(Duration::from_secs(1));
-        let error = lock.acquire().await.unwrap_err().to_string();
-        assert!(error.contains("`order:42`"), "{error}");
-        // A call that ends during the first round knows no reason.
-        error.contains("refused")
-    })
-    .await;
+    let process = Process::new(builder().connect_lazy(&url).unwrap(), DEADLINE);
+    // A call that ends during the first round knows no reason.
+    let (wait, words) = (Duration::from_secs(1), ["`order:42`", "refused"]);
+    process.is_refused("order:42", wait, &words).await;
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use dlock::{LockError, StoreErrorKind};
+use dlock::StoreErrorKind;
 use dlock_etcd::EtcdStore;
+use dlock_faults::{is_released, unavailable};
 use dlock_runtime::{
     LockKey,
     random::SystemRandom,
@@ -15,7 +16,7 @@ use dlock_runtime::{
 use dlock_testkit::{EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 use futures_util::future::join_all;
 
-use crate::world::{DEADLINE, TTL, builder, is_released, open, works};
+use crate::world::{DEADLINE, TTL, builder, connect_by, open};
 
 /// Long enough for the test to see renewals of it, and short enough to end without them.
 const BRIEF: Duration = Duration::from_secs(9);
@@ -35,12 +36,12 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
     // Places are kept by beats that are late, and not given up with a connection.
     let connect = async |url: &str| {
         let patient = builder().response_timeout(DEADLINE / 2);
-        patient.connect(url).await.unwrap()
+        connect_by(patient, url).await
     };
     let (one, other) = (connect(&url).await, connect(&server.url()).await);
     let connected = tokio::time::Instant::now();
-    let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
-    let kept = one.lock("order:43").ttl(BRIEF).acquire().await.unwrap();
+    let guard = one.holds("order:42", TTL).await;
+    let kept = one.holds("order:43", BRIEF).await;
     let waiting = tokio::spawn(other.lock("order:42").wait(3 * DEADLINE).acquire());
     let claims = async |count| server.keys("dlock/order:42/").await.len() == count;
     eventually(DEADLINE, "the other waits", async || claims(2).await).await;
@@ -53,19 +54,9 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
     .await;
     proxy.cut();
 
-    eventually(DEADLINE, "the reason is named", async || {
-        let lock = other.lock("order:44").wait(Duration::from_millis(500));
-        let error = lock.acquire().await.unwrap_err();
-        let LockError::Unavailable { reason, .. } = &error else {
-            panic!("{error}");
-        };
-        // Its answer may have been late.
-        let is_named = reason.kind() == StoreErrorKind::OutOfMemory;
-        let text = error.to_string();
-        assert!(!is_named || text.contains("etcdctl alarm disarm"), "{text}");
-        is_named
-    })
-    .await;
+    let wait = Duration::from_millis(500);
+    let error = other.is_refused("order:44", wait, &["etcdctl alarm disarm"]);
+    assert_eq!(unavailable(&error.await), StoreErrorKind::OutOfMemory);
 
     // Only renewals keep the brief lease for so long, and only beats the place.
     eventually(DEADLINE, "two TTLs have passed", async || {
@@ -99,34 +90,30 @@ async fn is_kept_and_released(make: EtcdMake) -> bool {
     let guard = waiting.await.unwrap().unwrap();
     is_released(guard).await;
     is_released(kept).await;
-    works(&one, "order:44").await;
+    one.works("order:44").await;
     assert_eq!(server.keys("dlock/order:").await, [""; 0]);
     true
 }
 
+async fn is_full(make: EtcdMake) {
+    let is_kept = async || is_kept_and_released(make).await;
+    eventually(3 * DEADLINE, "the holder and the waiter", is_kept).await;
+}
+
 #[tokio::test]
 async fn a_full_database_refuses_new_locks_and_keeps_those_that_are_held() {
-    eventually(3 * DEADLINE, "the holder and the waiter", async || {
-        is_kept_and_released(EtcdMake::Usual).await
-    })
-    .await;
+    is_full(EtcdMake::Usual).await;
 }
 
 /// It refuses every transaction, also those that only delete.
 #[tokio::test]
 async fn a_full_database_of_an_early_version_keeps_locks_that_are_held() {
-    eventually(3 * DEADLINE, "the holder and the waiter", async || {
-        is_kept_and_released(EtcdMake::Early).await
-    })
-    .await;
+    is_full(EtcdMake::Early).await;
 }
 
 #[tokio::test]
 async fn a_full_database_of_the_oldest_version_keeps_locks_that_are_held() {
-    eventually(3 * DEADLINE, "the holder and the waiter", async || {
-        is_kept_and_released(EtcdMake::Old).await
-    })
-    .await;
+    is_full(EtcdMake::Old).await;
 }
 
 #[tokio::test]

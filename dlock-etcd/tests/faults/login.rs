@@ -4,8 +4,9 @@ use std::{fs, time::Duration};
 
 use dlock::ConnectError;
 use dlock_etcd::EtcdStore;
+use dlock_faults::{is_released, unavailable};
 use dlock_runtime::{
-    LockError, LockKey, StoreErrorKind,
+    LockKey, StoreErrorKind,
     random::SystemRandom,
     store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
 };
@@ -13,7 +14,7 @@ use dlock_testkit::{Authority, EtcdMake, EtcdOptions, EtcdServer, Proxy, eventua
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::world::{DEADLINE, TTL, builder, connect, is_released, works};
+use crate::world::{DEADLINE, TTL, builder, connect, connect_by};
 
 async fn server() -> EtcdServer {
     server_of(EtcdMake::Usual).await
@@ -59,7 +60,7 @@ async fn refusal(url: &str) -> (StoreErrorKind, String) {
 async fn a_user_with_the_prefix_locks_and_others_are_told_what_they_lack() {
     let server = server().await;
     let manager = connect(&url(&server, "shop:p%40ss")).await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
     for (login, kind, advice) in [
         (
             "shop:wrong",
@@ -105,13 +106,12 @@ async fn replaces_a_token(make: EtcdMake) {
     let proxy = Proxy::start(server.port());
     let url = format!("etcd://shop:p%40ss@127.0.0.1:{}", proxy.port());
     // A connection that is slow is not replaced.
-    let patient = builder().response_timeout(DEADLINE);
-    let manager = patient.connect(&url).await.unwrap();
-    let guard = manager.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let manager = connect_by(builder().response_timeout(DEADLINE), &url).await;
+    let guard = manager.holds("order:42", TTL).await;
     has_both(&proxy).await;
     end_tokens(&server).await;
     is_released(guard).await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
     assert_eq!(
         proxy.accepted_connections(),
         2,
@@ -146,20 +146,17 @@ async fn set_password(server: &EtcdServer, password: &str) {
 async fn another_password_ends_leases_at_their_deadlines_and_is_named() {
     let server = server().await;
     let manager = connect(&url(&server, "shop:p%40ss")).await;
-    let request = manager.lock("order:42").ttl(Duration::from_secs(4));
-    let guard = request.acquire().await.unwrap();
+    let guard = manager.holds("order:42", Duration::from_secs(4)).await;
     set_password(&server, "next").await;
     eventually(DEADLINE, "the lease is lost", async || guard.is_lost()).await;
     // The connection of a request may be given up while the request is on its way.
     eventually(DEADLINE, "the login is named as the reason", async || {
         let error = manager.lock("order:43").try_acquire().await.unwrap_err();
-        let LockError::Unavailable { reason, .. } = error else {
-            panic!("{error}");
-        };
-        reason.kind() == StoreErrorKind::Unauthenticated
+        unavailable(&error) == StoreErrorKind::Unauthenticated
     })
     .await;
-    works(&connect(&url(&server, "shop:next")).await, "order:42").await;
+    let next = connect(&url(&server, "shop:next")).await;
+    next.works("order:42").await;
 }
 
 #[tokio::test]
@@ -239,7 +236,7 @@ async fn the_server_is_verified_and_may_ask_for_a_certificate() {
         )
     };
     let manager = connect(&files(&authority, true)).await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
     let (found, text) = refusal(&files(&stranger, true)).await;
     assert_eq!(found, StoreErrorKind::Tls, "{text}");
     // The server names the reason, or dlock does where that was lost with the connection.
@@ -265,7 +262,7 @@ async fn certificates_are_replaced_while_a_program_runs() {
         first.ca_file().display()
     );
     let manager = connect(&url).await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
     fs::write(identity.cert_file(), next.cert_pem()).unwrap();
     fs::write(identity.key_file(), next.key_pem()).unwrap();
     fs::write(first.ca_file(), second.ca_pem()).unwrap();
@@ -273,5 +270,5 @@ async fn certificates_are_replaced_while_a_program_runs() {
     server.restart().await;
     // Before files are loaded again without a reason.
     let soon = Duration::from_secs(40);
-    timeout(soon, works(&manager, "order:42")).await.unwrap();
+    timeout(soon, manager.works("order:42")).await.unwrap();
 }

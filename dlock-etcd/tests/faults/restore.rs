@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use dlock_faults::{grew, is_released, names};
 use dlock_testkit::{EtcdServer, eventually};
 
-use crate::world::{DEADLINE, TTL, connect, is_held, is_released, works};
+use crate::world::{DEADLINE, TTL, connect};
 
 #[tokio::test]
 async fn tokens_grow_although_a_snapshot_was_restored() {
     let server = EtcdServer::start().await;
     let manager = connect(&server.url()).await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
     let backup = server.save();
     server.restart().await;
     // Revisions that the snapshot does not know.
@@ -19,8 +20,7 @@ async fn tokens_grow_although_a_snapshot_was_restored() {
     }
     let before = server.revision().await;
     // A third of it passes before the holder is notified.
-    let lock = manager.lock("order:42").ttl(TTL / 4);
-    let guard = lock.acquire().await.unwrap();
+    let guard = manager.holds("order:42", TTL / 4).await;
     let token = guard.fencing_token();
 
     server.restore(&backup);
@@ -28,28 +28,12 @@ async fn tokens_grow_although_a_snapshot_was_restored() {
     assert!(server.revision().await < before, "revisions were set back");
     // The restored ensemble does not know the lease: another process gets the key, and the first one is notified.
     let other = connect(&server.url()).await;
-    let next = other.lock("order:42").ttl(TTL).acquire().await.unwrap();
-    assert!(
-        next.fencing_token() > token,
-        "broken promise: the token did not grow: {:?} {token:?}",
-        next.fencing_token()
-    );
-    eventually(DEADLINE, "the first holder is notified", async || {
-        guard.ensure_held().is_err()
-    })
-    .await;
+    let next = other.holds("order:42", TTL).await;
+    grew(token, next.fencing_token());
+    eventually(DEADLINE, "the holder is notified", async || guard.is_lost()).await;
     next.release().await.unwrap();
     // A manager that was there before has read the new base as well.
-    let mut last = None;
-    eventually(DEADLINE, "the first manager acquires the key", async || {
-        last = manager.lock("order:42").acquire().await.ok();
-        last.is_some()
-    })
-    .await;
-    assert!(
-        last.unwrap().fencing_token() > token,
-        "broken promise: the token did not grow"
-    );
+    is_released(manager.acquires_after(token, "order:42").await).await;
 }
 
 /// The snapshot has a key of a claim that is over, with a lease that later claims have used.
@@ -62,7 +46,7 @@ async fn a_lease_of_before_a_restore_keeps_no_restored_key_alive() {
         Ok(guard) => guard.release().await.is_ok(),
         Err(_) => false,
     };
-    let guard = manager.lock("order:42").ttl(BRIEF).acquire().await.unwrap();
+    let guard = manager.holds("order:42", BRIEF).await;
     let backup = server.save();
     server.restart().await;
     guard.release().await.ok();
@@ -77,12 +61,9 @@ async fn a_lease_of_before_a_restore_keeps_no_restored_key_alive() {
     server.restart().await;
     assert_eq!(server.keys("dlock/order:42/").await.len(), 1);
     // Requests that name another lease find out that the connection is lost.
-    works(&manager, "order:44").await;
+    manager.works("order:44").await;
     eventually(DEADLINE, "the restored key has ended", async || {
-        let g = manager.lock("order:43").ttl(BRIEF).acquire().await;
-        if let Ok(g) = g {
-            g.release().await.ok();
-        }
+        cycle("order:43").await;
         server.keys("dlock/order:42/").await.is_empty()
     })
     .await;
@@ -94,8 +75,8 @@ async fn waiters_of_before_a_restore_keep_no_restored_place_alive() {
     const BRIEF: Duration = Duration::from_secs(10);
     let server = EtcdServer::start().await;
     let (holder, waiters) = (connect(&server.url()).await, connect(&server.url()).await);
-    let first = holder.lock("order:42").ttl(BRIEF).acquire().await.unwrap();
-    let other = holder.lock("order:43").ttl(TTL).acquire().await.unwrap();
+    let first = holder.holds("order:42", BRIEF).await;
+    let other = holder.holds("order:43", TTL).await;
     let wait = |key: &str| tokio::spawn(waiters.lock(key).ttl(BRIEF).wait(2 * DEADLINE).acquire());
     let (leaves, stays) = (wait("order:42"), wait("order:43"));
     eventually(DEADLINE, "both wait", async || {
@@ -116,7 +97,7 @@ async fn waiters_of_before_a_restore_keep_no_restored_place_alive() {
     server.restart().await;
     assert_eq!(server.keys("dlock/order:42/").await.len(), 2);
     let next = connect(&server.url()).await;
-    works(&next, "order:42").await;
+    next.works("order:42").await;
     assert!(!stays.is_finished());
     other.release().await.unwrap();
     stays.await.unwrap().unwrap().release().await.unwrap();
@@ -126,30 +107,22 @@ async fn waiters_of_before_a_restore_keep_no_restored_place_alive() {
 async fn a_key_that_is_deleted_by_hand_is_a_lost_lease() {
     let server = EtcdServer::start().await;
     let manager = connect(&server.url()).await;
-    let guard = manager
-        .lock("order:42")
-        .ttl(Duration::from_secs(3))
-        .acquire()
-        .await
-        .unwrap();
+    let guard = manager.holds("order:42", Duration::from_secs(3)).await;
     server.delete("dlock/order:42/").await;
-    eventually(DEADLINE, "the holder is notified", async || {
-        guard.ensure_held().is_err()
-    })
-    .await;
+    eventually(DEADLINE, "the holder is notified", async || guard.is_lost()).await;
     let lost = guard.release().await.unwrap_err();
     assert!(lost.is_lost(), "{lost}");
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_loses_no_lease() {
     let server = EtcdServer::start().await;
     let (one, other) = (connect(&server.url()).await, connect(&server.url()).await);
-    let guard = one.lock("order:42").ttl(TTL).acquire().await.unwrap();
+    let guard = one.holds("order:42", TTL).await;
     server.restart().await;
-    is_held(&other, "order:42").await;
-    works(&one, "order:43").await;
+    other.finds_held("order:42").await;
+    one.works("order:43").await;
     is_released(guard).await;
 }
 
@@ -160,18 +133,10 @@ async fn a_key_of_another_program_blocks_the_lock_and_is_not_deleted() {
     server.put("dlock/order:42/by-hand", "mine").await;
     let found = manager.lock("order:42").try_acquire().await.unwrap();
     assert!(found.is_none());
-    let error = manager
-        .lock("order:42")
-        .wait(Duration::ZERO)
-        .acquire()
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("delete the key"), "{error}");
-    assert_eq!(
-        server.get("dlock/order:42/by-hand").await.as_deref(),
-        Some("mine")
-    );
+    let lock = manager.lock("order:42").wait(Duration::ZERO);
+    names(&lock.acquire().await.unwrap_err(), &["delete the key"]);
+    let value = server.get("dlock/order:42/by-hand").await;
+    assert_eq!(value.as_deref(), Some("mine"));
     server.delete("dlock/order:42/by-hand").await;
-    works(&manager, "order:42").await;
+    manager.works("order:42").await;
 }

@@ -1,12 +1,12 @@
 //! The parts that tests of faults share.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use dlock::{LockGuard, LockManager, LockManagerBuilder};
+use dlock::{LockManager, LockManagerBuilder};
 use dlock_etcd::{Etcd, EtcdStore};
+use dlock_faults::{Process, Together};
 use dlock_runtime::store::StoreOptions;
-use dlock_testkit::{EtcdServer, Proxy, eventually, within};
-use tokio::time::sleep;
+use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
 
 /// Longer than anything takes here, also on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -14,8 +14,72 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// A lease that outlasts every fault which a test expects it to.
 pub(crate) const TTL: Duration = Duration::from_secs(120);
 
-/// The pause between two tries.
-const PAUSE: Duration = Duration::from_millis(5);
+/// A server of a test's own, or three.
+pub(crate) struct World<S>(pub(crate) S);
+
+impl World<EtcdEnsemble> {
+    pub(crate) async fn of(make: EtcdMake) -> Self {
+        Self(EtcdEnsemble::start_with(EtcdOptions::new().make(make)).await)
+    }
+
+    /// Members that can be separated from each other.
+    pub(crate) async fn apart() -> Self {
+        Self(EtcdEnsemble::start_apart(EtcdMake::Usual).await)
+    }
+}
+
+impl dlock_faults::World for World<EtcdServer> {
+    const DEADLINE: Duration = DEADLINE;
+
+    async fn process(&self) -> Process {
+        connect(&self.0.url()).await
+    }
+
+    async fn claims(&self, key: &str) -> usize {
+        self.0.keys(&format!("dlock/{key}/")).await.len()
+    }
+
+    /// The answer to a release comes after the key is deleted.
+    async fn nothing_is_left(&self, key: &str) {
+        assert_eq!(self.claims(key).await, 0);
+    }
+}
+
+impl dlock_faults::World for World<EtcdEnsemble> {
+    const DEADLINE: Duration = DEADLINE;
+
+    async fn process(&self) -> Process {
+        connect(&self.0.url()).await
+    }
+
+    async fn claims(&self, key: &str) -> usize {
+        let member = &self.0.members()[0];
+        member.keys(&format!("dlock/{key}/")).await.len()
+    }
+}
+
+impl Together for World<EtcdEnsemble> {
+    type Servers = EtcdEnsemble;
+    const TTL: Duration = TTL;
+
+    fn servers(&self) -> &EtcdEnsemble {
+        &self.0
+    }
+
+    async fn connect(&self, hosts: &str, ttl: Duration) -> Process {
+        connect_by(builder().ttl(ttl), &format!("etcd://{hosts}")).await
+    }
+
+    async fn describe(&self, key: &str) -> String {
+        let mut words = Vec::new();
+        for member in self.0.members() {
+            let claims = member.keys(&format!("dlock/{key}/")).await;
+            let revision = member.revision().await;
+            words.push(format!("{claims:?} at revision {revision}"));
+        }
+        words.join(", ")
+    }
+}
 
 pub(crate) fn builder() -> LockManagerBuilder {
     LockManager::builder()
@@ -23,10 +87,14 @@ pub(crate) fn builder() -> LockManagerBuilder {
         .connect_timeout(DEADLINE / 3)
 }
 
-/// A manager, which stands for a process.
-pub(crate) async fn connect(url: &str) -> LockManager {
-    let connected = builder().connect(url).await;
-    connected.unwrap_or_else(|error| panic!("{url}: {error}"))
+pub(crate) async fn connect(url: &str) -> Process {
+    connect_by(builder(), url).await
+}
+
+pub(crate) async fn connect_by(builder: LockManagerBuilder, url: &str) -> Process {
+    let connected = builder.connect(url).await;
+    let manager = connected.unwrap_or_else(|error| panic!("{url}: {error}"));
+    Process::new(manager, DEADLINE)
 }
 
 /// A store that gives up a request, and a silent connection, after this time.
@@ -48,54 +116,4 @@ pub(crate) async fn lose_answer(proxy: &Proxy, server: &EtcdServer, prefix: &str
     assert!(!proxy.is_trap_set(), "its answer is held back");
     proxy.cut();
     proxy.thaw();
-}
-
-/// Acquires and releases a lock, in spite of requests that fail.
-pub(crate) async fn works(manager: &LockManager, key: &str) {
-    let mut failures = Vec::new();
-    let begun = Instant::now();
-    let worked = within(DEADLINE, async {
-        loop {
-            let failed = match manager.lock(key).acquire().await {
-                Ok(guard) => guard.release().await.err(),
-                Err(error) => Some(error),
-            };
-            let Some(error) = failed else { return };
-            let text = error.to_string();
-            if failures.last().is_none_or(|(_, last)| *last != text) {
-                failures.push((begun.elapsed(), text));
-            }
-            sleep(PAUSE).await;
-        }
-    });
-    let is_done = worked.await.is_some();
-    assert!(
-        is_done,
-        "`{key}` is not acquired and released: {failures:#?}"
-    );
-}
-
-/// The other process finds the key held.
-pub(crate) async fn is_held(other: &LockManager, key: &str) {
-    finds_held(other, key, async || String::new()).await;
-}
-
-/// The same, with more words for one that does not.
-pub(crate) async fn finds_held(other: &LockManager, key: &str, words: impl AsyncFn() -> String) {
-    eventually(
-        DEADLINE,
-        "the other finds the key held",
-        async || match other.lock(key).try_acquire().await {
-            Ok(None) => true,
-            Ok(Some(_)) => panic!("broken promise: two hold `{key}` {}", words().await),
-            Err(_) => false,
-        },
-    )
-    .await;
-}
-
-/// Releases a lease that is still held.
-pub(crate) async fn is_released(guard: LockGuard) {
-    guard.ensure_held().unwrap();
-    guard.release().await.unwrap();
 }

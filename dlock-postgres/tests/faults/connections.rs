@@ -1,14 +1,8 @@
 //! Connections that are cut, silent or terminated.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::pending, sync::Arc, time::Duration};
 
+use dlock_faults::{Resource, is_released, names};
 use dlock_postgres::{Fence, FenceError};
 use dlock_runtime::{LockError, LostCause};
 use dlock_testkit::{Proxy, eventually};
@@ -19,11 +13,9 @@ use crate::world::{CONNECTIONS, DEADLINE, END, World, client, connect};
 #[tokio::test]
 async fn a_silent_connection_is_replaced_and_the_lease_renewed_before_its_end() {
     let world = World::shared().await;
-    let proxy = Proxy::start(world.server.port());
-    let manager = connect(&world.url_at(proxy.port())).await;
+    let (proxy, manager) = world.behind_proxy().await;
     // A third of it is more than the connection takes to be replaced, and the rest is for a busy machine.
-    let lock = manager.lock("order:42").ttl(Duration::from_secs(24));
-    let guard = lock.acquire().await.unwrap();
+    let guard = manager.holds("order:42", Duration::from_secs(24)).await;
     let end = world.number(END).await;
     proxy.freeze();
     let before = proxy.accepted_connections();
@@ -32,28 +24,22 @@ async fn a_silent_connection_is_replaced_and_the_lease_renewed_before_its_end() 
     })
     .await;
     proxy.thaw();
-    eventually(DEADLINE, "the lease is renewed", async || {
-        world.number(END).await > end
-    })
-    .await;
-    guard.ensure_held().unwrap();
-    guard.release().await.unwrap();
+    world.until("it is renewed", END, |now| now > end).await;
+    is_released(guard).await;
     world.nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn a_lease_that_cannot_be_renewed_is_lost_before_another_process_has_it() {
     let world = World::shared().await;
-    let proxy = Proxy::start(world.server.port());
-    let manager = connect(&world.url_at(proxy.port())).await;
+    let (proxy, manager) = world.behind_proxy().await;
     let other = world.manager().await;
-    let is_inside = Arc::new(AtomicBool::new(false));
-    let entered = Arc::new(Notify::new());
+    let (resource, entered) = (Arc::new(Resource::default()), Arc::new(Notify::new()));
     let lock = manager.lock("order:42").ttl(Duration::from_secs(5));
     let call = tokio::spawn({
-        let (is_inside, entered) = (is_inside.clone(), entered.clone());
-        lock.run(async move |_| {
-            let _inside = Inside::enter(is_inside.clone());
+        let (resource, entered) = (resource.clone(), entered.clone());
+        lock.run(async move |lease| {
+            let _inside = resource.enter(0, lease.fencing_token());
             entered.notify_one();
             pending::<()>().await;
         })
@@ -61,65 +47,24 @@ async fn a_lease_that_cannot_be_renewed_is_lost_before_another_process_has_it() 
     entered.notified().await;
     proxy.freeze();
     let next = other.lock("order:42").acquire().await.unwrap();
-    assert!(
-        !is_inside.load(Ordering::SeqCst),
-        "broken promise: two are inside"
-    );
+    resource.is_left();
     let lost = call.await.unwrap().unwrap_err();
-    assert!(
-        matches!(
-            &lost,
-            LockError::Lost {
-                cause: LostCause::NotRenewed { .. },
-                ..
-            }
-        ),
-        "{lost}"
-    );
-    let text = lost.to_string();
-    assert!(
-        text.contains("`order:42`") && text.contains("answer"),
-        "{text}"
-    );
+    let LockError::Lost { cause, .. } = &lost else {
+        panic!("{lost}");
+    };
+    assert!(matches!(cause, LostCause::NotRenewed { .. }), "{lost}");
+    names(&lost, &["`order:42`", "answer"]);
     proxy.thaw();
     next.release().await.unwrap();
     world.nothing_is_left().await;
-    eventually(DEADLINE, "the first forgets the key", async || {
-        manager.active_keys() == 0
-    })
-    .await;
-}
-
-/// A body, as the resource sees it.
-struct Inside(Arc<AtomicBool>);
-
-impl Inside {
-    fn enter(is_inside: Arc<AtomicBool>) -> Self {
-        assert!(
-            !is_inside.swap(true, Ordering::SeqCst),
-            "broken promise: two are inside"
-        );
-        Self(is_inside)
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
+    manager.is_idle().await;
 }
 
 #[tokio::test]
 async fn connections_that_are_cut_again_and_again_lose_no_lease_and_fail_no_call() {
     let world = World::shared().await;
-    let proxy = Proxy::start(world.server.port());
-    let manager = connect(&world.url_at(proxy.port())).await;
-    let guard = manager
-        .lock("order:42")
-        .ttl(DEADLINE)
-        .acquire()
-        .await
-        .unwrap();
+    let (proxy, manager) = world.behind_proxy().await;
+    let guard = manager.holds("order:42", DEADLINE).await;
     for _ in 0..10 {
         proxy.cut();
         manager.lock("order:43").run(async |_| ()).await.unwrap();
@@ -127,8 +72,7 @@ async fn connections_that_are_cut_again_and_again_lose_no_lease_and_fail_no_call
     proxy.cut_before_reply_to("acquire");
     manager.lock("order:44").run(async |_| ()).await.unwrap();
     assert!(!proxy.is_trap_set(), "a request has lost its answer");
-    guard.ensure_held().unwrap();
-    guard.release().await.unwrap();
+    is_released(guard).await;
     world.nothing_is_left().await;
 }
 
@@ -140,13 +84,11 @@ async fn renewals_take_the_other_connection_while_theirs_cannot_be_made() {
     let manager = connect(&url).await;
     proxy.refuse();
     proxy.cut();
-    let lock = manager.lock("order:42").ttl(Duration::from_secs(8));
-    let guard = lock.acquire().await.unwrap();
-    let end = world.number(END).await;
-    eventually(DEADLINE, "the lease outlives its TTL", async || {
-        world.number(END).await > end + 8000
-    })
-    .await;
+    let guard = manager.holds("order:42", Duration::from_secs(8)).await;
+    let end = world.number(END).await + 8000;
+    world
+        .until("it outlives its TTL", END, |now| now > end)
+        .await;
     guard.ensure_held().unwrap();
     let before = proxy.accepted_connections();
     proxy.accept();
@@ -177,7 +119,7 @@ async fn a_check_that_arrives_after_the_loss_of_the_lease_finds_none() {
     });
     let refused = refused.expect_err("broken promise: a late transaction was accepted");
     assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
-    assert!(refused.to_string().contains("`account:7`"), "{refused}");
+    names(&refused, &["`account:7`"]);
     tx.rollback().await.unwrap();
     next.release().await.unwrap();
 }

@@ -1,55 +1,14 @@
 //! Many tasks of several managers on few keys, undisturbed and while the server ends dlock's connections.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use dlock_runtime::{FencingToken, LockManager};
+use dlock_faults::{Process, Resource};
 use dlock_testkit::{PostgresServer, eventually};
 use tokio::task::JoinSet;
 
 use crate::world::{CONNECTIONS, DEADLINE, World};
 
 const KEYS: usize = 4;
-
-/// The resource that a key protects: it sees each section, and refuses two at once and tokens that do not grow.
-#[derive(Default)]
-struct Resource {
-    is_inside: AtomicBool,
-    sections: Mutex<Vec<(usize, FencingToken)>>,
-}
-
-/// Ends with the body, also when that is cancelled.
-struct Inside<'a>(&'a AtomicBool);
-
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::SeqCst);
-    }
-}
-
-impl Resource {
-    async fn enter(&self, manager: usize, token: FencingToken) {
-        assert!(
-            !self.is_inside.swap(true, Ordering::SeqCst),
-            "broken promise: two are inside"
-        );
-        let _inside = Inside(&self.is_inside);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        {
-            let mut sections = self.sections.lock().unwrap();
-            assert!(
-                sections.last().is_none_or(|(_, last)| *last < token),
-                "broken promise: the token did not grow"
-            );
-            sections.push((manager, token));
-        }
-    }
-}
 
 type Resources = Arc<Vec<Resource>>;
 
@@ -58,7 +17,7 @@ fn resources() -> Resources {
 }
 
 /// Runs tasks of two managers, each of which enters its key again and again.
-async fn crowd(resources: &Resources, managers: &[LockManager; 2], tasks: usize, sections: usize) {
+async fn crowd(resources: &Resources, managers: &[Process; 2], tasks: usize, sections: usize) {
     let mut running = JoinSet::new();
     for task in 0..tasks {
         let (number, key) = (task % 2, task / 2 % KEYS);
@@ -68,7 +27,8 @@ async fn crowd(resources: &Resources, managers: &[LockManager; 2], tasks: usize,
                 loop {
                     let lock = manager.lock(format!("order:{key}")).ttl(DEADLINE);
                     let call = lock.wait(6 * DEADLINE).run(async |lease| {
-                        resources[key].enter(number, lease.fencing_token()).await;
+                        let _inside = resources[key].enter(number, lease.fencing_token());
+                        tokio::time::sleep(Duration::from_millis(1)).await;
                     });
                     // A machine that is busy for seconds may lose a lease, and then the body as well.
                     match call.await {
@@ -79,16 +39,11 @@ async fn crowd(resources: &Resources, managers: &[LockManager; 2], tasks: usize,
             }
         });
     }
-    while let Some(task) = running.join_next().await {
-        task.unwrap();
-    }
+    running.join_all().await;
 }
 
 fn entered(resources: &[Resource]) -> usize {
-    resources
-        .iter()
-        .map(|it| it.sections.lock().unwrap().len())
-        .sum()
+    resources.iter().map(|it| it.entered().len()).sum()
 }
 
 #[tokio::test]
@@ -101,10 +56,10 @@ async fn tasks_of_two_managers_all_get_their_turn_and_never_two_at_once() {
     crowd(&resources, &managers, TASKS, SECTIONS).await;
     assert!(entered(&resources) >= TASKS * SECTIONS);
     for resource in &*resources {
-        let sections = resource.sections.lock().unwrap();
+        let sections = resource.entered();
         // While both want it.
         let half = &sections[..sections.len() / 2];
-        let first = half.iter().filter(|(manager, _)| *manager == 0).count();
+        let first = half.iter().filter(|manager| **manager == 0).count();
         let share = half.len() / 5;
         assert!(
             (share..=half.len() - share).contains(&first),

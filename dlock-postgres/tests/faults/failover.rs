@@ -2,28 +2,24 @@
 
 use std::time::Duration;
 
-use dlock_postgres::{Fence, FenceError, Schema};
-use dlock_runtime::LockManager;
-use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
+use dlock_faults::{Process, grew, names};
+use dlock_postgres::{Fence, Schema};
+use dlock_testkit::{PostgresOptions, PostgresServer, eventually, hosts};
 
-use crate::world::{DEADLINE, World, builder, client, connect};
+use crate::world::{DEADLINE, World, builder, client, connect, is_refused};
 
 /// The URL of two servers, of which dlock takes the one that writes.
 fn url(first: &PostgresServer, second: &PostgresServer) -> String {
-    format!(
-        "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?target_session_attrs=read-write",
-        first.port(),
-        second.port()
-    )
+    let hosts = hosts([first.port(), second.port()]);
+    format!("postgres://postgres@{hosts}/postgres?target_session_attrs=read-write")
 }
 
 async fn standby(world: &World) -> PostgresServer {
     let standby = world.server.start_standby().await;
     let streaming = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'";
-    eventually(DEADLINE, "the standby follows", async || {
-        world.number(streaming).await == 1
-    })
-    .await;
+    world
+        .until("it follows", streaming, |count| count == 1)
+        .await;
     standby
 }
 
@@ -33,10 +29,9 @@ async fn make_synchronous(world: &World) {
     world.execute(set).await;
     world.execute("SELECT pg_reload_conf()").await;
     let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-    eventually(DEADLINE, "the standby is synchronous", async || {
-        world.number(synchronous).await == 1
-    })
-    .await;
+    world
+        .until("it is synchronous", synchronous, |count| count == 1)
+        .await;
 }
 
 async fn cents(server: &PostgresServer) -> i64 {
@@ -46,9 +41,8 @@ async fn cents(server: &PostgresServer) -> i64 {
 }
 
 /// Acquires the lock, and writes in a transaction that depends on it.
-async fn hold_and_write(world: &World, manager: &LockManager) -> dlock_runtime::LockGuard {
-    let lock = manager.lock("account:7").ttl(4 * DEADLINE);
-    let guard = lock.acquire().await.unwrap();
+async fn hold_and_write(world: &World, manager: &Process) -> dlock_runtime::LockGuard {
+    let guard = manager.holds("account:7", 4 * DEADLINE).await;
     let mut client = world.client().await;
     let tx = client.transaction().await.unwrap();
     guard.fence(&tx).await.unwrap();
@@ -71,26 +65,13 @@ async fn a_failover_that_loses_the_lease_loses_what_was_committed_under_it() {
     standby.promote().await;
 
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(
-        next.fencing_token() > guard.fencing_token(),
-        "broken promise: the token did not grow"
-    );
+    grew(guard.fencing_token(), next.fencing_token());
     assert_eq!(
         cents(&standby).await,
         100,
         "the commit came after the lease"
     );
-    let mut late = client(&standby.url()).await;
-    let tx = late.transaction().await.unwrap();
-    let refused = guard
-        .fence(&tx)
-        .await
-        .expect_err("broken promise: a late transaction was accepted");
-    assert!(
-        matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
-        "{refused:?}"
-    );
-    tx.rollback().await.unwrap();
+    is_refused(&guard, &mut client(&standby.url()).await).await;
     next.release().await.unwrap();
 }
 
@@ -105,12 +86,7 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
     world.server.kill();
     standby.promote().await;
 
-    eventually(
-        DEADLINE,
-        "the other manager finds the key held",
-        async || matches!(other.lock("account:7").try_acquire().await, Ok(None)),
-    )
-    .await;
+    other.finds_held("account:7").await;
     assert_eq!(cents(&standby).await, 50);
     let mut later = client(&standby.url()).await;
     let tx = later.transaction().await.unwrap();
@@ -181,13 +157,9 @@ async fn hosts_that_are_all_refused_are_named_with_their_reasons() {
     let refused = builder().connect(url(&world.server, &standby)).await;
     let text = refused.unwrap_err().to_string();
     for server in [&world.server, &standby] {
-        let place = format!("127.0.0.1:{}: ", server.port());
-        assert!(text.contains(&place), "{text}");
+        names(&text, &[&format!("127.0.0.1:{}: ", server.port())]);
     }
-    assert!(
-        text.contains("refused") && text.contains("does not allow writes"),
-        "{text}"
-    );
+    names(&text, &["refused", "does not allow writes"]);
 }
 
 /// A request that waits for a standby keeps its process of the server, also when dlock has given the connection up.

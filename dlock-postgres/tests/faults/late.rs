@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use dlock_runtime::LockManager;
-use dlock_testkit::{PostgresServer, Proxy, eventually};
+use dlock_faults::Process;
+use dlock_testkit::{PostgresServer, Proxy, eventually, hosts};
 
-use crate::world::{DEADLINE, REPEATED, World, builder};
+use crate::world::{DEADLINE, REPEATED, World, connect};
 
 const KEY: &str = "order:42";
 
@@ -17,20 +17,15 @@ struct Late {
     world: World<&'static PostgresServer>,
     first: Proxy,
     second: Proxy,
-    manager: LockManager,
+    manager: Process,
 }
 
 impl Late {
     async fn new() -> Self {
         let world = World::shared().await;
         let [first, second] = [(); 2].map(|()| Proxy::start(world.server.port()));
-        let url = format!(
-            "postgres://postgres@127.0.0.1:{},127.0.0.1:{}/{}",
-            first.port(),
-            second.port(),
-            world.database
-        );
-        let manager = builder().connect(url).await.unwrap();
+        let hosts = hosts([first.port(), second.port()]);
+        let manager = connect(&format!("postgres://postgres@{hosts}/{}", world.database)).await;
         first.freeze_before_request(KEY);
         Self {
             world,
@@ -65,22 +60,16 @@ impl Late {
         }
     }
 
-    async fn is_released(&self) {
-        eventually(DEADLINE, "the release is answered", async || {
-            self.manager.active_keys() == 0
-        })
-        .await;
-    }
-
     /// Lets the request arrive, and waits until the server has carried it out.
     async fn arrives(&self, carried_out: &str) {
         assert!(self.first.holds_request(KEY));
         let before = self.world.number(carried_out).await;
         self.first.thaw();
-        eventually(DEADLINE, "the request is carried out", async || {
-            self.world.number(carried_out).await > before
-        })
-        .await;
+        let is_right = |now| now > before;
+        let world = &self.world;
+        world
+            .until("it is carried out", carried_out, is_right)
+            .await;
     }
 }
 
@@ -94,7 +83,7 @@ const PLACES: &str = "SELECT pg_sequence_last_value('dlock.waiter_place_seq')";
 async fn a_lease_that_begins_after_its_release_is_released_again() {
     let late = Late::new().await;
     late.gives_up().await;
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(FENCE).await;
     late.world.nothing_is_left().await;
 }
@@ -103,9 +92,9 @@ async fn a_lease_that_begins_after_its_release_is_released_again() {
 async fn a_place_in_the_queue_that_is_taken_after_its_release_is_released_again() {
     let late = Late::new().await;
     let other = late.world.manager().await;
-    let held = other.lock(KEY).ttl(TTL).acquire().await.unwrap();
+    let held = other.holds(KEY, TTL).await;
     late.gives_up().await;
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(PLACES).await;
     eventually(REPEATED, "the owner is released again", async || {
         late.world.waiters().await == 0
@@ -124,7 +113,7 @@ async fn a_repeated_request_that_arrives_after_the_release_is_released_again() {
     let guard = acquired.unwrap();
     assert_eq!(late.world.holders().await, 1);
     guard.release().await.unwrap();
-    late.is_released().await;
+    late.manager.is_idle().await;
     late.arrives(FENCE).await;
     late.world.nothing_is_left().await;
 }

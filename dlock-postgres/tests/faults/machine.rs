@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
-use dlock_postgres::{Fence, FenceError};
+use dlock_faults::grew;
+use dlock_postgres::FenceError;
 use dlock_runtime::LockError;
-use dlock_testkit::{Disk, PostgresOptions, WallClock, eventually};
+use dlock_testkit::{Disk, PostgresOptions, WallClock};
 
-use crate::world::{DEADLINE, END, World, builder};
+use crate::world::{DEADLINE, END, World, builder, connect_by, is_refused};
 
 #[tokio::test]
 async fn a_full_disk_refuses_new_locks_and_renews_those_that_are_held() {
     let disk = Disk::new();
     let world = World::new(PostgresOptions::new().disk(&disk)).await;
     let manager = builder().wait(Duration::from_secs(3));
-    let manager = manager.connect(world.url()).await.unwrap();
-    let lock = manager.lock("order:42").ttl(Duration::from_secs(20));
-    let held = lock.acquire().await.unwrap();
-    let mut guards = vec![held];
+    let manager = connect_by(manager, &world.url()).await;
+    let mut guards = vec![manager.holds("order:42", Duration::from_secs(20)).await];
     disk.fill();
     let mut attempts = 0;
     let (refused, text) = loop {
@@ -40,10 +39,7 @@ async fn a_full_disk_refuses_new_locks_and_renews_those_that_are_held() {
     assert_eq!(world.number(&mine).await, 0, "it had no effect");
     let end = END.replace("dlock.holder", "dlock.holder WHERE key = 'order:42'");
     let first = world.number(&end).await;
-    eventually(DEADLINE, "the lease is renewed", async || {
-        world.number(&end).await > first
-    })
-    .await;
+    world.until("it is renewed", &end, |now| now > first).await;
     guards[0].ensure_held().unwrap();
     disk.free();
     let lock = manager.lock(refused).wait(DEADLINE);
@@ -65,20 +61,11 @@ async fn a_clock_that_is_set_moves_leases_but_no_order_and_no_check() {
     let early = lock.acquire().await.unwrap();
     clock.put_forward(4 * DEADLINE);
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(
-        next.fencing_token() > early.fencing_token(),
-        "broken promise: the token did not grow"
-    );
+    grew(early.fencing_token(), next.fencing_token());
     // The first holder still believes in its lease.
     early.ensure_held().unwrap();
-    let mut client = world.client().await;
-    let tx = client.transaction().await.unwrap();
-    let refused = early
-        .fence(&tx)
-        .await
-        .expect_err("broken promise: a late transaction was accepted");
+    let refused = is_refused(&early, &mut world.client().await).await;
     assert!(matches!(refused, FenceError::NotHeld { .. }), "{refused:?}");
-    tx.rollback().await.unwrap();
     // The next attempt of its process would wait behind it.
     drop(early);
     let mut last = next.fencing_token();

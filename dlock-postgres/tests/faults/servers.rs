@@ -1,49 +1,33 @@
 //! Servers that are paused or killed while they are needed.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use dlock_runtime::{LockError, StoreErrorKind};
-use dlock_testkit::{PostgresOptions, Proxy, eventually};
-use tokio::{sync::Notify, task::JoinSet};
+use dlock_faults::{is_released, names, unavailable};
+use dlock_runtime::StoreErrorKind;
+use dlock_testkit::{PostgresOptions, eventually};
+use tokio::task::JoinSet;
 
-use crate::world::{DEADLINE, World, connect};
+use crate::world::{DEADLINE, World};
 
 #[tokio::test]
 async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
     let world = World::new(PostgresOptions::new()).await;
     let (one, other) = (world.manager().await, world.manager().await);
-    let lock = one.lock("order:42").ttl(Duration::from_secs(120));
-    let guard = lock.acquire().await.unwrap();
+    let guard = one.holds("order:42", Duration::from_secs(120)).await;
     world.server.pause();
     let late = one.lock("order:43").ttl(Duration::from_secs(10));
     let late = late.wait(Duration::from_secs(3));
     let error = late.acquire().await.unwrap_err();
-    let LockError::Unavailable { reason, .. } = &error else {
-        panic!("{error}")
-    };
     // The last request had no answer in time, or its connection was given up.
     let kinds = [StoreErrorKind::TimedOut, StoreErrorKind::Disconnected];
-    assert!(kinds.contains(&reason.kind()), "{error}");
-    let text = error.to_string();
-    assert!(
-        text.contains("`order:43`") && text.contains("answer"),
-        "{text}"
-    );
+    assert!(kinds.contains(&unavailable(&error)), "{error}");
+    names(&error, &["`order:43`", "answer"]);
     world.server.resume();
     // The server now carries out what was sent, and dlock releases it. If the release overtakes it, over a new connection, the
     // late lease ends by itself after its 10 s, or when dlock releases it once more.
-    eventually(DEADLINE, "the late lease is over", async || {
-        let next = other.lock("order:43").try_acquire().await;
-        let Ok(Some(next)) = next else { return false };
-        next.release().await.is_ok()
-    })
-    .await;
-    guard.ensure_held().unwrap();
-    eventually(DEADLINE, "the other finds the key held", async || {
-        matches!(other.lock("order:42").try_acquire().await, Ok(None))
-    })
-    .await;
-    guard.release().await.unwrap();
+    other.works("order:43").await;
+    other.finds_held("order:42").await;
+    is_released(guard).await;
     world.nothing_is_left().await;
 }
 
@@ -51,46 +35,27 @@ async fn a_server_that_is_paused_for_less_than_the_ttl_loses_no_lease() {
 async fn a_server_that_is_paused_for_longer_than_the_ttl_loses_the_lease_in_time() {
     let world = World::new(PostgresOptions::new()).await;
     let (one, other) = (world.manager().await, world.manager().await);
-    let entered = Arc::new(Notify::new());
-    let lock = one.lock("order:42").ttl(Duration::from_secs(5));
-    let call = tokio::spawn({
-        let entered = entered.clone();
-        lock.run(async move |lease| {
-            entered.notify_one();
-            let _token = lease.fencing_token();
-            pending::<()>().await;
-        })
-    });
-    entered.notified().await;
-    world.server.pause();
-    let lost = call.await.unwrap().unwrap_err();
-    assert!(lost.is_lost(), "{lost}");
+    let fault = async || world.server.pause();
+    one.loses("order:42", Duration::from_secs(5), fault).await;
     world.server.resume();
     let next = other.lock("order:42").acquire().await.unwrap();
     next.release().await.unwrap();
     world.nothing_is_left().await;
-    eventually(DEADLINE, "the first forgets the key", async || {
-        one.active_keys() == 0
-    })
-    .await;
+    one.is_idle().await;
 }
 
 #[tokio::test]
 async fn a_server_that_is_killed_with_requests_under_way_keeps_no_lease_without_a_holder() {
     const CALLS: i64 = 20;
     let world = World::new(PostgresOptions::new()).await;
-    let proxy = Proxy::start(world.server.port());
-    let manager = connect(&world.url_at(proxy.port())).await;
+    let (proxy, manager) = world.behind_proxy().await;
     proxy.hold_replies();
     let mut calls = JoinSet::new();
     for number in 0..CALLS {
         // Every other call has given up before the server is back.
         let is_patient = number % 2 == 0;
-        let wait = if is_patient {
-            3 * DEADLINE
-        } else {
-            Duration::from_secs(8)
-        };
+        let patience = [Duration::from_secs(8), 3 * DEADLINE];
+        let wait = patience[usize::from(is_patient)];
         let lock = manager.lock(format!("order:{number}")).ttl(4 * DEADLINE);
         let acquired = lock.wait(wait).acquire();
         calls.spawn(async move { (is_patient, acquired.await) });

@@ -1,20 +1,15 @@
 //! Settings of roles and databases, for direct connections and behind a pooler, and locks that others hold on dlock's
 //! tables.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use dlock_faults::{Process, Resource, is_released, names, unavailable};
 use dlock_postgres::{Fence, FenceError, Postgres};
-use dlock_runtime::{LockError, LockManager, StoreErrorKind};
+use dlock_runtime::{LockManager, StoreErrorKind};
 use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 use tokio::task::JoinSet;
 
-use crate::world::{CONNECTIONS, DEADLINE, World, connect, is_held};
+use crate::world::{CONNECTIONS, DEADLINE, World, connect};
 
 /// Settings of the database for connections that begin from now on.
 async fn set(world: &World<&'static PostgresServer>, settings: &[(&str, &str)]) {
@@ -27,36 +22,25 @@ async fn set(world: &World<&'static PostgresServer>, settings: &[(&str, &str)]) 
 }
 
 /// Enters one key again and again from several managers: never two at once, and no call fails.
-async fn contend(managers: &[LockManager], sections: usize) {
-    let (inside, entered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+async fn contend(managers: &[Process], sections: usize) {
+    let resource = Arc::new(Resource::default());
     let mut tasks = JoinSet::new();
-    for manager in managers {
+    for (number, manager) in managers.iter().enumerate() {
         for _ in 0..2 {
-            let (manager, inside, entered) = (manager.clone(), inside.clone(), entered.clone());
+            let (manager, resource) = (manager.clone(), resource.clone());
             tasks.spawn(async move {
                 for _ in 0..sections {
-                    let body = manager.lock("order:42").run(async |_| {
-                        assert_eq!(
-                            inside.fetch_add(1, Ordering::SeqCst),
-                            0,
-                            "broken promise: two are inside"
-                        );
+                    let body = manager.lock("order:42").run(async |lease| {
+                        let _inside = resource.enter(number, lease.fencing_token());
                         tokio::time::sleep(Duration::from_millis(1)).await;
-                        inside.fetch_sub(1, Ordering::SeqCst);
-                        entered.fetch_add(1, Ordering::SeqCst);
                     });
                     body.await.unwrap();
                 }
             });
         }
     }
-    while let Some(task) = tasks.join_next().await {
-        task.unwrap();
-    }
-    assert_eq!(
-        entered.load(Ordering::SeqCst),
-        2 * sections * managers.len()
-    );
+    tasks.join_all().await;
+    assert_eq!(resource.entered().len(), 2 * sections * managers.len());
 }
 
 #[tokio::test]
@@ -100,13 +84,10 @@ async fn behind_a_pooler_another_isolation_level_is_refused_with_the_statement_t
         let builder = LockManager::builder().scheme("postgres", Postgres);
         let patient = builder.response_timeout(DEADLINE).connect_timeout(DEADLINE);
         let refused = patient.connect(&url).await;
-        let text = refused.unwrap_err().to_string();
-        let advice = "ALTER ROLE \"postgres\" SET default_transaction_isolation = 'read committed'";
-        assert!(text.contains(level) && text.contains(advice), "{text}");
-        let right = format!(
-            "ALTER DATABASE {} SET default_transaction_isolation = 'read committed'",
-            world.database
-        );
+        let right = "SET default_transaction_isolation = 'read committed'";
+        let advice = format!("ALTER ROLE \"postgres\" {right}");
+        names(&refused.unwrap_err(), &[level, &advice]);
+        let right = format!("ALTER DATABASE {} {right}", world.database);
         client.batch_execute(&right).await.unwrap();
         let pooler = PgBouncer::start(world.server).await;
         let url = pooler.url_of("postgres", &world.database);
@@ -123,18 +104,9 @@ async fn a_database_that_only_reads_is_named_behind_a_pooler() {
     set(&world, &[("default_transaction_read_only", "on")]).await;
     let pooler = PgBouncer::start(world.server).await;
     let manager = connect(&pooler.url_of("postgres", &world.database)).await;
-    eventually(DEADLINE, "the reason is named", async || {
-        let lock = manager.lock("order:42").wait(Duration::from_secs(2));
-        let error = lock.acquire().await.unwrap_err();
-        let LockError::Unavailable { reason, .. } = &error else {
-            panic!("{error}")
-        };
-        let text = error.to_string();
-        reason.kind() == StoreErrorKind::ReadOnly
-            && text.contains("`order:42`")
-            && text.contains("set `default_transaction_read_only`")
-    })
-    .await;
+    let words = ["`order:42`", "set `default_transaction_read_only`"];
+    let error = manager.is_refused("order:42", Duration::from_secs(2), &words);
+    assert_eq!(unavailable(&error.await), StoreErrorKind::ReadOnly);
     let row = client.query_one("SELECT count(*) FROM dlock.holder", &[]);
     assert_eq!(row.await.unwrap().get::<_, i64>(0), 0);
 }
@@ -148,12 +120,8 @@ async fn a_transaction_that_only_reads_cannot_be_fenced_and_says_so() {
     let reading = client.build_transaction().read_only(true).start().await;
     let refused = guard.fence(&reading.unwrap()).await.unwrap_err();
     assert!(matches!(refused, FenceError::Database(_)), "{refused:?}");
-    assert!(
-        refused
-            .to_string()
-            .contains("read-only transaction (25006); begin a transaction that may write"),
-        "{refused}"
-    );
+    let advice = "read-only transaction (25006); begin a transaction that may write";
+    names(&refused, &[advice]);
     guard.release().await.unwrap();
 }
 
@@ -161,7 +129,7 @@ async fn a_transaction_that_only_reads_cannot_be_fenced_and_says_so() {
 async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() {
     let world = World::shared().await;
     let (one, other) = (world.manager().await, world.manager().await);
-    let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
+    let guard = one.holds("account:7", DEADLINE).await;
     let mut client = world.client().await;
     let watch = world.client().await;
     let tx = client.transaction().await.unwrap();
@@ -181,9 +149,8 @@ async fn a_transaction_that_is_idle_for_too_long_is_ended_and_its_lease_stays() 
     );
     let row = watch.query_one("SELECT cents FROM account WHERE id = 7", &[]);
     assert_eq!(row.await.unwrap().get::<_, i64>(0), 100);
-    guard.ensure_held().unwrap();
-    is_held(&other, "account:7").await;
-    guard.release().await.unwrap();
+    other.finds_held("account:7").await;
+    is_released(guard).await;
     other.lock("account:7").run(async |_| ()).await.unwrap();
     world.nothing_is_left().await;
 }
@@ -200,12 +167,9 @@ async fn a_request_that_a_time_limit_ends_behind_a_pooler_is_repeated() {
     let tx = client.transaction().await.unwrap();
     let locked = "SELECT FROM dlock.turn WHERE key = 'order:42' FOR UPDATE";
     tx.execute(locked, &[]).await.unwrap();
-    eventually(DEADLINE, "the reason is named", async || {
-        let lock = manager.lock("order:42").wait(Duration::from_secs(3));
-        let text = lock.acquire().await.unwrap_err().to_string();
-        text.contains("PostgreSQL has undone the request") && text.contains("statement timeout")
-    })
-    .await;
+    let words = ["PostgreSQL has undone the request", "statement timeout"];
+    let wait = Duration::from_secs(3);
+    manager.is_refused("order:42", wait, &words).await;
     tx.rollback().await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
     world.nothing_is_left().await;
@@ -215,8 +179,7 @@ async fn a_request_that_a_time_limit_ends_behind_a_pooler_is_repeated() {
 async fn a_fence_that_a_time_limit_ends_is_an_error_and_the_next_one_is_right() {
     let world = World::shared().await;
     let manager = world.manager().await;
-    let guard = manager.lock("account:7").ttl(DEADLINE).acquire();
-    let guard = guard.await.unwrap();
+    let guard = manager.holds("account:7", DEADLINE).await;
     let (mut client, mut other) = (world.client().await, world.client().await);
     let blocks = other.transaction().await.unwrap();
     blocks
@@ -250,20 +213,15 @@ async fn tables_that_another_session_has_locked_are_named_and_cost_no_connection
     tx.batch_execute("LOCK TABLE dlock.turn IN ACCESS EXCLUSIVE MODE")
         .await
         .unwrap();
-    eventually(DEADLINE, "the reason is named", async || {
-        let lock = manager.lock("order:42").wait(Duration::from_secs(3));
-        let text = lock.acquire().await.unwrap_err().to_string();
-        ["`order:42`", "`pg_locks`", "schema `dlock`"]
-            .iter()
-            .all(|word| text.contains(word))
-    })
-    .await;
+    let words = ["`order:42`", "`pg_locks`", "schema `dlock`"];
+    let wait = Duration::from_secs(3);
+    manager.is_refused("order:42", wait, &words).await;
     // Without a limit, each connection that was given up would leave a process that waits. The third one is that of requests that
     // have to wait.
-    eventually(DEADLINE, "only three connections are left", async || {
-        world.number(CONNECTIONS).await <= 3
-    })
-    .await;
+    let is_right = |count| count <= 3;
+    world
+        .until("only three are left", CONNECTIONS, is_right)
+        .await;
     tx.rollback().await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
     world.nothing_is_left().await;

@@ -1,23 +1,17 @@
 //! Tables, permissions and places on the server that are taken away from managers that run.
 
-use std::{future::pending, time::Duration};
+use std::time::Duration;
 
-use dlock_postgres::{Fence, FenceError, Schema};
-use dlock_runtime::{LockError, LockManager, StoreErrorKind};
-use dlock_testkit::{PostgresOptions, Proxy, eventually};
+use dlock_faults::{grew, is_released, names, unavailable};
+use dlock_postgres::Schema;
+use dlock_runtime::{LockError, StoreErrorKind};
+use dlock_testkit::{PostgresOptions, eventually};
 use tokio_postgres::NoTls;
 
-use crate::world::{CONNECTIONS, DEADLINE, World, builder, connect};
+use crate::world::{CONNECTIONS, DEADLINE, World, builder, connect, connect_by, is_refused};
 
-/// A body that ends with its lease.
-async fn hold(manager: &LockManager, entered: impl AsyncFnOnce()) -> LockError {
-    let lock = manager.lock("account:7").ttl(Duration::from_secs(8));
-    let held = lock.run(async |_| {
-        entered().await;
-        pending::<()>().await;
-    });
-    held.await.unwrap_err()
-}
+/// The TTL of a lease that a test has end.
+const TTL: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn a_permission_that_is_revoked_is_named_with_the_statement_that_grants_it() {
@@ -28,57 +22,38 @@ async fn a_permission_that_is_revoked_is_named_with_the_statement_that_grants_it
         .execute(&format!("CREATE ROLE {role} LOGIN; {grants}"))
         .await;
     let manager = connect(&world.server.url_of(&role, &world.database)).await;
-    let named = |text: &str, function: &str| {
+    let named = |error: &LockError, function: &str| {
         let grant = format!("GRANT EXECUTE ON FUNCTION \"dlock\".{function}");
-        assert!(
-            text.contains(&grant) && text.contains(&format!("TO \"{role}\"")),
-            "{text}"
-        );
+        names(error, &[&grant, &format!("TO \"{role}\"")]);
     };
 
-    let finished = manager
-        .lock("order:42")
-        .ttl(Duration::from_secs(10))
-        .run(async |_| {
-            let revoke = format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock FROM {role}");
-            world.execute(&revoke).await;
-            7
-        });
+    let revoke = format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock FROM {role}");
+    let lock = manager.lock("order:42").ttl(Duration::from_secs(10));
+    let finished = lock.run(async |_| {
+        world.execute(&revoke).await;
+        7
+    });
     assert_eq!(
         finished.await.unwrap(),
         7,
         "the result of a body is never thrown away"
     );
     let error = manager.lock("order:43").acquire().await.unwrap_err();
-    let LockError::Unavailable { reason, .. } = &error else {
-        panic!("{error}")
-    };
-    assert_eq!(reason.kind(), StoreErrorKind::Denied);
+    assert_eq!(unavailable(&error), StoreErrorKind::Denied);
     assert_eq!(error.retry_after(), None);
-    named(&error.to_string(), "acquire(text, ");
+    named(&error, "acquire(text, ");
 
     world.execute(&grants).await;
-    let lost = hold(&manager, async || {
-        let revoke = format!("REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA dlock FROM {role}");
-        world.execute(&revoke).await;
-    })
-    .await;
-    assert!(lost.is_lost(), "{lost}");
-    named(&lost.to_string(), "renew(text[], ");
+    let fault = async || world.execute(&revoke).await;
+    let lost = manager.loses("account:7", TTL, fault).await;
+    named(&lost, "renew(text[], ");
 
     world
         .execute(&format!("REVOKE USAGE ON SCHEMA dlock FROM {role}"))
         .await;
-    let text = manager
-        .lock("order:43")
-        .acquire()
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        text.contains(&format!("GRANT USAGE ON SCHEMA \"dlock\" TO \"{role}\"")),
-        "{text}"
-    );
+    let error = manager.lock("order:43").acquire().await.unwrap_err();
+    let grant = format!("GRANT USAGE ON SCHEMA \"dlock\" TO \"{role}\"");
+    names(&error, &[&grant]);
 
     world.execute(&grants).await;
     manager.lock("order:43").run(async |_| ()).await.unwrap();
@@ -91,7 +66,7 @@ async fn a_permission_that_is_revoked_is_named_with_the_statement_that_grants_it
 async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
     let world = World::shared().await;
     let manager = builder().wait(Duration::from_secs(2));
-    let manager = manager.connect(world.url()).await.unwrap();
+    let manager = connect_by(manager, &world.url()).await;
     let version = |number: i32, oldest: i32| {
         let function = |name: &str, number: i32| {
             format!(
@@ -110,15 +85,9 @@ async fn tables_of_another_version_are_named_when_a_manager_connects_again() {
         text.contains("version 3")
     })
     .await;
-    assert!(
-        text.contains("schema `dlock`") && text.contains("update the program"),
-        "{text}"
-    );
+    names(&text, &["schema `dlock`", "update the program"]);
     world.execute(&version(2, 1)).await;
-    eventually(DEADLINE, "the manager connects again", async || {
-        manager.lock("order:42").run(async |_| ()).await.is_ok()
-    })
-    .await;
+    manager.works("order:42").await;
     world.nothing_is_left().await;
 }
 
@@ -131,28 +100,17 @@ async fn a_schema_that_is_dropped_ends_its_leases_and_is_named() {
         earlier = Some(lease.fencing_token());
     });
     first.await.unwrap();
-    let lost = hold(&manager, async || {
+    let fault = async || {
         world.execute("DROP SCHEMA dlock CASCADE").await;
         let error = manager.lock("order:42").acquire().await.unwrap_err();
-        let LockError::Unavailable { reason, .. } = &error else {
-            panic!("{error}")
-        };
-        assert_eq!(reason.kind(), StoreErrorKind::Unsupported);
-        let text = error.to_string();
-        assert!(
-            text.contains("schema `dlock`") && text.contains("`Schema::migration`"),
-            "{text}"
-        );
-    })
-    .await;
-    assert!(lost.is_lost(), "{lost}");
+        assert_eq!(unavailable(&error), StoreErrorKind::Unsupported);
+        names(&error, &["schema `dlock`", "`Schema::migration`"]);
+    };
+    manager.loses("account:7", TTL, fault).await;
     let migration = Schema::new("dlock").unwrap().migration(None).unwrap();
     world.execute(&migration).await;
     let again = manager.lock("account:7").run(async |lease| {
-        assert!(
-            Some(lease.fencing_token()) > earlier,
-            "broken promise: the token did not grow"
-        );
+        grew(earlier, lease.fencing_token());
     });
     again.await.unwrap();
     world.nothing_is_left().await;
@@ -162,36 +120,17 @@ async fn a_schema_that_is_dropped_ends_its_leases_and_is_named() {
 async fn leases_that_are_truncated_are_lost_at_their_next_renewal_and_refused_by_fence() {
     let world = World::shared().await;
     let (one, other) = (world.manager().await, world.manager().await);
-    let guard = one.lock("account:7").ttl(DEADLINE).acquire().await.unwrap();
-    world
-        .execute("TRUNCATE dlock.turn, dlock.holder, dlock.waiter")
-        .await;
+    let truncate = "TRUNCATE dlock.turn, dlock.holder, dlock.waiter";
+    let guard = one.holds("account:7", DEADLINE).await;
+    world.execute(truncate).await;
     let next = other.lock("account:7").acquire().await.unwrap();
-    assert!(
-        next.fencing_token() > guard.fencing_token(),
-        "broken promise: the token did not grow"
-    );
-    let mut client = world.client().await;
-    let tx = client.transaction().await.unwrap();
-    let refused = guard
-        .fence(&tx)
-        .await
-        .expect_err("broken promise: a late transaction was accepted");
-    assert!(
-        matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
-        "{refused:?}"
-    );
-    tx.rollback().await.unwrap();
+    grew(guard.fencing_token(), next.fencing_token());
+    is_refused(&guard, &mut world.client().await).await;
     next.release().await.unwrap();
     drop(guard);
 
-    let lost = hold(&one, async || {
-        world
-            .execute("TRUNCATE dlock.turn, dlock.holder, dlock.waiter")
-            .await;
-    })
-    .await;
-    assert!(lost.is_lost(), "{lost}");
+    let fault = async || world.execute(truncate).await;
+    one.loses("account:7", TTL, fault).await;
     world.nothing_is_left().await;
 }
 
@@ -200,15 +139,8 @@ async fn a_manager_whose_places_others_have_taken_comes_back_when_there_is_room(
     let options = PostgresOptions::new().set("max_connections", "6");
     let options = options.set("superuser_reserved_connections", "0");
     let world = World::new(options).await;
-    let proxy = Proxy::start(world.server.port());
-    let manager = builder().wait(Duration::from_secs(2));
-    let manager = manager.connect(world.url_at(proxy.port())).await.unwrap();
-    let guard = manager
-        .lock("order:42")
-        .ttl(4 * DEADLINE)
-        .acquire()
-        .await
-        .unwrap();
+    let (proxy, manager) = world.behind_proxy().await;
+    let guard = manager.holds("order:42", 4 * DEADLINE).await;
     proxy.refuse();
     proxy.cut();
     world.server.restart().await;
@@ -222,25 +154,15 @@ async fn a_manager_whose_places_others_have_taken_comes_back_when_there_is_room(
     })
     .await;
     proxy.accept();
-    let mut text = String::new();
-    eventually(DEADLINE, "the reason is named", async || {
-        text = manager
-            .lock("order:43")
-            .acquire()
-            .await
-            .unwrap_err()
-            .to_string();
-        text.contains("too many clients")
-    })
-    .await;
-    assert!(
-        text.contains("raise `max_connections`") && text.contains("two connections"),
-        "{text}"
-    );
+    let words = [
+        "too many clients",
+        "raise `max_connections`",
+        "two connections",
+    ];
+    let wait = Duration::from_secs(2);
+    manager.is_refused("order:43", wait, &words).await;
     others.clear();
-    let lock = manager.lock("order:43").wait(DEADLINE);
-    lock.run(async |_| ()).await.unwrap();
-    guard.ensure_held().unwrap();
-    guard.release().await.unwrap();
+    manager.lock("order:43").run(async |_| ()).await.unwrap();
+    is_released(guard).await;
     world.nothing_is_left().await;
 }

@@ -2,9 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_faults::names;
 use dlock_postgres::{Fence, FenceError, lock_in};
 use dlock_runtime::{LockError, LockManager};
-use dlock_testkit::{PostgresOptions, eventually};
+use dlock_testkit::{PostgresOptions, PostgresServer};
 use tokio::{sync::Barrier, task::JoinSet};
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
@@ -23,6 +24,11 @@ fn is_conflict(error: &tokio_postgres::Error) -> bool {
     error
         .code()
         .is_some_and(|code| ["40001", "40P01"].contains(&code.code()))
+}
+
+async fn has_cents(world: &World<&'static PostgresServer>, cents: i64) {
+    let sum = world.number("SELECT sum(cents)::bigint FROM account").await;
+    assert_eq!(sum, cents, "broken promise: a write was lost");
 }
 
 /// Moves a cent, and returns `false` if the transaction has met another one.
@@ -81,64 +87,28 @@ async fn serializable_transactions_in_a_storm_conflict_with_each_other_and_lose_
             conflicts
         });
     }
-    let mut conflicts = 0;
-    while let Some(task) = tasks.join_next().await {
-        conflicts += task.unwrap();
-    }
-    assert!(conflicts > 0, "it was a storm");
-    let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(
-        world.number(sum).await,
-        800,
-        "broken promise: a write was lost"
-    );
+    let conflicts = tasks.join_all().await;
+    assert!(conflicts.iter().any(|it| *it > 0), "it was a storm");
+    has_cents(&world, 800).await;
     world.nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn a_deadlock_of_users_is_theirs_and_their_leases_stay() {
-    let world = World::shared().await;
-    let manager = world.manager().await;
-    let both = Arc::new(Barrier::new(2));
-    let mut tasks = JoinSet::new();
-    for (mine, other) in [(1_i32, 2_i32), (2, 1)] {
-        let (manager, mut client, both) = (manager.clone(), world.client().await, both.clone());
-        tasks.spawn(async move {
-            let key = format!("account:{mine}");
-            let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
-            let tx = client.transaction().await.unwrap();
-            guard.fence(&tx).await.unwrap();
-            let statement = "UPDATE account SET cents = 0 WHERE id = $1";
-            tx.execute(statement, &[&mine]).await.unwrap();
-            both.wait().await;
-            let written = tx.execute(statement, &[&other]).await;
-            let is_victim = written.is_err_and(|error| {
-                assert_eq!(error.code().unwrap().code(), "40P01");
-                true
-            });
-            drop(tx);
-            guard.ensure_held().unwrap();
-            guard.release().await.unwrap();
-            is_victim
-        });
-    }
-    let mut victims = 0;
-    while let Some(task) = tasks.join_next().await {
-        victims += usize::from(task.unwrap());
-    }
-    assert_eq!(victims, 1);
-    world.nothing_is_left().await;
+    deadlocks(1, 1).await;
 }
 
-/// Four pairs at once, each three times: one of a pair is the victim, and the other one commits.
 #[tokio::test]
 async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
-    const PAIRS: i32 = 4;
-    const ROUNDS: usize = 3;
+    deadlocks(4, 3).await;
+}
+
+/// Pairs at once, each several times: one of a pair is the victim, and the other one commits.
+async fn deadlocks(pairs: i32, rounds: usize) {
     let world = World::shared().await;
     let manager = world.manager().await;
     let mut tasks = JoinSet::new();
-    for pair in 0..PAIRS {
+    for pair in 0..pairs {
         let both = Arc::new(Barrier::new(2));
         let (first, second) = (2 * pair + 1, 2 * pair + 2);
         for accounts in [[first, second], [second, first]] {
@@ -151,7 +121,7 @@ async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
                 let key = format!("account:{}", accounts[0]);
                 let guard = manager.lock(key).ttl(DEADLINE).acquire().await.unwrap();
                 let mut victims = 0;
-                for _ in 0..ROUNDS {
+                for _ in 0..rounds {
                     let tx = client.transaction().await.unwrap();
                     guard.fence(&tx).await.unwrap();
                     let statement = "UPDATE account SET cents = cents + 1 WHERE id = $1";
@@ -173,18 +143,10 @@ async fn deadlocks_of_users_in_a_storm_have_a_victim_each_and_lose_no_lease() {
             });
         }
     }
-    let mut victims = 0;
-    while let Some(task) = tasks.join_next().await {
-        victims += task.unwrap();
-    }
-    let all = i64::from(PAIRS) * i64::try_from(ROUNDS).unwrap();
+    let victims: i32 = tasks.join_all().await.iter().sum();
+    let all = i64::from(pairs) * i64::try_from(rounds).unwrap();
     assert_eq!(i64::from(victims), all);
-    let sum = "SELECT sum(cents)::bigint FROM account";
-    assert_eq!(
-        world.number(sum).await,
-        800 + 2 * all,
-        "broken promise: a write was lost"
-    );
+    has_cents(&world, 800 + 2 * all).await;
     world.nothing_is_left().await;
 }
 
@@ -226,11 +188,7 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
             let FenceError::Lock(busy @ LockError::Busy { .. }) = &error else {
                 panic!("{error:?}")
             };
-            let text = busy.to_string();
-            assert!(
-                text.contains("`account:8`") && text.contains("try again later"),
-                "{text}"
-            );
+            names(busy, &["`account:8`", "try again later"]);
             assert!(busy.retry_after().is_some());
             // From the beginning, with the keys in one order.
             let alone = Barrier::new(1);
@@ -240,16 +198,9 @@ async fn two_keys_in_both_orders_end_with_busy_for_one_and_locks_go_on() {
             true
         });
     }
-    let mut retried = 0;
-    while let Some(task) = tasks.join_next().await {
-        retried += i32::from(task.unwrap());
-    }
-    assert_eq!(retried, 1);
-    assert_eq!(
-        world.number("SELECT sum(cents)::bigint FROM account").await,
-        816,
-        "broken promise: a write was lost"
-    );
+    let retried = tasks.join_all().await;
+    assert_eq!(retried.iter().filter(|it| **it).count(), 1);
+    has_cents(&world, 816).await;
     world.nothing_is_left().await;
 }
 
@@ -275,16 +226,15 @@ async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server()
     let end = "UPDATE dlock.holder SET ends = clock_timestamp() WHERE key = 'account:1'";
     world.execute(end).await;
     let over = "SELECT count(*) FROM dlock.holder WHERE ends <= clock_timestamp()";
-    let are_over = async || world.number(over).await == 2;
-    eventually(DEADLINE, "the leases end", are_over).await;
+    world.until("they end", over, |count| count == 2).await;
     for (key, end) in [
         ("account:1", "COMMIT PREPARED 'fenced'"),
         ("account:2", "ROLLBACK PREPARED 'adopted'"),
     ] {
-        let granted = until_answered(&other, key).await;
-        assert!(!granted, "`{key}` is kept by the prepared transaction");
+        // The prepared transaction keeps it.
+        other.finds_held(key).await;
         world.execute(end).await;
-        assert!(until_answered(&other, key).await, "`{key}` is free");
+        other.works(key).await;
     }
     let cents = "SELECT cents FROM account WHERE id = 1";
     assert_eq!(world.number(cents).await, 101);
@@ -296,21 +246,4 @@ async fn a_prepared_transaction_keeps_its_keys_also_over_a_crash_of_the_server()
 async fn prepare(tx: Transaction<'_>, name: &str) {
     let prepare = format!("PREPARE TRANSACTION '{name}'");
     tx.batch_execute(&prepare).await.unwrap();
-}
-
-/// Returns whether the key is granted, as soon as the server answers again, and releases it.
-async fn until_answered(manager: &LockManager, key: &str) -> bool {
-    let mut granted = None;
-    eventually(DEADLINE, "the server answers", async || {
-        let Ok(answer) = manager.lock(key).try_acquire().await else {
-            return false;
-        };
-        granted = Some(answer.is_some());
-        if let Some(guard) = answer {
-            guard.release().await.unwrap();
-        }
-        true
-    })
-    .await;
-    granted.unwrap_or_default()
 }

@@ -2,9 +2,10 @@
 
 use std::{borrow::Borrow, time::Duration};
 
-use dlock_postgres::{Postgres, Schema};
-use dlock_runtime::{LockManager, LockManagerBuilder};
-use dlock_testkit::{PostgresOptions, PostgresServer, eventually};
+use dlock_faults::Process;
+use dlock_postgres::{Fence, FenceError, Postgres, Schema};
+use dlock_runtime::{LockGuard, LockManager, LockManagerBuilder};
+use dlock_testkit::{PostgresOptions, PostgresServer, Proxy, eventually};
 use tokio_postgres::{Client, NoTls};
 
 /// Longer than anything takes here, also on a busy machine.
@@ -67,8 +68,15 @@ impl<S: Borrow<PostgresServer>> World<S> {
     }
 
     /// A manager, which stands for a process.
-    pub(crate) async fn manager(&self) -> LockManager {
+    pub(crate) async fn manager(&self) -> Process {
         connect(&self.url()).await
+    }
+
+    /// A manager that reaches the server by a proxy.
+    pub(crate) async fn behind_proxy(&self) -> (Proxy, Process) {
+        let proxy = Proxy::start(self.server.borrow().port());
+        let manager = connect(&self.url_at(proxy.port())).await;
+        (proxy, manager)
     }
 
     /// A connection of the application.
@@ -85,6 +93,18 @@ impl<S: Borrow<PostgresServer>> World<S> {
     pub(crate) async fn number(&self, statement: &str) -> i64 {
         let row = self.client().await.query_one(statement, &[]).await;
         row.unwrap().get::<_, Option<i64>>(0).unwrap_or_default()
+    }
+
+    /// Waits for a number that a statement returns.
+    #[track_caller]
+    pub(crate) fn until(
+        &self,
+        what: &str,
+        statement: &str,
+        is_right: impl Fn(i64) -> bool,
+    ) -> impl Future<Output = ()> {
+        let is_true = async move || is_right(self.number(statement).await);
+        eventually(DEADLINE, what, is_true)
     }
 
     pub(crate) async fn holders(&self) -> i64 {
@@ -105,6 +125,32 @@ impl<S: Borrow<PostgresServer>> World<S> {
     }
 }
 
+impl<S: Borrow<PostgresServer>> dlock_faults::World for World<S> {
+    const DEADLINE: Duration = DEADLINE;
+
+    async fn process(&self) -> Process {
+        self.manager().await
+    }
+
+    /// Those of all keys.
+    async fn claims(&self, _key: &str) -> usize {
+        let claims = self.holders().await + self.waiters().await;
+        usize::try_from(claims).unwrap()
+    }
+
+    async fn nothing_is_left(&self, _key: &str) {
+        self.nothing_is_left().await;
+    }
+
+    /// Only its TTL ends what comes late.
+    async fn carries_out(&self, others: usize) {
+        let others = i64::try_from(2 * others).unwrap();
+        let is_right = |connections| connections == others;
+        self.until("its connections have ended", CONNECTIONS, is_right)
+            .await;
+    }
+}
+
 pub(crate) async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -120,19 +166,23 @@ pub(crate) fn builder() -> LockManagerBuilder {
         .wait(DEADLINE)
 }
 
-/// Finds the key held, also if an answer is late.
-pub(crate) async fn is_held(other: &LockManager, key: &str) {
-    eventually(DEADLINE, "an answer about the key", async || {
-        let found = other.lock(key).try_acquire().await;
-        assert!(
-            !matches!(found, Ok(Some(_))),
-            "broken promise: two hold `{key}`"
-        );
-        found.is_ok()
-    })
-    .await;
+pub(crate) async fn connect(url: &str) -> Process {
+    connect_by(builder(), url).await
 }
 
-pub(crate) async fn connect(url: &str) -> LockManager {
-    builder().connect(url).await.unwrap()
+pub(crate) async fn connect_by(builder: LockManagerBuilder, url: &str) -> Process {
+    Process::new(builder.connect(url).await.unwrap(), DEADLINE)
+}
+
+/// Has a lease that is over refused in a transaction.
+pub(crate) async fn is_refused(guard: &LockGuard, client: &mut Client) -> FenceError {
+    let tx = client.transaction().await.unwrap();
+    let fenced = guard.fence(&tx).await;
+    let refused = fenced.expect_err("broken promise: a late transaction was accepted");
+    assert!(
+        matches!(refused, FenceError::NotHeld { .. } | FenceError::Lock(_)),
+        "{refused:?}"
+    );
+    tx.rollback().await.unwrap();
+    refused
 }

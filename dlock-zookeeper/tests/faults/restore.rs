@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use dlock::LockGuard;
-use dlock_testkit::{ZooKeepers, eventually, within};
+use dlock_faults::{is_released, names};
+use dlock_testkit::{Ensemble, ZooKeepers, eventually, within};
 use dlock_zookeeper::Check;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::world::{LIMIT, acquires, client, manager, url};
+use crate::world::{LIMIT, client, connect, url};
 
 /// The sessions end soon: a client does not use servers that know less than it has seen.
 const SESSION: Duration = Duration::from_secs(14);
@@ -40,12 +41,12 @@ async fn number_of(servers: &ZooKeepers, guard: &LockGuard) -> i64 {
 async fn tokens_grow_although_a_backup_was_restored() {
     let servers = ZooKeepers::lent().await;
     let url = url(&servers, SESSION, "restored");
-    let one = manager(&url, TTL).await;
-    acquires(&one, "order:42").await.release().await.unwrap();
+    let one = connect(&url, TTL).await;
+    one.works("order:42").await;
     let backup = servers.save();
     servers.restart_all().await;
     writes(&servers, 200).await;
-    let first = acquires(&one, "order:42").await;
+    let first = one.acquires("order:42").await;
     let (token, number) = (first.fencing_token(), number_of(&servers, &first).await);
 
     let restored = within(3 * LIMIT, async {
@@ -53,13 +54,8 @@ async fn tokens_grow_although_a_backup_was_restored() {
             servers.restore(&backup);
             servers.restart_all().await;
             // The restored ensemble does not know the lease: another process gets the key, and the first one is notified.
-            let other = manager(&url, TTL).await;
-            let second = acquires(&other, "order:42").await;
-            assert!(
-                second.fencing_token() > token,
-                "broken promise: the token did not grow: {:?} {token:?}",
-                second.fencing_token()
-            );
+            let other = connect(&url, TTL).await;
+            let second = other.acquires_after(token, "order:42").await;
             // On a busy machine, a leader may be elected more than once, and each election adds four billion to the numbers.
             if number_of(&servers, &second).await < number {
                 return second;
@@ -74,72 +70,56 @@ async fn tokens_grow_although_a_backup_was_restored() {
     let token = second.fencing_token();
     second.release().await.unwrap();
     // A manager that was there before has the new base as well.
-    let third = acquires(&one, "order:42").await;
-    assert!(
-        third.fencing_token() > token,
-        "broken promise: the token did not grow"
-    );
-    third.release().await.unwrap();
+    is_released(one.acquires_after(token, "order:42").await).await;
 }
 
 #[tokio::test]
 async fn an_ensemble_that_has_lost_its_data_gives_greater_tokens() {
     let servers = ZooKeepers::lent().await;
-    let one = manager(&url(&servers, SESSION, "forgotten"), TTL).await;
-    let first = acquires(&one, "order:42").await;
+    let one = connect(&url(&servers, SESSION, "forgotten"), TTL).await;
+    let first = one.acquires("order:42").await;
     let token = first.fencing_token();
     servers.forget();
     servers.restart_all().await;
     eventually(LIMIT, "the holder is notified", async || first.is_lost()).await;
-    let second = acquires(&one, "order:42").await;
-    assert!(
-        second.fencing_token() > token,
-        "broken promise: the token did not grow: {:?} {token:?}",
-        second.fencing_token()
-    );
-    second.release().await.unwrap();
+    is_released(one.acquires_after(token, "order:42").await).await;
 }
 
 #[tokio::test]
 async fn a_node_of_another_program_beside_the_base_is_named() {
     let servers = ZooKeepers::shared().await;
     let url = url(servers, SESSION, "beside");
-    let one = manager(&url, TTL).await;
-    acquires(&one, "order:42").await.release().await.unwrap();
+    let one = connect(&url, TTL).await;
+    one.works("order:42").await;
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let client = client(servers).await;
     client
         .create("/beside/fence/mine", b"", &options)
         .await
         .unwrap();
-    let other = manager(&url, TTL).await;
+    let other = connect(&url, TTL).await;
     let error = other.lock("order:42").acquire().await.unwrap_err();
-    let text = error.to_string();
-    assert!(text.contains("leave the numbers"), "{text}");
+    names(&error, &["leave the numbers"]);
     client.delete("/beside/fence/mine", None).await.unwrap();
-    acquires(&other, "order:42").await.release().await.unwrap();
+    other.works("order:42").await;
 
     for base in client.list_children("/beside/fence").await.unwrap() {
         let path = format!("/beside/fence/{base}");
         client.delete(&path, None).await.unwrap();
     }
-    let another = manager(&url, TTL).await;
+    let another = connect(&url, TTL).await;
     let error = another.lock("order:42").acquire().await.unwrap_err();
-    assert!(error.to_string().contains("is empty"), "{error}");
+    names(&error, &["is empty"]);
     client.delete("/beside/fence", None).await.unwrap();
-    acquires(&another, "order:42")
-        .await
-        .release()
-        .await
-        .unwrap();
+    another.works("order:42").await;
 }
 
 #[tokio::test]
 async fn a_base_that_comes_back_stops_no_lock() {
     let servers = ZooKeepers::shared().await;
     let url = url(servers, SESSION, "again");
-    let one = manager(&url, TTL).await;
-    let before = acquires(&one, "order:42").await;
+    let one = connect(&url, TTL).await;
+    let before = one.acquires("order:42").await;
     let last = before.fencing_token();
     before.release().await.unwrap();
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -148,13 +128,8 @@ async fn a_base_that_comes_back_stops_no_lock() {
         .create("/again/fence/7", b"", &options)
         .await
         .unwrap();
-    let other = manager(&url, TTL).await;
-    let after = acquires(&other, "order:42").await;
-    assert!(
-        after.fencing_token() > last,
-        "broken promise: the token did not grow"
-    );
-    after.release().await.unwrap();
+    let other = connect(&url, TTL).await;
+    is_released(other.acquires_after(last, "order:42").await).await;
     client.sync("/again").await.unwrap();
     let bases = client.list_children("/again/fence").await.unwrap();
     assert_eq!(bases.len(), 1, "no child is created with an old one");
@@ -179,16 +154,12 @@ async fn delete_all(client: &Client, root: &str) {
 async fn the_directory_of_the_locks_is_made_again() {
     let servers = ZooKeepers::shared().await;
     let url = url(servers, SESSION, "deleted/locks");
-    let one = manager(&url, TTL).await;
-    let first = acquires(&one, "order:42").await;
+    let one = connect(&url, TTL).await;
+    let first = one.acquires("order:42").await;
     let token = first.fencing_token();
     first.release().await.unwrap();
     delete_all(&client(servers).await, "/deleted").await;
-    let again = within(Duration::from_secs(60), acquires(&one, "order:42"));
-    let second = again.await.expect("the lock is acquired");
-    assert!(
-        second.fencing_token() > token,
-        "broken promise: the token did not grow"
-    );
-    second.release().await.unwrap();
+    let again = one.acquires_after(token, "order:42");
+    let again = within(Duration::from_secs(60), again).await;
+    is_released(again.expect("the lock is acquired")).await;
 }

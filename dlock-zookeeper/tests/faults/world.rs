@@ -1,11 +1,13 @@
 //! The parts that tests of faults share.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
-use dlock::{LockGuard, LockManager, LockManagerBuilder};
-use dlock_testkit::{ZooKeepers, eventually};
+use dlock::{LockManager, LockManagerBuilder};
+use dlock_faults::{Process, Together};
+use dlock_testkit::{Pooled, ZooKeepers};
 use dlock_zookeeper::ZooKeeper;
-use zookeeper_client::Client;
+use tokio::sync::OnceCell;
+use zookeeper_client::{Client, Error};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
@@ -13,10 +15,79 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 pub(crate) const SESSION: Duration = Duration::from_secs(110);
 pub(crate) const TTL: Duration = Duration::from_secs(90);
 
-/// A manager, which stands for a process.
-pub(crate) async fn manager(url: &str, ttl: Duration) -> LockManager {
+/// Servers with a directory that no other test uses.
+pub(crate) struct World<S = Pooled<ZooKeepers>> {
+    pub(crate) servers: S,
+    directory: &'static str,
+    client: OnceCell<Client>,
+}
+
+impl World {
+    /// Servers that this test alone uses, and may break.
+    pub(crate) async fn lent(directory: &'static str) -> Self {
+        Self::new(ZooKeepers::lent().await, directory)
+    }
+}
+
+impl World<&'static ZooKeepers> {
+    /// Servers that other tests use as well.
+    pub(crate) async fn shared(directory: &'static str) -> Self {
+        Self::new(ZooKeepers::shared().await, directory)
+    }
+}
+
+impl<S: Deref<Target = ZooKeepers>> World<S> {
+    pub(crate) fn new(servers: S, directory: &'static str) -> Self {
+        Self {
+            servers,
+            directory,
+            client: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn url(&self, session: Duration) -> String {
+        url(&self.servers, session, self.directory)
+    }
+}
+
+impl<S: Deref<Target = ZooKeepers>> dlock_faults::World for World<S> {
+    const DEADLINE: Duration = LIMIT;
+
+    async fn process(&self) -> Process {
+        connect(&self.url(SESSION), TTL).await
+    }
+
+    async fn claims(&self, key: &str) -> usize {
+        let client = self.client.get_or_init(|| client(&self.servers)).await;
+        client.sync("/").await.unwrap();
+        let directory = format!("/{}/lock:{key}", self.directory);
+        match client.list_children(&directory).await {
+            Ok(children) => children.len(),
+            Err(Error::NoNode) => 0,
+            Err(error) => panic!("{directory}: {error}"),
+        }
+    }
+}
+
+impl<S: Deref<Target = ZooKeepers>> Together for World<S> {
+    type Servers = ZooKeepers;
+    const TTL: Duration = TTL;
+
+    fn servers(&self) -> &ZooKeepers {
+        &self.servers
+    }
+
+    async fn connect(&self, hosts: &str, ttl: Duration) -> Process {
+        let session = if ttl == TTL { SESSION } else { ttl * 4 / 3 };
+        let hosts = format!("{hosts}/{}", self.directory);
+        connect(&ZooKeepers::url_of(&hosts, session), ttl).await
+    }
+}
+
+pub(crate) async fn connect(url: &str, ttl: Duration) -> Process {
     let builder = builder().ttl(ttl).wait(LIMIT);
-    builder.connect(url).await.expect("the servers answer")
+    let manager = builder.connect(url).await.expect("the servers answer");
+    Process::new(manager, LIMIT)
 }
 
 /// Silent servers are left after some seconds.
@@ -40,28 +111,4 @@ pub(crate) async fn client(servers: &ZooKeepers) -> Client {
 pub(crate) fn url(servers: &ZooKeepers, session: Duration, directory: &str) -> String {
     let url = servers.url(session);
     url.replace('?', &format!("/{directory}?"))
-}
-
-/// Acquires a lock, in spite of requests that fail.
-pub(crate) async fn acquires(manager: &LockManager, key: &str) -> LockGuard {
-    let mut guard = None;
-    eventually(LIMIT, "the lock is acquired", async || {
-        guard = manager.lock(key).try_acquire().await.ok().flatten();
-        guard.is_some()
-    })
-    .await;
-    guard.expect("it was acquired")
-}
-
-/// The other process finds the key held.
-pub(crate) async fn is_held(other: &LockManager, key: &str) {
-    eventually(LIMIT, "an answer to the other process", async || {
-        let answer = other.lock(key).try_acquire().await;
-        assert!(
-            !matches!(answer, Ok(Some(_))),
-            "broken promise: two hold `{key}`"
-        );
-        answer.is_ok()
-    })
-    .await;
 }

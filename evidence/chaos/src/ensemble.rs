@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use dlock_testkit::{EtcdEnsemble, EtcdMake, EtcdServer, Proxy, ZooKeepers, eventually};
+use dlock_testkit::{Ensemble as _, EtcdEnsemble, EtcdMake, Proxy, ZooKeepers, eventually, hosts};
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 use zookeeper_client::Error;
@@ -45,13 +45,13 @@ impl Ensemble {
     /// The ports of the servers for clients.
     pub(crate) fn ports(&self) -> Vec<u16> {
         match self {
-            Self::Etcd(all) => all.members().iter().map(EtcdServer::port).collect(),
-            Self::ZooKeeper(all) => (0..MEMBERS).map(|server| all.port(server)).collect(),
+            Self::Etcd(all) => all.ports(),
+            Self::ZooKeeper(all) => all.ports(),
         }
     }
 
     fn hosts(&self) -> String {
-        hosts(&self.ports())
+        hosts(self.ports())
     }
 
     /// The URL for one of the processes. A manager connects to the first member that answers: each process begins with
@@ -60,8 +60,8 @@ impl Ensemble {
         let mut ports: Vec<_> = proxies.iter().map(Proxy::port).collect();
         ports.rotate_left(process % MEMBERS);
         match self {
-            Self::Etcd(_) => format!("etcd://{}", hosts(&ports)),
-            Self::ZooKeeper(_) => ZooKeepers::url_of(&hosts(&ports), zookeeper::SESSION),
+            Self::Etcd(_) => format!("etcd://{}", hosts(ports)),
+            Self::ZooKeeper(_) => ZooKeepers::url_of(&hosts(ports), zookeeper::SESSION),
         }
     }
 
@@ -75,17 +75,14 @@ impl Ensemble {
     /// Waits until another server leads than this one, of which it does not matter what it believes.
     pub(crate) async fn until_replaced(&self, old: usize) {
         match self {
-            Self::Etcd(all) => {
-                let is_replaced = async || all.leader().await != old;
-                eventually(WELL, "the others have a leader", is_replaced).await;
-            }
-            Self::ZooKeeper(all) => drop(all.leader_but(old).await),
-        }
+            Self::Etcd(all) => all.leader_but(old).await,
+            Self::ZooKeeper(all) => all.leader_but(old).await,
+        };
     }
 
     pub(crate) fn kill(&self, member: usize) {
         match self {
-            Self::Etcd(all) => all.members()[member].kill(),
+            Self::Etcd(all) => all.kill(member),
             Self::ZooKeeper(all) => all.kill(member),
         }
     }
@@ -94,7 +91,7 @@ impl Ensemble {
     pub(crate) async fn restart(&self, members: &[usize]) {
         // Side by side: none of them may have a majority before.
         let restarts = members.iter().map(async |member| match self {
-            Self::Etcd(all) => all.members()[*member].restart().await,
+            Self::Etcd(all) => all.restart(*member).await,
             Self::ZooKeeper(all) => all.restart(*member).await,
         });
         join_all(restarts).await;
@@ -102,14 +99,14 @@ impl Ensemble {
 
     pub(crate) fn pause(&self, member: usize) {
         match self {
-            Self::Etcd(all) => all.members()[member].pause(),
+            Self::Etcd(all) => all.pause(member),
             Self::ZooKeeper(all) => all.pause(member),
         }
     }
 
     pub(crate) fn resume(&self, member: usize) {
         match self {
-            Self::Etcd(all) => all.members()[member].resume(),
+            Self::Etcd(all) => all.resume(member),
             Self::ZooKeeper(all) => all.resume(member),
         }
     }
@@ -118,7 +115,7 @@ impl Ensemble {
     pub(crate) async fn isolate(&self, member: usize) {
         match self {
             Self::Etcd(all) => all.isolate(member).await,
-            Self::ZooKeeper(all) => all.isolate(member),
+            Self::ZooKeeper(all) => all.isolate(member).await,
         }
     }
 
@@ -140,7 +137,7 @@ impl Ensemble {
             }
             Self::ZooKeeper(_) => {
                 for port in self.ports() {
-                    let host = hosts(&[port]);
+                    let host = hosts([port]);
                     let read =
                         async || zookeeper::read(&zookeeper::connect(&host).await?, &KEYS).await;
                     all.push(repeated("the books are read", answered(read)).await);
@@ -207,11 +204,6 @@ impl Ensemble {
             }
         }
     }
-}
-
-fn hosts(ports: &[u16]) -> String {
-    let hosts = ports.iter().map(|port| format!("127.0.0.1:{port}"));
-    hosts.collect::<Vec<_>>().join(",")
 }
 
 fn answered<T>(read: impl AsyncFn() -> Result<T, Error>) -> impl AsyncFn() -> Option<T> {

@@ -1,14 +1,19 @@
 //! Three servers that decide together.
 
 use std::path::Path;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 
 use super::{EtcdOptions, EtcdServer, PORTS_TO_TRY, START_DEADLINE, copy_all};
+use crate::ensemble::{Ensemble, hosts};
 use crate::{EtcdMake, Proxy, port};
-use dlock_waiting::eventually;
+use dlock_waiting::{eventually, within};
 
 const MEMBERS: usize = 3;
+
+/// A member that does not answer for so long has no vote.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// Three servers of one ensemble.
 pub struct EtcdEnsemble {
@@ -28,7 +33,7 @@ impl EtcdEnsemble {
         Self::launch(options, false).await
     }
 
-    /// Starts three servers that [`isolate`](Self::isolate) can separate from each other.
+    /// Starts three servers that [`isolate`](Ensemble::isolate) can separate from each other.
     pub async fn start_apart(make: EtcdMake) -> Self {
         Self::launch(EtcdOptions::new().make(make), true).await
     }
@@ -76,45 +81,33 @@ impl EtcdEnsemble {
         &self.members
     }
 
-    /// Separates a member from the others, in both directions. Clients still reach it.
-    pub async fn isolate(&self, index: usize) {
-        let id = self.members[index].id().await;
-        // A member says so at the beginning of each connection by which it sends or receives messages.
-        let from = format!("X-Server-From: {id:x}\r\n");
-        for (number, proxy) in self.between.iter().enumerate() {
-            if number == index {
-                proxy.freeze();
-            } else {
-                proxy.isolate(Some(&from));
-            }
-        }
-    }
-
-    /// Ends the separation. What was held back arrives now.
-    pub fn rejoin(&self) {
-        for proxy in &self.between {
-            proxy.isolate(None);
-            proxy.thaw();
-        }
-    }
-
     /// The URL with all servers.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.members.iter().map(EtcdServer::port))
+        format!("etcd://{}", hosts(self.ports()))
     }
 
-    /// The index of the leader, as a majority sees it.
-    pub async fn leader(&self) -> usize {
+    /// Kills all servers and copies their data and their logs there: for people who look for a fault.
+    pub fn keep(&self, there: &Path) {
+        self.members.iter().for_each(EtcdServer::kill);
+        for server in &self.members {
+            copy_all(server.directory.path(), &there.join(&server.name));
+        }
+    }
+}
+
+impl Ensemble for EtcdEnsemble {
+    fn ports(&self) -> Vec<u16> {
+        self.members.iter().map(EtcdServer::port).collect()
+    }
+
+    /// As a majority sees it.
+    async fn leader(&self) -> usize {
         let mut found = None;
         eventually(START_DEADLINE, "a majority names one leader", async || {
             let mut seen = Vec::new();
             for server in &self.members {
-                seen.push(
-                    crate::within(std::time::Duration::from_secs(1), server.leader())
-                        .await
-                        .flatten(),
-                );
+                seen.push(within(ANSWER_LIMIT, server.leader()).await.flatten());
             }
             found = seen.iter().enumerate().find_map(|(index, answer)| {
                 let (id, _) = answer.as_ref()?;
@@ -131,21 +124,26 @@ impl EtcdEnsemble {
         found.expect("it was found")
     }
 
-    /// Kills all servers at once.
-    pub fn kill(&self) {
+    async fn leader_but(&self, old: usize) -> usize {
+        let mut leader = old;
+        let is_another = async || {
+            leader = self.leader().await;
+            leader != old
+        };
+        eventually(2 * START_DEADLINE, "another server leads", is_another).await;
+        leader
+    }
+
+    fn kill(&self, server: usize) {
+        self.members[server].kill();
+    }
+
+    async fn restart(&self, server: usize) {
+        self.members[server].restart().await;
+    }
+
+    async fn restart_all(&self) {
         self.members.iter().for_each(EtcdServer::kill);
-    }
-
-    /// Kills all servers and copies their data and their logs there: for people who look for a fault.
-    pub fn keep(&self, there: &Path) {
-        self.kill();
-        for server in &self.members {
-            copy_all(server.directory.path(), &there.join(&server.name));
-        }
-    }
-
-    /// Starts all servers again with their data.
-    pub async fn restart(&self) {
         for server in &self.members {
             server.start_again().await;
         }
@@ -155,10 +153,32 @@ impl EtcdEnsemble {
             "the servers do not start again"
         );
     }
-}
 
-/// A URL with these ports of 127.0.0.1.
-fn url(ports: impl Iterator<Item = u16>) -> String {
-    let hosts: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
-    format!("etcd://{}", hosts.join(","))
+    fn pause(&self, server: usize) {
+        self.members[server].pause();
+    }
+
+    fn resume(&self, server: usize) {
+        self.members[server].resume();
+    }
+
+    async fn isolate(&self, server: usize) {
+        let id = self.members[server].id().await;
+        // A member says so at the beginning of each connection by which it sends or receives messages.
+        let from = format!("X-Server-From: {id:x}\r\n");
+        for (number, proxy) in self.between.iter().enumerate() {
+            if number == server {
+                proxy.freeze();
+            } else {
+                proxy.isolate(Some(&from));
+            }
+        }
+    }
+
+    fn rejoin(&self) {
+        for proxy in &self.between {
+            proxy.isolate(None);
+            proxy.thaw();
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{SERVERS, ZooKeepers, copy_all};
+use crate::ensemble::Ensemble;
 
 /// The end of a snapshot behind its checksum, as the servers write it: the length of a path, and the path.
 const SEAL: &[u8] = b"\0\0\0\x01/";

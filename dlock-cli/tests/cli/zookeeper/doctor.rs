@@ -1,6 +1,6 @@
 //! `dlock doctor` over ZooKeeper.
 
-use dlock_testkit::{ZooKeepers, eventually};
+use dlock_testkit::{Ensemble, ZooKeepers, eventually};
 use serde_json::Value;
 
 use super::{Namespace, SESSION};
