@@ -116,6 +116,7 @@ macro_rules! links {
          [urls]: crate::book::urls\n\
          [urls#credentials]: crate::book::urls#credentials\n\
          [urls#options]: crate::book::urls#options\n\
+         [urls#tls]: crate::book::urls#tls\n\
          [which-store]: crate::book::which_store\n\
          [zookeeper]: crate::book::zookeeper\n\
          [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n\
