@@ -93,6 +93,7 @@ macro_rules! links {
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\
+         [quorum#restarts]: crate::book::quorum#restarts\n\
          [quorum#shared-locks-and-permits]: crate::book::quorum#shared-locks-and-permits\n\
          [readers-writers-permits]: crate::book::readers_writers_permits\n\
          [seeing-locks]: crate::book::seeing_locks\n\
