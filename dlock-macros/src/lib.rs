@@ -216,8 +216,8 @@ use proc_macro::TokenStream;
 /// `permits` apply to the others. `mode` and `permits` cannot be combined.
 ///
 /// Functions with one key can have different modes. All wait in one queue, first come, first served. Calls
-/// that hold the lock together have the same fencing token, except in a quorum. If a body calls for its own key again, in the same mode
-/// or in another, that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
+/// that hold the lock together have the same fencing token, except in a quorum. If a body acquires its own key again, in any mode,
+/// that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
 /// refuses the call with `LockError::InvalidOption`.
 ///
 /// # Errors
