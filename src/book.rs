@@ -19,6 +19,7 @@ macro_rules! links {
          [cron]: crate::book::cron\n\
          [cron#metrics-and-alerts]: crate::book::cron#metrics-and-alerts\n\
          [deploys#change-a-key-template]: crate::book::deploys#change-a-key-template\n\
+         [deploys#change-the-servers]: crate::book::deploys#change-the-servers\n\
          [deploys#forks]: crate::book::deploys#forks\n\
          [deploys#roll-out-a-new-version]: crate::book::deploys#roll-out-a-new-version\n\
          [deploys#shut-down]: crate::book::deploys#shut-down\n\
@@ -82,15 +83,17 @@ macro_rules! links {
          [permissions#read-only-users]: crate::book::permissions#read-only-users\n\
          [permissions#services]: crate::book::permissions#services\n\
          [postgresql]: crate::book::postgresql\n\
-         [postgresql#a-lock-without-a-lease]: crate::book::postgresql#a-lock-without-a-lease\n\
+         [postgresql#a-lock-that-ends-with-a-transaction]: crate::book::postgresql#a-lock-that-ends-with-a-transaction\n\
          [postgresql#check-the-lease-in-a-transaction]: crate::book::postgresql#check-the-lease-in-a-transaction\n\
          [postgresql#poolers]: crate::book::postgresql#poolers\n\
          [postgresql#roles]: crate::book::postgresql#roles\n\
          [postgresql#size-and-sweeping]: crate::book::postgresql#size-and-sweeping\n\
+         [postgresql#troubleshooting]: crate::book::postgresql#troubleshooting\n\
          [postgresql#upgrades]: crate::book::postgresql#upgrades\n\
          [protocol]: crate::book::protocol\n\
          [protocol#third-party-clients]: crate::book::protocol#third-party-clients\n\
          [quorum]: crate::book::quorum\n\
+         [quorum#restarts]: crate::book::quorum#restarts\n\
          [quorum#shared-locks-and-permits]: crate::book::quorum#shared-locks-and-permits\n\
          [readers-writers-permits]: crate::book::readers_writers_permits\n\
          [seeing-locks]: crate::book::seeing_locks\n\
@@ -114,6 +117,7 @@ macro_rules! links {
          [urls]: crate::book::urls\n\
          [urls#credentials]: crate::book::urls#credentials\n\
          [urls#options]: crate::book::urls#options\n\
+         [urls#tls]: crate::book::urls#tls\n\
          [which-store]: crate::book::which_store\n\
          [zookeeper]: crate::book::zookeeper\n\
          [zookeeper#check-the-lease-in-a-transaction]: crate::book::zookeeper#check-the-lease-in-a-transaction\n\

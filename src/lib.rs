@@ -1,4 +1,4 @@
-//! Distributed locks for async Rust, declared with one attribute, over Redis and Valkey.
+//! Distributed locks for async Rust, declared with one attribute, over Redis, Valkey, PostgreSQL, etcd and ZooKeeper.
 //!
 //! ```
 //! use dlock::{LockError, LockManager, distributed_lock};
@@ -28,6 +28,7 @@
 //! | lock a function | [`distributed_lock`], and its options in [the book][attribute] |
 //! | use a struct or an enum in a key | [`derive(KeyPart)`](derive@KeyPart) |
 //! | connect and configure | [`LockManager::connect`], [`LockManager::builder`], [the URLs][urls] |
+//! | choose a store | [Which store?][which-store]; PostgreSQL, etcd and ZooKeeper are packages: `dlock-postgres`, `dlock-etcd`, `dlock-zookeeper` |
 //! | use one manager in the whole program | [`install`], [`shutdown`] |
 //! | use another manager for one call, for example in a test | [`with_manager`], [`LockManager::memory`] |
 //! | lock without the attribute | [`LockManager::lock`], [`LockManager::lock_all`] |
@@ -57,6 +58,7 @@
 //! [errors]: crate::book::errors
 //! [guarantees]: crate::book::guarantees
 //! [urls]: crate::book::urls
+//! [which-store]: crate::book::which_store
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// Derives the trait `KeyPart`, so that values of a struct or an enum can stand in a key.

@@ -99,13 +99,13 @@ use proc_macro::TokenStream;
 /// `permits = { MOST }`, because it is not a constant of its own.
 ///
 /// The expressions of `permits`, `ttl`, `wait`, `max_hold`, `min_hold`, `enabled`, `manager` and `on_busy` can
-/// use the function's parameters. Each call evaluates them before the body. `on_error` can use the parameters
-/// too, except those that the body owns. The body owns every parameter that is not `Copy`, such as `String`
-/// and `&mut T`, and that the body or the key names.
+/// use the function's parameters. Each call evaluates them before the body. `on_error` can also use the
+/// parameters, except those that the body owns: parameters that the body or the key names and that are not `Copy`, such as `String` and
+/// `&mut T`.
 ///
 /// Use `min_hold` for jobs that every replica starts by its own clock: a replica that starts slightly later
-/// finds the lock busy. It applies whatever happens to the body, and also if the process shuts down
-/// regularly. After a killed process, which has not completed the job, only the TTL applies.
+/// finds the lock busy. It applies whatever happens to the body, and if the process shuts down in an orderly
+/// way. If the process is killed, only the TTL applies, because the job was not completed.
 ///
 /// # Jobs
 ///
@@ -216,8 +216,8 @@ use proc_macro::TokenStream;
 /// `permits` apply to the others. `mode` and `permits` cannot be combined.
 ///
 /// Functions with one key can have different modes. All wait in one queue, first come, first served. Calls
-/// that hold the lock together have the same fencing token, except in a quorum. If a body calls for its own key again, in the same mode
-/// or in another, that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
+/// that hold the lock together have the same fencing token, except in a quorum. If a body acquires its own key again, in any mode,
+/// that call is refused with `LockError::WouldDeadlock`. A store that does not support a mode
 /// refuses the call with `LockError::InvalidOption`.
 ///
 /// # Errors
@@ -259,7 +259,7 @@ use proc_macro::TokenStream;
 /// - arguments that `on_error` names and the body does not
 /// - arguments that an attribute below takes and the body does not name, such as `span` in `#[instrument(parent = span)]`
 ///
-/// With `on_cancel = detach`, these are dropped when the caller drops the future, while the body continues.
+/// With `on_cancel = detach`, the arguments in this list are dropped when the caller drops the future, while the body continues.
 /// To drop an argument before the release, name it `_name` and not `_`.
 ///
 /// # With other attributes

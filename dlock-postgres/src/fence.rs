@@ -24,7 +24,7 @@ pub trait Fence {
     /// | `REPEATABLE READ`, `SERIALIZABLE` | [`FenceError::NotHeld`] | [`FenceError::Database`] with code 40001 |
     ///
     /// At the last two levels, the snapshot must not be older than the lease: acquire the lock first, then begin the
-    /// transaction. A savepoint that is rolled back takes a check after it with it. A transaction that only reads cannot
+    /// transaction. Rolling back to a savepoint also undoes a check that was made after it. A transaction that only reads cannot
     /// be fenced, because the check locks a row.
     ///
     /// ```no_run

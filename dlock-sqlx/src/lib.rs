@@ -1,12 +1,14 @@
 //! Leases of dlock in PostgreSQL, checked inside a transaction of sqlx.
 //!
 //! ```no_run
-//! use dlock::{Lease, LockManager, distributed_lock};
+//! use std::error::Error;
+//!
+//! use dlock::{LockManager, distributed_lock};
 //! use dlock_sqlx::Fence;
 //! use sqlx::PgPool;
 //!
-//! #[distributed_lock(key = "account:<id>", lease = lease)]
-//! async fn withdraw(pool: &PgPool, id: i64, cents: i64) -> Result<(), Box<dyn std::error::Error>> {
+//! #[distributed_lock(key = "account:<id>", lease = lease, on_lost = finish)]
+//! async fn withdraw(pool: &PgPool, id: i64, cents: i64) -> Result<(), Box<dyn Error + Send + Sync>> {
 //!     let mut tx = pool.begin().await?;
 //!     // From here on, no other holder gets the key before this transaction has ended.
 //!     lease.fence(&mut tx).await?;
@@ -19,7 +21,7 @@
 //!     Ok(())
 //! }
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
 //! let url = "postgres://shop@db.internal/shop";
 //! let manager = LockManager::builder()
 //!     .scheme("postgres", dlock_postgres::Postgres)
@@ -76,7 +78,7 @@ pub trait Fence {
     /// | `REPEATABLE READ`, `SERIALIZABLE` | [`FenceError::NotHeld`] | [`FenceError::Database`] with code 40001 |
     ///
     /// At the last two levels, the snapshot must not be older than the lease: acquire the lock first, then begin the
-    /// transaction. A savepoint that is rolled back takes a check after it with it.
+    /// transaction. Rolling back to a savepoint also undoes a check that was made after it.
     ///
     /// A connection without a transaction is not accepted: the check would protect nothing after its own statement.
     ///

@@ -1,4 +1,5 @@
-//! Distributed locks of dlock in ZooKeeper, which no failover and no restart loses.
+//! Distributed locks of dlock in ZooKeeper, of which no failover and no restart loses one. Use servers of 3.9.4 or later: earlier
+//! versions can lose writes.
 //!
 //! ```no_run
 //! use dlock::LockManager;
