@@ -71,6 +71,7 @@ macro_rules! links {
          [kubernetes#cronjobs]: crate::book::kubernetes#cronjobs\n\
          [kubernetes#elect-a-leader-among-replicas]: crate::book::kubernetes#elect-a-leader-among-replicas\n\
          [kubernetes#start-and-readiness]: crate::book::kubernetes#start-and-readiness\n\
+         [managed]: crate::book::managed\n\
          [manager]: crate::book::manager\n\
          [metrics]: crate::book::metrics\n\
          [metrics#spans-and-events]: crate::book::metrics#spans-and-events\n\
@@ -154,6 +155,10 @@ pub mod deploys {}
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/kubernetes.md")]
 pub mod kubernetes {}
+
+#[doc = links!()]
+#[doc = include_str!("../docs/book/src/how-to/managed.md")]
+pub mod managed {}
 
 #[doc = links!()]
 #[doc = include_str!("../docs/book/src/how-to/migration.md")]
