@@ -38,7 +38,7 @@ struct Heard {
     added: Notify,
 }
 
-/// What is heard about grants.
+/// Something that is heard about grants.
 pub(crate) enum News {
     /// They are heard from now on.
     Hears,
@@ -82,7 +82,7 @@ impl Listener {
         }
     }
 
-    /// Waits for what is heard next.
+    /// Waits for the next news.
     pub(crate) async fn next(&mut self) -> News {
         if let Some(grants) = &mut self.grants {
             if let Some(grant) = grants.next().await {
@@ -140,7 +140,7 @@ impl Follower {
         }
     }
 
-    /// Returns what has to listen while this follows.
+    /// Returns the listener that has to run beside this.
     pub(crate) fn listener(&self) -> Listener {
         Listener {
             inspector: self.inspector.clone(),

@@ -136,7 +136,7 @@ impl Lag {
     }
 }
 
-/// Waits until nobody reads the output any more. There may be no more changes, so nothing else notices that.
+/// Waits until no process reads the output any more. Without further changes, nothing else notices that.
 async fn reader_gone() -> Failure {
     /// The longest time until it is noticed.
     const LOOK_AT_OUTPUT: Duration = Duration::from_millis(250);

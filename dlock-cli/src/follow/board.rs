@@ -19,7 +19,7 @@ pub(super) const FEW: usize = 1000;
 pub(crate) struct Picture {
     /// In the order of their keys.
     pub(crate) locks: Vec<Arc<Seen>>,
-    /// `None` if the store cannot tell, or nobody asked.
+    /// `None` if the store cannot tell, or was not asked.
     pub(crate) processes: Option<usize>,
     pub(crate) pace: Pace,
 }

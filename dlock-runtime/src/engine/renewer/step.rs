@@ -4,7 +4,7 @@
 //!
 //! 1. The [task](super) takes a lease that is due from the [schedule](super::schedule), with the event `Tick`.
 //! 2. [`renewal_on_event`] passes the event to the state of the key. `KeyState::on_claim` finds the attempt that has the lease,
-//!    and its `on_tick` decides, in `state/attempt/holding.rs`: look again later, renew, or give the lease up.
+//!    and its `on_tick` decides, in `state/attempt/holding.rs`: wait, renew, or give the lease up.
 //! 3. [`renewal_on_effect`] does that. Before a renewal it notes the deadline of the lease as the time of the next step, so a
 //!    renewal without an answer needs no other timer.
 //! 4. The [`queue`](super::queue) groups what is due, and [`renewals`] sends each group to the store, on a task of its own.
