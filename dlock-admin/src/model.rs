@@ -339,6 +339,10 @@ impl ServerReport {
     /// report.set("max_connections", 100);
     /// assert_eq!(report.field("max_connections"), Some("100"));
     /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers name a value of any type"
+    )]
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.info.insert(name.to_owned(), value.to_string());
     }

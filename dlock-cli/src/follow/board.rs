@@ -240,8 +240,8 @@ mod tests {
         let named = board.named(BTreeSet::from(["c".to_owned()]));
         assert_eq!(named, [LockKey::new("c").expect("it is valid")]);
         let keys = board.all().expect("they are few");
-        let names: Vec<_> = keys.iter().map(LockKey::as_str).collect();
-        assert_eq!(names, ["a", "b", "c"]);
+        let read: Vec<_> = keys.iter().map(LockKey::as_str).collect();
+        assert_eq!(read, ["a", "b", "c"]);
         replace(&mut board, &keys, &["b", "c"]);
         assert_eq!(shown(&board), ["b", "c"]);
 

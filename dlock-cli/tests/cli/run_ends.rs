@@ -31,7 +31,7 @@ async fn running_unwatched(server: &RedisServer, options: &[&str], script: &str)
     let worker = running(server, options, script).await;
     // Elsewhere the watchdog is not found, and has the time that the TTL leaves.
     #[cfg(target_os = "linux")]
-    kill_process(watchdog_of(&worker), Signal::KILL).expect("it runs");
+    kill_process(watchdog_of(&worker).await, Signal::KILL).expect("it runs");
     worker
 }
 
@@ -251,7 +251,7 @@ async fn a_watchdog_is_not_in_the_group_of_its_dlock() {
 async fn a_watchdog_ignores_signals_to_end() {
     let server = RedisServer::start().await;
     let worker = watched(&server, &[], "echo asked; exit 0").await;
-    let watchdog = watchdog_of(&worker);
+    let watchdog = watchdog_of(&worker).await;
     let signals = [Signal::TERM, Signal::INT, Signal::HUP];
     // The message about the command is in the pipe, but the watchdog may not have read it yet.
     eventually(LIMIT, "the watchdog has begun", async || {
@@ -279,8 +279,9 @@ fn catches(process: Pid, signal: Signal) -> bool {
     (caught >> (signal.as_raw() - 1)) & 1 == 1
 }
 
+/// The command may speak before the watchdog is there.
 #[cfg(target_os = "linux")]
-fn watchdog_of(worker: &Worker) -> Pid {
+async fn watchdog_of(worker: &Worker) -> Pid {
     let of_dlock = |pid: &i32| {
         let read = |file| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
         // The process id and the name come before the parenthesis.
@@ -289,11 +290,15 @@ fn watchdog_of(worker: &Worker) -> Pid {
         let parent = rest.nth(1).and_then(|parent| parent.parse().ok());
         parent == Some(worker.id()) && read("cmdline").is_ok_and(|line| line.contains("watchdog"))
     };
-    let processes = std::fs::read_dir("/proc").expect("there are processes");
-    let pid = processes
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .find(of_dlock);
-    Pid::from_raw(pid.expect("there is a watchdog")).expect("it has a number")
+    let mut found = None;
+    eventually(LIMIT, "there is a watchdog", async || {
+        let processes = std::fs::read_dir("/proc").expect("there are processes");
+        let mut ids = processes.filter_map(|it| it.ok()?.file_name().to_str()?.parse().ok());
+        found = ids.find(of_dlock).and_then(Pid::from_raw);
+        found.is_some()
+    })
+    .await;
+    found.expect("it was found")
 }
 
 #[tokio::test]

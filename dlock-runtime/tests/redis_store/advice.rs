@@ -16,7 +16,7 @@ pub(crate) async fn a_server_that_may_evict_locks_is_warned_of_once(make: Make) 
         let config = RedisConfig::new(server.url());
         RedisStore::connect(config).await.unwrap()
     };
-    let warned = || log.of(&format!("WARN {WORDS}"));
+    let warned = || log.lines(&format!("WARN {WORDS}"));
 
     run(&mut behind, "CONFIG SET maxmemory-policy volatile-ttl").await;
     drop(connect().await);
@@ -27,7 +27,7 @@ pub(crate) async fn a_server_that_may_evict_locks_is_warned_of_once(make: Make) 
         "WARN {WORDS} server={} policy=\"volatile-ttl\"",
         server.url()
     );
-    assert_eq!(warned().len(), 1, "{}", log.of("").concat());
+    assert_eq!(warned().len(), 1, "{}", log.lines("").concat());
     assert!(warned()[0].starts_with(&expected), "{}", warned()[0]);
 
     // The same over another connection is no news; that it keeps what it has is none either.
@@ -37,11 +37,11 @@ pub(crate) async fn a_server_that_may_evict_locks_is_warned_of_once(make: Make) 
             &format!("CONFIG SET maxmemory-policy {policy}"),
         )
         .await;
-        let connected = log.of("INFO connected").len();
+        let connected = log.lines("INFO connected").len();
         // It is subscribed, as far as the server is concerned.
         run(&mut behind, "CLIENT KILL TYPE pubsub").await;
         eventually(DEADLINE, "it is connected again", async || {
-            log.of("INFO connected").len() > connected
+            log.lines("INFO connected").len() > connected
         })
         .await;
         assert_eq!(warned().len(), warnings, "{policy}");
@@ -61,5 +61,5 @@ pub(crate) async fn a_server_that_does_not_say_how_it_makes_room_is_taken(make: 
     let url = format!("redis://me:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::connect(RedisConfig::new(url)).await.unwrap();
     try_take(&store, &key("k"), owner()).await.unwrap();
-    assert_eq!(log.of("WARN"), [""; 0]);
+    assert_eq!(log.lines("WARN"), [""; 0]);
 }

@@ -57,12 +57,12 @@ async fn an_outage_has_one_event_at_its_beginning_and_one_at_its_end() {
         .unwrap();
     let (lock, me) = (key("k"), owner());
     take(&store, &lock, me).await;
-    assert!(log.of("WARN").is_empty() && log.of("INFO").is_empty());
+    assert!(log.lines("WARN").is_empty() && log.lines("INFO").is_empty());
 
     server.kill();
     eventually(DEADLINE, "some attempts have failed", async || {
         assert!(try_take(&store, &lock, me).await.is_err());
-        log.of("DEBUG still not connected").len() > 3
+        log.lines("DEBUG still not connected").len() > 3
     })
     .await;
     server.restart().await;
@@ -72,13 +72,13 @@ async fn an_outage_has_one_event_at_its_beginning_and_one_at_its_end() {
     .await;
 
     let shown = format!("server={}", server.url());
-    let [lost] = &log.of("WARN")[..] else {
-        panic!("{:?}", log.of("WARN"))
+    let [lost] = &log.lines("WARN")[..] else {
+        panic!("{:?}", log.lines("WARN"))
     };
     let expected = format!("WARN connection lost {shown} error=the connection to the server broke");
     assert!(lost.starts_with(&expected), "{lost}");
-    let [back] = &log.of("INFO")[..] else {
-        panic!("{:?}", log.of("INFO"))
+    let [back] = &log.lines("INFO")[..] else {
+        panic!("{:?}", log.lines("INFO"))
     };
     let away = back.strip_prefix(&format!("INFO connected {shown} away_ms="));
     let away: u64 = away.expect(back).parse().unwrap();
@@ -95,7 +95,7 @@ async fn a_server_that_is_late_at_start_up_is_told_of_once() {
     let (log, _capturing) = Log::capture();
     let store = RedisStore::connect_lazy(RedisConfig::new(server.url())).unwrap();
     eventually(DEADLINE, "some attempts have failed", async || {
-        log.of("DEBUG still not connected").len() > 3
+        log.lines("DEBUG still not connected").len() > 3
     })
     .await;
     server.restart().await;
@@ -104,12 +104,12 @@ async fn a_server_that_is_late_at_start_up_is_told_of_once() {
     })
     .await;
 
-    let warned = log.of("WARN");
+    let warned = log.lines("WARN");
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(warned[0].starts_with("WARN not connected server=redis://***@127.0.0.1:"));
     assert!(warned[0].contains("connection refused"), "{warned:?}");
-    assert_eq!(log.of("INFO connected").len(), 1);
-    assert!(!log.of("").concat().contains("s3cret"));
+    assert_eq!(log.lines("INFO connected").len(), 1);
+    assert!(!log.lines("").concat().contains("s3cret"));
 }
 
 #[tokio::test]
@@ -121,6 +121,6 @@ async fn a_failure_that_the_caller_gets_is_no_event() {
     RedisStore::connect(config)
         .await
         .expect_err("the server is dead");
-    assert!(!log.of("DEBUG still not connected").is_empty());
-    assert!(log.of("WARN").is_empty(), "{:?}", log.of("WARN"));
+    assert!(!log.lines("DEBUG still not connected").is_empty());
+    assert!(log.lines("WARN").is_empty(), "{:?}", log.lines("WARN"));
 }

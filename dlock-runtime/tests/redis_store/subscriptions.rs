@@ -25,16 +25,16 @@ pub(crate) async fn a_server_that_refuses_the_connection_for_hints_serves_reques
             Ok(Released::WasHeld)
         );
     }
-    let missing = log.of("WARN no wake-up messages: waiters poll");
+    let missing = log.lines("WARN no wake-up messages: waiters poll");
     assert_eq!(missing.len(), 1, "{missing:?}");
     assert!(missing[0].contains("max number of clients"), "{missing:?}");
     let back = "INFO wake-up messages again";
-    assert!(log.of(back).is_empty());
+    assert!(log.lines(back).is_empty());
 
     run(&mut behind, "CONFIG SET maxclients 100").await;
     eventually(DEADLINE, "it has subscribed", async || {
-        !log.of(back).is_empty()
+        !log.lines(back).is_empty()
     })
     .await;
-    assert_eq!(log.of("WARN no wake-up messages").len(), 1);
+    assert_eq!(log.lines("WARN no wake-up messages").len(), 1);
 }

@@ -109,7 +109,7 @@ async fn sections_go_on_and_their_tokens_grow() {
     eventually(LONG, "all are at work", async || entered(started) > 30).await;
     let killed = Instant::now();
     first.kill();
-    let second = all.master_after(first).await;
+    all.master_after(first).await;
     let promoted = Instant::now();
     eventually(LONG, "all are at work again", async || {
         entered(promoted) > 30
@@ -138,9 +138,10 @@ async fn sections_go_on_and_their_tokens_grow() {
             .await
             .unwrap();
     }
-    // A manager whose lease was renewed meanwhile has a connection for that as well.
+    // A manager whose lease was renewed meanwhile has a connection for that as well. On a busy machine, the Sentinels may have
+    // promoted once more.
     eventually(LONG, "all are at the new master", async || {
-        clients(second).await >= 3
+        clients(all.master().await).await >= 3
     })
     .await;
 }
