@@ -107,7 +107,11 @@ mod tests {
         server.await.unwrap();
         let lost = Error::UnexpectedError("a response without a request".to_owned());
         for error in [reset, lost] {
-            assert_eq!(of(&error).kind(), StoreErrorKind::Disconnected, "{error:?}");
+            assert_eq!(
+                store_error(&error).kind(),
+                StoreErrorKind::Disconnected,
+                "{error:?}"
+            );
         }
     }
 }
