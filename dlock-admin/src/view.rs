@@ -144,17 +144,29 @@ impl LockView {
 
 impl Serialize for LockView {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // All fields by name: one that is added is missed here by the compiler.
+        let Self {
+            key,
+            mode,
+            holders,
+            holder_count,
+            waiters,
+            waiter_count,
+            last_token,
+            held_at,
+            servers,
+        } = self;
         let mut document = serializer.serialize_struct("LockView", 10)?;
-        document.serialize_field("key", &self.key)?;
-        document.serialize_field("mode", &self.mode)?;
+        document.serialize_field("key", key)?;
+        document.serialize_field("mode", mode)?;
         document.serialize_field("holder", &self.holder())?;
-        document.serialize_field("holders", &self.holders)?;
-        document.serialize_field("holder_count", &self.holder_count)?;
-        document.serialize_field("waiters", &self.waiters)?;
-        document.serialize_field("waiter_count", &self.waiter_count)?;
-        document.serialize_field("last_token", &self.last_token)?;
-        document.serialize_field("held_at", &self.held_at)?;
-        document.serialize_field("servers", &self.servers)?;
+        document.serialize_field("holders", holders)?;
+        document.serialize_field("holder_count", holder_count)?;
+        document.serialize_field("waiters", waiters)?;
+        document.serialize_field("waiter_count", waiter_count)?;
+        document.serialize_field("last_token", last_token)?;
+        document.serialize_field("held_at", held_at)?;
+        document.serialize_field("servers", servers)?;
         document.end()
     }
 }

@@ -163,10 +163,7 @@ impl Follower {
             let is_scanning = !self.scan.is_empty();
             let due = match self.began {
                 None => Instant::now(),
-                Some(began) if is_scanning => {
-                    let patience = self.patience();
-                    (began + patience).max(self.shown + patience)
-                }
+                Some(began) if is_scanning => began.max(self.shown) + self.patience(),
                 Some(began) => began + self.interval,
             };
             tokio::select! {

@@ -15,7 +15,7 @@ const BESIDE: &str = "order:43";
 /// So short that a lease needs renewals meanwhile, and long enough for a busy machine.
 const RENEWED: Duration = Duration::from_secs(9);
 
-/// What a server suffers.
+/// A fault of one server.
 #[derive(Clone, Copy, Debug)]
 pub enum Fault {
     /// Its process ends.

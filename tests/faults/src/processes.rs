@@ -16,7 +16,7 @@ const ROLE: &str = "DLOCK_TEST_ROLE";
 
 /// The role of a process that a test has started: it acquires the [`KEY`] and waits at its gate.
 pub struct Role {
-    /// What the test has given to it.
+    /// The words that the test has given to it.
     pub words: Vec<String>,
     gate: TcpStream,
 }

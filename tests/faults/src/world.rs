@@ -41,7 +41,7 @@ pub trait Together: World {
     /// Connects a process to these hosts, for leases of this TTL.
     async fn connect(&self, hosts: &str, ttl: Duration) -> Process;
 
-    /// What the servers know of a key, for the message about a broken promise.
+    /// The knowledge of the servers about a key, for the message about a broken promise.
     async fn describe(&self, _key: &str) -> String {
         String::new()
     }
