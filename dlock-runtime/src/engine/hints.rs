@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use super::{
     acquisition::{self, Engine, tell_bearer},
-    renewer::step,
+    renewer,
 };
 use crate::{
     state::Event,
@@ -22,7 +22,7 @@ impl HintReceiver for Weak<Engine> {
                 number: hint.number,
             };
             if let Some((bearer, effect)) = tell_bearer(&core, &entry, hint.owner, granted) {
-                step::on_effect(bearer, hint.owner, &effect);
+                renewer::on_effect(bearer, hint.owner, &effect);
             }
         }
         true

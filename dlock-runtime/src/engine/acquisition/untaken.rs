@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::Acquisition;
 use crate::{
-    clock::Moment, engine::renewer::step::note_while_held, options::Timing, owner::OwnerId,
+    clock::Moment, engine::renewer::note_while_held, options::Timing, owner::OwnerId,
     state::RenewAt,
 };
 

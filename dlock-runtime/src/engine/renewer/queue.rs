@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     owner::OwnerId,
+    state::Event,
     sync::{Mutex, MutexGuard},
 };
 
@@ -23,6 +24,8 @@ const MOST_UNDER_WAY: usize = 4;
 pub(super) struct Due<A> {
     pub(super) acquisition: Arc<A>,
     pub(super) owner: OwnerId,
+    /// Passes the answer on, as an event.
+    pub(super) on_answer: fn(&A, OwnerId, Event),
     /// The limit of the answer.
     pub(super) limit: Duration,
     /// When the lease ends without a renewal.
@@ -99,6 +102,7 @@ mod tests {
             let due = Due {
                 acquisition: Arc::new(()),
                 owner,
+                on_answer: |(), _, _| {},
                 limit,
                 deadline: now + left,
             };

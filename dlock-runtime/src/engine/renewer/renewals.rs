@@ -24,10 +24,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{
-    queue::{Due, Renewals},
-    step,
-};
+use super::queue::{Due, Renewals};
 use crate::{
     engine::{
         acquisition::{Acquisition, Engine},
@@ -159,7 +156,7 @@ impl Renewing {
         while let Some(due) = self.due.front() {
             let answer = answers.next().unwrap_or_else(|| Err(no_answer()));
             due.acquisition.events().renewed(&answer);
-            step::on_event(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            (due.on_answer)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
             self.due.pop_front();
         }
     }
@@ -172,7 +169,7 @@ impl Drop for Renewing {
             let gone = "the tokio runtime of the renewal has shut down";
             let answer = Err(StoreError::new(StoreErrorKind::Disconnected, gone));
             due.acquisition.events().renewed(&answer);
-            step::on_event(&due.acquisition, due.owner, Event::Renewed { sent, answer });
+            (due.on_answer)(&due.acquisition, due.owner, Event::Renewed { sent, answer });
         }
     }
 }

@@ -10,7 +10,6 @@ use super::{schedule::Renewer, *};
 use crate::{
     api::{guard::LockGuard, manager::LockManager},
     clock::Clock as _,
-    owner::OwnerId,
     store::{
         AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, RenewBatch, Renewal,
         StoreError, StoreProperties, memory::MemoryStore,

@@ -28,6 +28,7 @@ fn all_due(manager: &LockManager) -> Vec<Due<Acquisition>> {
             deadline: Instant::now() + limit,
             acquisition,
             owner,
+            on_answer: crate::engine::renewer::on_event,
             limit,
         }
     });
