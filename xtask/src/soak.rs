@@ -45,8 +45,8 @@ pub(crate) struct Soak {
     #[arg(long)]
     all: bool,
 
-    /// The names of executables [default: all that start servers or threads]
-    #[arg(value_name = "EXECUTABLE")]
+    /// The names of executables or of their packages [default: all that start servers or threads]
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
 
@@ -63,11 +63,11 @@ impl Soak {
             }
         }
         let mut executables = lanes::built(&Step::tests(self.all), &lints)?;
-        executables.retain(|it| self.chooses(&it.name()));
+        executables.retain(|it| self.chooses(&it.name(), &it.package()));
         if executables.is_empty() {
             let names = self.names.join(", ");
             return Err(format!(
-                "no test executable has one of these names: {names}"
+                "no test executable or package has one of these names: {names}"
             ));
         }
         let processors = thread::available_parallelism().map_or(1, usize::from);
@@ -75,11 +75,11 @@ impl Soak {
         beside(busy, || self.rounds(&executables))
     }
 
-    fn chooses(&self, name: &str) -> bool {
+    fn chooses(&self, name: &str, package: &str) -> bool {
         if self.names.is_empty() {
             return !SAME.contains(&name);
         }
-        self.names.iter().any(|it| it == name)
+        self.names.iter().any(|it| it == name || it == package)
     }
 
     fn rounds(&self, executables: &[Executable]) -> Result<(), String> {
@@ -182,11 +182,16 @@ mod tests {
     #[test]
     fn executables_that_only_compute_are_run_by_name() {
         let all = soak(1);
-        assert!(all.chooses("servers") && !all.chooses("protocols"));
+        assert!(all.chooses("servers", "tests") && !all.chooses("protocols", "model"));
         let one = Soak {
             names: vec!["protocols".to_owned()],
             ..soak(1)
         };
-        assert!(one.chooses("protocols") && !one.chooses("servers"));
+        assert!(one.chooses("protocols", "model") && !one.chooses("servers", "tests"));
+        let package = Soak {
+            names: vec!["tests".to_owned()],
+            ..soak(1)
+        };
+        assert!(package.chooses("servers", "tests") && !package.chooses("protocols", "model"));
     }
 }
