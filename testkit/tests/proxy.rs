@@ -5,6 +5,8 @@ use std::time::Duration;
 use dlock_testkit::{Proxy, RedisServer, eventually};
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -153,6 +155,34 @@ async fn a_trap_waits_for_its_request() {
         server.connection().await.get::<_, i64>("a").await.unwrap(),
         2
     );
+}
+
+/// A server that never stops to talk: its replies are to nothing that was asked.
+#[tokio::test]
+async fn a_request_whose_reply_is_cut_arrives_whatever_the_server_has_said_before() {
+    for _ in 0..20 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap().port());
+        proxy.cut_before_reply_to("SET");
+        let mut client = TcpStream::connect(("127.0.0.1", proxy.port()))
+            .await
+            .unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let (mut requests, mut replies) = server.into_split();
+        let talks =
+            tokio::spawn(async move { while replies.write_all(b"+PONG\r\n").await.is_ok() {} });
+        client.write_all(b"SET").await.unwrap();
+        let heard = async {
+            let mut heard = Vec::new();
+            requests.read_to_end(&mut heard).await.map(|_| heard)
+        };
+        let drained = async { copy(&mut client, &mut sink()).await };
+        let (heard, _) = timeout(SOON, async { tokio::join!(heard, drained) })
+            .await
+            .unwrap();
+        assert_eq!(heard.unwrap(), b"SET");
+        talks.abort();
+    }
 }
 
 #[tokio::test]

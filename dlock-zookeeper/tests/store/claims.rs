@@ -144,7 +144,7 @@ async fn a_creation_without_an_answer_is_found_again_and_released() {
     let error = store.acquire(ask()).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
     assert!(!error.has_no_effect());
-    // The answer to an earlier ping ends the connection as well, before the request is carried out.
+    // The answer to an earlier ping ends the connection as well, before the answer to the request.
     eventually(LIMIT, "the child is there", async || {
         children(servers, "dlock", "no-answer").await.len() == 1
     })

@@ -2,15 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, sink};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::prepared::Prepared;
 
@@ -71,6 +71,9 @@ fn has(bytes: &[u8], text: &[u8]) -> bool {
     // `windows` knows no width of zero, and an empty text is in every request.
     text.is_empty() || bytes.windows(text.len()).any(|part| part == text)
 }
+
+/// The longest time for which a server may take to end a connection that was cut: it may be paused.
+const PATIENCE_OF_END: Duration = Duration::from_secs(30);
 
 /// A client is known by what it says at the beginning of a connection.
 const BEGINNING: usize = 1024;
@@ -243,9 +246,19 @@ impl Faults {
     }
 }
 
+/// Whether a connection is cut before the next reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    No,
+    /// The request is being forwarded. What the server says in the meantime is no reply to it, and is lost.
+    Coming,
+    /// The server has the request.
+    Due,
+}
+
 /// Forwards between a client and the server until one of them ends the connection.
 pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Faults>) {
-    let _counted = Counted::new(&faults);
+    let counted = Counted::new(&faults);
     let beginning = Beginning::default();
     faults.until_open(Direction::Request, &beginning).await;
     // Without a server the client's socket is dropped here, and closed.
@@ -256,27 +269,36 @@ pub(super) async fn run(client: TcpStream, upstream: SocketAddr, faults: Arc<Fau
         // A proxy that waits for more bytes would be a fault that the test did not ask for.
         stream.set_nodelay(true).ok();
     }
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    let cut_owed = AtomicBool::new(false);
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let cut = watch::Sender::new(Cut::No);
     let pumps = tokio::try_join!(
         pump(
-            from_client,
-            to_server,
+            &mut from_client,
+            &mut to_server,
             (Direction::Request, &beginning),
             &faults,
-            &cut_owed
+            &cut
         ),
         pump(
-            from_server,
-            to_client,
+            &mut from_server,
+            &mut to_client,
             (Direction::Reply, &beginning),
             &faults,
-            &cut_owed
+            &cut
         ),
     );
     // An error ends both directions; the kind of error does not matter.
     pumps.ok();
+    drop((from_client, to_client, counted));
+    if *cut.borrow() == Cut::Due {
+        // The reply may have been that to an earlier request. A server whose connection is reset may carry out nothing
+        // more, but one that reads its end has read the request before it.
+        to_server.shutdown().await.ok();
+        timeout(PATIENCE_OF_END, copy(&mut from_server, &mut sink()))
+            .await
+            .ok();
+    }
 }
 
 /// Connects, also if the server begins to listen within this time.
@@ -295,11 +317,11 @@ async fn connect(upstream: SocketAddr, patience: Duration) -> Option<TcpStream> 
 }
 
 async fn pump(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
     (direction, beginning): (Direction, &Beginning),
     faults: &Faults,
-    cut_owed: &AtomicBool,
+    cut: &watch::Sender<Cut>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     let mut came = Vec::new();
@@ -317,7 +339,9 @@ async fn pump(
         }
         let sprung = match direction {
             Direction::Request => faults.spring(&prepared.spoken(bytes)),
-            Direction::Reply if cut_owed.load(Ordering::Acquire) => {
+            Direction::Reply if *cut.borrow() != Cut::No => {
+                let mut cut = cut.subscribe();
+                cut.wait_for(|cut| *cut == Cut::Due).await.ok();
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
             Direction::Reply => None,
@@ -327,7 +351,7 @@ async fn pump(
         match at {
             Some(TrapAt::Request) => return Err(io::ErrorKind::ConnectionReset.into()),
             // Before the request is forwarded: its reply may come at once.
-            Some(TrapAt::Reply) => cut_owed.store(true, Ordering::Release),
+            Some(TrapAt::Reply) => drop(cut.send_replace(Cut::Coming)),
             Some(TrapAt::Frozen | TrapAt::Replies) | None => {}
         }
         let rename = lock(&faults.rename).clone();
@@ -340,11 +364,14 @@ async fn pump(
         while !bytes.is_empty() {
             faults.until_open(direction, beginning).await;
             to.writable().await?;
-            match faults.pass((direction, beginning), &to, bytes) {
+            match faults.pass((direction, beginning), to, bytes) {
                 Ok(length) => bytes = &bytes[length..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+        }
+        if at == Some(TrapAt::Reply) {
+            cut.send_replace(Cut::Due);
         }
     }
 }
