@@ -289,7 +289,7 @@ mod tests {
         bare.clock = Some(ClockReading::new(60_000_000, Duration::from_millis(1)));
         bare.round_trips = vec![Duration::from_secs(2); 20];
         // A field that the server of another product may have as well.
-        bare.info.insert("role".to_owned(), "slave".to_owned());
+        bare.set("role", "slave");
         let found = findings_of(vec![bare, away]).await;
         let has = |topic: Topic, severity: Severity, part: &str| {
             let is_it = |it: &&Finding| it.topic == topic && it.severity == severity;

@@ -150,7 +150,7 @@ impl ServerReport {
     /// use dlock::admin::ServerReport;
     ///
     /// let mut report = ServerReport::new("postgres://db.internal/shop");
-    /// report.info.insert("server_version".to_owned(), "15.4".to_owned());
+    /// report.set("server_version", "15.4");
     /// assert!(report.failure.is_none());
     /// ```
     #[must_use]

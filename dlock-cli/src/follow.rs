@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use dlock::StoreError;
+use dlock::{LockKey, StoreError};
 use dlock_admin::{Grants, Inspect, KeyPattern};
 use dlock_admin_web::Server;
 use tokio::{
@@ -34,6 +34,8 @@ const REFUSED: Duration = Duration::from_secs(60);
 /// The locks with grants that no picture shows yet.
 #[derive(Default)]
 struct Heard {
+    /// The pattern of the wanted keys. Without one, all are wanted.
+    pattern: Option<KeyPattern>,
     keys: Mutex<BTreeSet<String>>,
     added: Notify,
 }
@@ -109,6 +111,9 @@ impl Listener {
 
 impl Heard {
     fn add(&self, key: String) {
+        if self.pattern.as_ref().is_some_and(|it| !it.matches(&key)) {
+            return;
+        }
         let mut keys = lock(&self.keys);
         // The next scan finds those that are too many.
         if keys.len() < FEW {
@@ -126,12 +131,20 @@ impl Follower {
     /// Returns a follower of the wanted locks. Of everything, it shows parts before the first scan has ended, and grants at the
     /// next interval; of other locks, it shows complete pictures only, and grants at once.
     pub(crate) fn new(inspector: Arc<dyn Inspect>, wanted: Wanted, interval: Duration) -> Self {
+        let pattern = match &wanted {
+            Wanted::Matching(Some(pattern)) => Some(KeyPattern::new(pattern)),
+            _ => None,
+        };
+        let heard = Heard {
+            pattern,
+            ..Heard::default()
+        };
         Self {
             inspector,
             wanted,
             interval,
             server: Server::default(),
-            heard: Arc::default(),
+            heard: Arc::new(heard),
             board: Arc::default(),
             scan: JoinSet::new(),
             began: None,
@@ -151,7 +164,7 @@ impl Follower {
     }
 
     /// Waits for the next picture: after a scan of all keys; during a scan that takes longer than both the interval and a
-    /// second, after each reading of the known locks; and after a grant.
+    /// second, after each reading of the known locks; and after a grant that no reading has seen.
     ///
     /// # Cancel safety
     ///
@@ -176,11 +189,16 @@ impl Follower {
                 () = heard.added.notified(), if self.knows_all && !shows_parts => {
                     // A lock with frequent grants must not cause constant readings.
                     sleep_until(self.shown + self.interval / 10).await;
-                    return self.read(false).await;
+                    let named = self.named();
+                    if !named.is_empty() {
+                        return self.read(&named).await;
+                    }
                 }
                 () = sleep_until(due), if !is_scanning => self.begin_scan(),
                 () = sleep_until(due), if self.knows_all || shows_parts => {
-                    return self.read(true).await;
+                    let named = self.named();
+                    let all = lock(&self.board).all();
+                    return self.read(&all.unwrap_or(named)).await;
                 }
             }
         }
@@ -198,23 +216,16 @@ impl Follower {
             .spawn(async move { scan(&*inspector, &wanted, &server, &board).await });
     }
 
-    /// Reads the locks with a grant, and the known locks if `also_known` says so and they are few.
-    async fn read(&mut self, also_known: bool) -> Result<Picture, StoreError> {
-        let keys = {
-            let mut heard = self.heard.take();
-            if let Wanted::Matching(Some(pattern)) = &self.wanted {
-                let pattern = KeyPattern::new(pattern);
-                heard.retain(|key| pattern.matches(key));
-            }
-            let mut board = lock(&self.board);
-            let named = board.named(heard);
-            let all = also_known.then(|| board.all()).flatten();
-            all.unwrap_or(named)
-        };
+    /// Returns the keys of the locks with a grant, which are known from now on.
+    fn named(&self) -> Vec<LockKey> {
+        lock(&self.board).named(self.heard.take())
+    }
+
+    async fn read(&mut self, keys: &[LockKey]) -> Result<Picture, StoreError> {
         let began = Instant::now();
-        let read = self.inspector.locks_of(&keys).await;
+        let read = self.inspector.locks_of(keys).await;
         self.shown = Instant::now();
-        lock(&self.board).replace(&keys, &read?, began, self.server.now());
+        lock(&self.board).replace(keys, &read?, began, self.server.now());
         Ok(self.show())
     }
 
@@ -263,6 +274,7 @@ mod tests {
     use dlock::{LockManager, store::redis::RedisConfig};
     use dlock_admin::Inspector;
     use dlock_testkit::RedisServer;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -280,6 +292,12 @@ mod tests {
         picture.locks.iter().map(|it| &*it.lock.key).collect()
     }
 
+    /// The next grant is read without a pause.
+    fn make_pictures_old(follower: &mut Follower) {
+        let long_ago = Instant::now().checked_sub(LIMIT / 10);
+        follower.shown = long_ago.expect("the machine runs for longer");
+    }
+
     #[tokio::test]
     async fn a_grant_is_read_at_once_if_the_pattern_matches() {
         let server = RedisServer::start().await;
@@ -288,8 +306,7 @@ mod tests {
         let first = follower.next().await.expect("the server answers");
         assert_eq!(keys(&first), [""; 0]);
         let guards = manager.lock_all(["a:1", "b:1"]).acquire().await;
-        let long_ago = Instant::now().checked_sub(LIMIT / 10);
-        follower.shown = long_ago.expect("the machine runs for longer");
+        make_pictures_old(&mut follower);
         for key in ["a:1", "b:1"] {
             follower.heard.add(key.to_owned());
         }
@@ -301,5 +318,19 @@ mod tests {
             "no scan has begun"
         );
         drop(guards);
+    }
+
+    #[tokio::test]
+    async fn grants_that_were_read_or_match_no_pattern_show_no_picture() {
+        let server = RedisServer::start().await;
+        let mut follower = follower(&server, Some("a:*")).await;
+        follower.next().await.expect("the server answers");
+        make_pictures_old(&mut follower);
+        follower.heard.add("a:1".to_owned());
+        // As a reading of the known locks does.
+        assert_eq!(follower.heard.take().len(), 1);
+        follower.heard.add("b:1".to_owned());
+        let next = timeout(LIMIT / 100, follower.next()).await;
+        assert!(next.is_err(), "{next:?}");
     }
 }

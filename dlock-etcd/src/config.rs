@@ -211,15 +211,7 @@ mod tests {
     fn a_connection_is_encrypted_if_the_url_says_so() {
         let authority = Authority::new();
         let own = authority.issue(&["shop"]);
-        let ca = format!(
-            "?sslmode=require&sslrootcert={}",
-            authority.ca_file().display()
-        );
-        let both = format!(
-            "{ca}&sslcert={}&sslkey={}",
-            own.cert_file().display(),
-            own.key_file().display()
-        );
+        let [ca, both] = [None, Some(&own)].map(|own| format!("?{}", authority.ssl_options(own)));
         for (query, client) in [
             ("", None),
             ("?sslmode=disable", None),

@@ -181,8 +181,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = listener.local_addr().unwrap();
         let authority = Authority::new();
-        let ca = authority.ca_file().display().to_string();
-        let url = format!("etcd://{place}?sslmode=require&sslrootcert={ca}");
+        let url = format!("etcd://{place}?{}", authority.ssl_options(None));
         let config = Config::parse(&url, &StoreOptions::default()).unwrap();
         let answer = async |bytes: &'static [u8]| {
             let (mut other, _) = listener.accept().await.unwrap();

@@ -233,15 +233,7 @@ mod tests {
     fn a_certificate_that_may_be_missing_is_named() {
         let (authority, closed) = (Authority::new(), Status::unavailable("broken pipe"));
         let own = authority.issue(&["shop"]);
-        let ca = format!(
-            "sslmode=require&sslrootcert={}",
-            authority.ca_file().display()
-        );
-        let with_own = format!(
-            "{ca}&sslcert={}&sslkey={}",
-            own.cert_file().display(),
-            own.key_file().display()
-        );
+        let [ca, with_own] = [None, Some(&own)].map(|own| authority.ssl_options(own));
         let headless = Status::unavailable("etcdserver: no leader");
         let denied = Status::unauthenticated("etcdserver: invalid user ID or password");
         let of_proxy = Status::unimplemented("unknown service");

@@ -188,6 +188,13 @@ impl RedisServer {
         self.tls_port.expect("it was started with TLS")
     }
 
+    /// The URL over TLS, for a client that trusts this authority.
+    #[must_use]
+    pub fn tls_url(&self, authority: &Authority) -> String {
+        let (port, ca) = (self.tls_port(), authority.ca_file());
+        format!("rediss://127.0.0.1:{port}?ca={}", ca.display())
+    }
+
     /// The path of the server's Unix socket.
     #[must_use]
     pub fn socket(&self) -> PathBuf {

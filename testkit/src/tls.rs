@@ -92,6 +92,18 @@ impl Authority {
         self.root.cert_pem()
     }
 
+    /// The options of a URL that trust this authority and show a certificate of the client's own if there is one. Those of
+    /// Redis have other names.
+    #[must_use]
+    pub fn ssl_options(&self, own: Option<&Identity>) -> String {
+        let own = own.map_or_else(String::new, |own| {
+            let (cert, key) = (own.cert_file(), own.key_file());
+            format!("&sslcert={}&sslkey={}", cert.display(), key.display())
+        });
+        let ca = self.ca_file();
+        format!("sslmode=require&sslrootcert={}{own}", ca.display())
+    }
+
     /// A certificate for these names and addresses, for a server or a client.
     #[must_use]
     pub fn issue(&self, names: &[&str]) -> Identity {

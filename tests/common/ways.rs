@@ -76,13 +76,8 @@ impl Way for Tls {
         let authority = Authority::new();
         let identity = authority.issue(&["127.0.0.1"]);
         let server = RedisServer::start_with_tls(&identity, None, &[]).await;
-        let ca = authority.ca_file();
         Reached {
-            url: format!(
-                "rediss://127.0.0.1:{}?ca={}",
-                server.tls_port(),
-                ca.display()
-            ),
+            url: server.tls_url(&authority),
             server,
             authority: Some(authority),
         }

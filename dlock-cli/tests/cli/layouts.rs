@@ -117,12 +117,8 @@ async fn over_tls() {
     let authority = Authority::new();
     let identity = authority.issue(&["127.0.0.1"]);
     let server = RedisServer::start_with_tls(&identity, None, &[]).await;
-    let url = |ca: &Authority| {
-        let (port, ca) = (server.tls_port(), ca.ca_file());
-        format!("rediss://127.0.0.1:{port}?ca={}", ca.display())
-    };
-    assert_usable(&url(&authority), 1).await;
-    let strange = call(&mut at(&url(&Authority::new()), &["ls"]))
+    assert_usable(&server.tls_url(&authority), 1).await;
+    let strange = call(&mut at(&server.tls_url(&Authority::new()), &["ls"]))
         .await
         .with(69);
     let port = server.tls_port().to_string();

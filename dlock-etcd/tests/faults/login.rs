@@ -10,7 +10,7 @@ use dlock_runtime::{
     random::SystemRandom,
     store::{AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released, StoreOptions},
 };
-use dlock_testkit::{Authority, EtcdMake, EtcdOptions, EtcdServer, Proxy, eventually};
+use dlock_testkit::{Authority, EtcdMake, EtcdOptions, EtcdServer, Identity, Proxy, eventually};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -221,26 +221,15 @@ async fn the_server_is_verified_and_may_ask_for_a_certificate() {
     let (server, client) = (authority.issue(&["127.0.0.1"]), authority.issue(&["shop"]));
     let options = EtcdOptions::new().tls(&server, Some(&authority));
     let server = EtcdServer::start_with(options).await;
-    let files = |authority: &Authority, login: bool| {
-        let ca = authority.ca_file();
-        let own = format!(
-            "&sslcert={}&sslkey={}",
-            client.cert_file().display(),
-            client.key_file().display()
-        );
-        let own = if login { own } else { String::new() };
-        format!(
-            "{}?sslmode=require&sslrootcert={}{own}",
-            server.url(),
-            ca.display()
-        )
+    let files = |authority: &Authority, own: Option<&Identity>| {
+        format!("{}?{}", server.url(), authority.ssl_options(own))
     };
-    let manager = connect(&files(&authority, true)).await;
+    let manager = connect(&files(&authority, Some(&client))).await;
     manager.works("order:42").await;
-    let (found, text) = refusal(&files(&stranger, true)).await;
+    let (found, text) = refusal(&files(&stranger, Some(&client))).await;
     assert_eq!(found, StoreErrorKind::Tls, "{text}");
     // The server names the reason, or dlock does where that was lost with the connection.
-    let (_, text) = refusal(&files(&authority, false)).await;
+    let (_, text) = refusal(&files(&authority, None)).await;
     assert!(text.contains("ertificate"), "{text}");
     let (found, text) = refusal(&server.url()).await;
     let kinds = [
@@ -256,11 +245,7 @@ async fn certificates_are_replaced_while_a_program_runs() {
     let [first, second] = [(); 2].map(|()| Authority::new());
     let [identity, next] = [&first, &second].map(|it| it.issue(&["127.0.0.1"]));
     let server = EtcdServer::start_with(EtcdOptions::new().tls(&identity, None)).await;
-    let url = format!(
-        "{}?sslmode=require&sslrootcert={}",
-        server.url(),
-        first.ca_file().display()
-    );
+    let url = format!("{}?{}", server.url(), first.ssl_options(None));
     let manager = connect(&url).await;
     manager.works("order:42").await;
     fs::write(identity.cert_file(), next.cert_pem()).unwrap();

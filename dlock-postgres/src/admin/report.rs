@@ -59,9 +59,8 @@ async fn fill(link: &Link, report: &mut ServerReport) -> Result<(), StoreError> 
     let config = link.config();
     let is_pooled = link.connected().await?.is_pooled;
     for row in link.ask(SETTINGS, &[]).await? {
-        report
-            .info
-            .insert(field(&row, 0, "name")?, field(&row, 1, "setting")?);
+        let name: &str = field(&row, 0, "name")?;
+        report.set(name, field::<&str>(&row, 1, "setting")?);
     }
     report.version = report.field("server_version").map(str::to_owned);
     report.set("schema", config.schema.name());

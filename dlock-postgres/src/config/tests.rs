@@ -131,8 +131,8 @@ fn the_way_of_messages_has_the_login_and_the_limits_of_the_url() {
     let authority = dlock_testkit::Authority::new();
     let url = format!(
         "postgres://shop:pass@pooler/orders?listen=db&application_name=billing&options=-c%20a.b%3Dc&channel_binding=require\
-         &sslmode=require&sslnegotiation=direct&tcp_user_timeout=20&sslrootcert={}",
-        authority.ca_file().display()
+         &sslnegotiation=direct&tcp_user_timeout=20&{}",
+        authority.ssl_options(None)
     );
     let mut options = StoreOptions::default();
     options.connect_timeout = Duration::from_secs(7);

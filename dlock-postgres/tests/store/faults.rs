@@ -41,13 +41,7 @@ async fn a_certificate_is_verified() {
     let (authority, other) = (Authority::new(), Authority::new());
     let identity = authority.issue(&["127.0.0.1"]);
     let server = server(PostgresOptions::new().tls(&identity, None)).await;
-    let url = |ca: &Authority| {
-        format!(
-            "{}?sslmode=require&sslrootcert={}",
-            server.url(),
-            ca.ca_file().display()
-        )
-    };
+    let url = |ca: &Authority| format!("{}?{}", server.url(), ca.ssl_options(None));
     let manager = builder().connect(url(&authority)).await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
     let encrypted = "SELECT 1 FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
@@ -67,11 +61,7 @@ async fn a_certificate_is_verified() {
 #[tokio::test]
 async fn a_server_without_tls_is_named_with_what_to_do() {
     let (server, authority) = (PostgresServer::shared().await, Authority::new());
-    let url = format!(
-        "{}?sslmode=require&sslrootcert={}",
-        server.url(),
-        authority.ca_file().display()
-    );
+    let url = format!("{}?{}", server.url(), authority.ssl_options(None));
     let text = refusal(&url).await;
     let words = "does not support TLS; enable TLS in the server with `ssl = on`";
     assert!(text.contains(words), "{text}");
@@ -108,13 +98,8 @@ async fn a_server_may_ask_for_a_certificate() {
     let server = server(options.access(access)).await;
     server.execute("CREATE USER guest SUPERUSER").await;
     let url = |client: &Identity| {
-        format!(
-            "{}?sslmode=require&sslrootcert={}&sslcert={}&sslkey={}",
-            server.url_of("guest", "postgres"),
-            authority.ca_file().display(),
-            client.cert_file().display(),
-            client.key_file().display()
-        )
+        let options = authority.ssl_options(Some(client));
+        format!("{}?{options}", server.url_of("guest", "postgres"))
     };
     let manager = builder().connect(url(&own)).await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
@@ -132,13 +117,8 @@ async fn certificates_are_replaced_while_a_program_runs() {
     let access = "hostssl all guest 127.0.0.1/32 trust clientcert=verify-ca";
     let server = server(options.access(access)).await;
     server.execute("CREATE USER guest SUPERUSER").await;
-    let url = format!(
-        "{}?sslmode=require&sslrootcert={}&sslcert={}&sslkey={}",
-        server.url_of("guest", "postgres"),
-        first.ca_file().display(),
-        client.cert_file().display(),
-        client.key_file().display()
-    );
+    let options = first.ssl_options(Some(&client));
+    let url = format!("{}?{options}", server.url_of("guest", "postgres"));
     let manager = builder().connect(url).await.unwrap();
     manager.lock("order:42").run(async |_| ()).await.unwrap();
     server.replace_tls(&next_identity, &second).await;
@@ -184,8 +164,8 @@ async fn a_connection_that_is_closed_in_its_handshake_is_no_fault_of_certificate
                 stream.write_u8(word).await.ok();
             }
         });
-        let ca = authority.ca_file().display().to_string();
-        let url = format!("postgres://shop@{place}/shop?sslmode=require&sslrootcert={ca}");
+        let options = authority.ssl_options(None);
+        let url = format!("postgres://shop@{place}/shop?{options}");
         let refused = builder().connect(url).await;
         let Err(ConnectError::Unavailable { reason, .. }) = refused else {
             panic!("{refused:?}");

@@ -19,11 +19,6 @@ use tokio_rustls::rustls::crypto::ring;
 
 use crate::world::{LIMIT, SESSION, TTL, key, manager, opened, owner};
 
-fn own(identity: &Identity) -> String {
-    let (cert, key) = (identity.cert_file(), identity.key_file());
-    format!("&sslcert={}&sslkey={}", cert.display(), key.display())
-}
-
 async fn refusal(url: &str) -> (StoreErrorKind, String) {
     let builder = LockManager::builder().scheme("zookeeper", ZooKeeper);
     let builder = builder.response_timeout(LIMIT / 2).connect_timeout(LIMIT);
@@ -43,49 +38,47 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
     let server = authority.issue(&["127.0.0.1"]);
     let (client, foreign) = (authority.issue(&["shop"]), stranger.issue(&["shop"]));
     let server = SecureZooKeeper::start(&server, &authority).await;
-    let url = |host: &str, authority: &Authority| {
-        let ca = authority.ca_file();
-        format!("{}&sslrootcert={}", server.url(host, SESSION), ca.display())
+    let secure = |host: &str, authority: &Authority, own: Option<&Identity>| {
+        let options = authority.ssl_options(own);
+        format!("{}&{options}", server.url(host, SESSION))
     };
 
-    let right = url("127.0.0.1", &authority);
-    let locks = manager(&format!("{right}{}", own(&client))).await;
+    let right = secure("127.0.0.1", &authority, Some(&client));
+    let locks = manager(&right).await;
     let held = locks.lock("order:42").acquire().await.unwrap();
     held.release().await.unwrap();
     #[cfg(feature = "admin")]
-    is_seen_by_operators(&format!("{right}{}", own(&client))).await;
+    is_seen_by_operators(&right).await;
 
-    let elsewhere = url("localhost", &authority);
-    let untrusted = url("127.0.0.1", &stranger);
-    for (url, advice) in [
-        (format!("{untrusted}{}", own(&client)), "set `sslrootcert`"),
+    for (host, trusted, own, advice) in [
+        ("127.0.0.1", &stranger, Some(&client), "set `sslrootcert`"),
         (
-            format!("{elsewhere}{}", own(&client)),
+            "localhost",
+            &authority,
+            Some(&client),
             "the host in the URL",
         ),
         (
-            format!("{right}{}", own(&foreign)),
+            "127.0.0.1",
+            &authority,
+            Some(&foreign),
             "`sslcert` and `sslkey`",
         ),
-        (right.clone(), "`sslcert` and `sslkey`"),
+        ("127.0.0.1", &authority, None, "`sslcert` and `sslkey`"),
     ] {
-        let (kind, text) = refusal(&url).await;
+        let (kind, text) = refusal(&secure(host, trusted, own)).await;
         assert_eq!(kind, StoreErrorKind::Tls, "{text}");
         assert!(text.contains(advice), "{text}\n{}", server.log());
     }
 
-    let ca = authority.ca_file();
+    let trusting = authority.ssl_options(None);
     for (is_silent, of_kind) in [
         (false, StoreErrorKind::Tls),
         // A server that has too many connections does the same.
         (true, StoreErrorKind::Disconnected),
     ] {
         let (plain, _closing) = plain_port(is_silent).await;
-        let url = format!(
-            "zookeeper://{plain}?sslmode=require&sslrootcert={}",
-            ca.display()
-        );
-        let (kind, text) = refusal(&url).await;
+        let (kind, text) = refusal(&format!("zookeeper://{plain}?{trusting}")).await;
         assert_eq!(kind, of_kind, "{text}");
         assert!(text.contains("`secureClientPort`"), "{text}");
     }
@@ -94,18 +87,15 @@ async fn both_sides_are_verified_and_a_refusal_says_what_to_do() {
     let (plain, _closing) = plain_port(false).await;
     let gone = Proxy::start(1);
     gone.refuse();
-    let url = format!(
-        "zookeeper://{plain},127.0.0.1:{}?sslmode=require&sslrootcert={}",
-        gone.port(),
-        ca.display()
-    );
+    let port = gone.port();
+    let url = format!("zookeeper://{plain},127.0.0.1:{port}?{trusting}");
     let (kind, text) = refusal(&url).await;
     assert_eq!(kind, StoreErrorKind::Disconnected, "{text}");
     assert!(text.contains("`secureClientPort`"), "{text}");
 
     // Files that were wrong are replaced, and read for the next session.
     let renewed = stranger.issue(&["shop"]);
-    let store = opened(&format!("{right}{}", own(&renewed)));
+    let store = opened(&secure("127.0.0.1", &authority, Some(&renewed)));
     let (key, owner) = (key("order"), owner());
     let acquire = async || store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
     eventually(LIMIT, "the certificate is refused", async || {
@@ -148,14 +138,8 @@ async fn a_session_reconnects_with_the_newest_files_that_can_be_used() {
     let foreign = stranger.issue(&["shop"]);
     let server = SecureZooKeeper::start(&server, &authority).await;
     let proxy = Proxy::start(server.port());
-    let url = format!(
-        "zookeeper://127.0.0.1:{}?session={}s&tick={}ms&sslmode=require&sslrootcert={}{}",
-        proxy.port(),
-        SESSION.as_secs(),
-        ZooKeepers::TICK.as_millis(),
-        authority.ca_file().display(),
-        own(&files)
-    );
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", proxy.port()), SESSION);
+    let url = format!("{url}&{}", authority.ssl_options(Some(&files)));
     let replace = |by: &Identity| {
         fs::write(files.cert_file(), by.cert_pem()).unwrap();
         fs::write(files.key_file(), by.key_pem()).unwrap();
@@ -198,12 +182,8 @@ async fn a_server_whose_certificate_was_revoked_is_refused() {
     let (identity, list) = authority.issue_revoked(&["127.0.0.1"]);
     let client = authority.issue(&["shop"]);
     let server = SecureZooKeeper::start(&identity, &authority).await;
-    let url = format!(
-        "{}&sslrootcert={}{}",
-        server.url("127.0.0.1", SESSION),
-        authority.ca_file().display(),
-        own(&client)
-    );
+    let options = authority.ssl_options(Some(&client));
+    let url = format!("{}&{options}", server.url("127.0.0.1", SESSION));
     manager(&url).await;
     let both = format!("{}{list}", authority.ca_pem());
     fs::write(authority.ca_file(), both).unwrap();

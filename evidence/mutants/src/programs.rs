@@ -233,8 +233,6 @@ fn output(tree: &Tree, target: &Path, call: &str, format: &str) -> Result<Output
     command.args(call.split(' '));
     command.arg(format!("--message-format={format}"));
     command.env("CARGO_TARGET_DIR", target);
-    // Cargo has set it for this program, and it is not where the copy lies.
-    command.env_remove("CARGO_MANIFEST_DIR");
     command
         .output()
         .map_err(|error| format!("cargo cannot be run: {error}"))

@@ -18,7 +18,7 @@ pub(crate) fn target() -> PathBuf {
 }
 
 /// The cargo that has started this program, in `folder`, without the variables that describe this package: a build that
-/// looks at them would begin anew.
+/// looks at them would begin anew, and the copy lies in another place.
 pub(crate) fn cargo(folder: &Path) -> Command {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     let mut command = Command::new(cargo);

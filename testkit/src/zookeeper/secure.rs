@@ -86,11 +86,10 @@ impl SecureZooKeeper {
             .unwrap_or_else(|| panic!("the server does not listen:\n{}", self.log()))
     }
 
-    /// The URL of the server under this name, for sessions of this length, without certificates.
+    /// The URL of the server under this name, for sessions of this length, without the options of TLS.
     #[must_use]
     pub fn url(&self, host: &str, session: Duration) -> String {
-        let place = format!("{host}:{}", self.port);
-        format!("{}&sslmode=require", ZooKeepers::url_of(&place, session))
+        ZooKeepers::url_of(&format!("{host}:{}", self.port), session)
     }
 
     /// The port for connections with TLS.

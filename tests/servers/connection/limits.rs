@@ -15,16 +15,11 @@ async fn a_slow_server_has_the_time_that_it_is_given() {
     let authority = Authority::new();
     let identity = authority.issue(&["127.0.0.1"]);
     let server = RedisServer::start_with_tls(&identity, None, &[]).await;
-    let over_tls = format!(
-        "rediss://127.0.0.1:{}?ca={}",
-        server.tls_port(),
-        authority.ca_file().display()
-    );
     let socket = format!("redis+unix://{}", server.socket().display());
     for url in [
         server.url(),
         format!("{}?protocol=resp2", server.url()),
-        over_tls,
+        server.tls_url(&authority),
         socket,
     ] {
         let builder = LockManager::builder().response_timeout(LIMIT);

@@ -207,12 +207,12 @@ async fn of_one_server_are_never_shown() {
     let identity = authority.issue(&["127.0.0.1"]);
     let server = RedisServer::start_with_tls(&identity, None, &[]).await;
     let_in(&server).await;
-    let (port, tls_port) = (server.port(), server.tls_port());
-    let ca = authority.ca_file();
+    let port = server.port();
+    let over_tls = server.tls_url(&authority);
     for template in [
         format!("redis://LOGIN127.0.0.1:{port}"),
         format!("redis://LOGIN127.0.0.1:{port}?protocol=resp2"),
-        format!("rediss://LOGIN127.0.0.1:{tls_port}?ca={}", ca.display()),
+        over_tls.replace("127.0.0.1", "LOGIN127.0.0.1"),
         format!("redis+unix://{}?LOGIN", server.socket().display()),
     ] {
         by_every_way(&mut seen, &template).await;

@@ -20,8 +20,10 @@ fn url(server: &RedisServer) -> String {
     format!("rediss://127.0.0.1:{}", server.tls_port())
 }
 
-fn with_ca(server: &RedisServer, authority: &Authority) -> String {
-    format!("{}?ca={}", url(server), authority.ca_file().display())
+fn with_own(server: &RedisServer, authority: &Authority, own: &Identity) -> String {
+    let (cert, key) = (own.cert_file(), own.key_file());
+    let (url, cert, key) = (server.tls_url(authority), cert.display(), key.display());
+    format!("{url}&cert={cert}&key={key}")
 }
 
 async fn secured(identity: &Identity) -> RedisServer {
@@ -32,7 +34,7 @@ async fn secured(identity: &Identity) -> RedisServer {
 async fn a_server_is_trusted_by_name_and_by_address() {
     let authority = Authority::new();
     let server = secured(&authority.issue(NAMES)).await;
-    let by_address = with_ca(&server, &authority);
+    let by_address = server.tls_url(&authority);
     let by_name = by_address.replace("127.0.0.1", "localhost");
     let valkey = by_name.replace("rediss://", "valkeys://");
     let given = builder().tls(Tls::new().ca_pem(authority.ca_pem()));
@@ -63,7 +65,9 @@ async fn a_server_that_cannot_prove_who_it_is_gets_no_request() {
         ),
     ] {
         let server = secured(&identity).await;
-        let url = with_ca(&server, &authority).replace("rediss://", "rediss://:s3cr3t-p4ssw0rd@");
+        let url = server
+            .tls_url(&authority)
+            .replace("rediss://", "rediss://:s3cr3t-p4ssw0rd@");
         let (kind, text) = refused(LockManager::builder(), &url).await;
         assert_eq!(kind, StoreErrorKind::Tls, "{text}");
         assert!(text.contains(words), "{text}");
@@ -101,18 +105,12 @@ async fn a_client_shows_the_certificate_that_a_server_wants() {
     let identity = authority.issue(NAMES);
     let server = RedisServer::start_with_tls(&identity, Some(&authority), &[]).await;
     let client = authority.issue(&["a client"]);
-    let files = format!(
-        "{}&cert={}&key={}",
-        with_ca(&server, &authority),
-        client.cert_file().display(),
-        client.key_file().display()
-    );
-    let one = connect(&files).await;
+    let one = connect(&with_own(&server, &authority, &client)).await;
     let tls = Tls::new().identity_pem(client.cert_pem(), client.key_pem());
     assert!(!format!("{tls:?}").contains("PRIVATE"), "{tls:?}");
     let builder = builder().tls(tls);
     assert!(!format!("{builder:?}").contains("PRIVATE"), "{builder:?}");
-    let url = with_ca(&server, &authority);
+    let url = server.tls_url(&authority);
     let other = soon(builder.connect(&url)).await.unwrap();
     assert_works(&server, &one, &other).await;
 
@@ -137,13 +135,7 @@ async fn certificates_are_replaced_while_a_program_runs() {
     let of = |it: &Authority| [NAMES, &["a client"]].map(|names| it.issue(names));
     let ([identity, client], [next_identity, next_client]) = (of(&first), of(&second));
     let server = RedisServer::start_with_tls(&identity, Some(&first), &[]).await;
-    let url = format!(
-        "{}&cert={}&key={}",
-        with_ca(&server, &first),
-        client.cert_file().display(),
-        client.key_file().display()
-    );
-    let manager = connect(&url).await;
+    let manager = connect(&with_own(&server, &first, &client)).await;
     soon(manager.lock("order:42").run(async |_| ()))
         .await
         .unwrap();
@@ -181,7 +173,7 @@ async fn whoever_takes_the_wrong_port_is_told_the_right_scheme() {
     let plain = server.port().to_string();
     let secure = server.tls_port().to_string();
 
-    let to_plain = with_ca(&server, &authority).replace(&secure, &plain);
+    let to_plain = server.tls_url(&authority).replace(&secure, &plain);
     let (kind, text) = refused(LockManager::builder(), &to_plain).await;
     assert_eq!(kind, StoreErrorKind::Tls, "{text}");
     assert!(text.contains("write `redis://`"), "{text}");
@@ -200,7 +192,8 @@ async fn silence_in_the_handshake_ends_with_the_time_to_connect() {
     let server = secured(&authority.issue(NAMES)).await;
     let proxy = Proxy::start(server.tls_port());
     proxy.freeze();
-    let url = with_ca(&server, &authority)
+    let url = server
+        .tls_url(&authority)
         .replace(&server.tls_port().to_string(), &proxy.port().to_string());
     // An attempt ends after two seconds. One during which the machine stands still may end without its particulars.
     eventually(3 * LIMIT, "the handshake is named", async || {
@@ -218,7 +211,8 @@ async fn connections_are_replaced_when_they_break_or_fall_silent() {
     let server = secured(&authority.issue(NAMES)).await;
     let proxy = Proxy::start(server.tls_port());
     for protocol in ["resp3", "resp2"] {
-        let url = with_ca(&server, &authority)
+        let url = server
+            .tls_url(&authority)
             .replace(&server.tls_port().to_string(), &proxy.port().to_string());
         let url = format!("{url}&protocol={protocol}");
         let builder = LockManager::builder().response_timeout(Duration::from_millis(300));
@@ -260,7 +254,9 @@ async fn a_login_is_sent_over_tls() {
         "+@all",
     ];
     let server = RedisServer::start_with_tls(&identity, None, &rule).await;
-    let url = with_ca(&server, &authority).replace("127.0.0.1", "me:s3cr3t-p4ssw0rd@localhost");
+    let url = server
+        .tls_url(&authority)
+        .replace("127.0.0.1", "me:s3cr3t-p4ssw0rd@localhost");
     let url = url.replace('?', "/2?");
     let manager = connect(&url).await;
     let guard = soon(manager.lock("order:42").acquire()).await.unwrap();

@@ -62,21 +62,17 @@ const FINE: &[(&str, &str)] = &[
 ];
 
 fn server(name: &str, changes: &[(&str, &str)]) -> ServerReport {
-    let told = FINE.iter().chain(changes);
-    let mut info: std::collections::BTreeMap<_, _> = told
-        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    info.entry("run_id".to_owned())
-        .or_insert_with(|| name.to_owned());
-    // A test removes a field by setting it to an empty text.
-    info.retain(|_, value| !value.is_empty());
-    ServerReport {
-        info,
-        appendfsync: Some("everysec".to_owned()),
-        clock: Some(clock(0)),
-        round_trips: vec![Duration::from_micros(100); 20],
-        ..ServerReport::new(format!("redis://{name}"))
+    let own = [("run_id", name)];
+    let mut report = ServerReport::new(format!("redis://{name}"));
+    for &(name, value) in own.iter().chain(FINE).chain(changes) {
+        report.set(name, value);
     }
+    // A test removes a field by setting it to an empty text.
+    report.info.retain(|_, value| !value.is_empty());
+    report.appendfsync = Some("everysec".to_owned());
+    report.clock = Some(clock(0));
+    report.round_trips = vec![Duration::from_micros(100); 20];
+    report
 }
 
 fn clock(ahead_ms: i64) -> ClockReading {

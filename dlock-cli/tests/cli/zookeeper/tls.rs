@@ -7,12 +7,8 @@ use super::super::{call, cases};
 #[tokio::test]
 async fn the_command_has_a_tls_provider() {
     let authority = Authority::new();
-    let ca = authority.ca_file();
     // No server listens there.
-    let url = format!(
-        "zookeeper://127.0.0.1:1?sslmode=require&sslrootcert={}",
-        ca.display()
-    );
+    let url = format!("zookeeper://127.0.0.1:1?{}", authority.ssl_options(None));
     let ended = call(&mut cases::at(&url, "tls", &["ls"])).await.with(69);
     assert!(
         ended.stderr.contains("no server answers"),

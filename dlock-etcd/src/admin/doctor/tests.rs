@@ -31,11 +31,10 @@ const FINE: &[(&str, &str)] = &[
 
 fn member(id: &str, changes: &[(&str, &str)]) -> ServerReport {
     let own = [("member_id", id)];
-    let told = FINE.iter().chain(&own).chain(changes);
     let mut report = ServerReport::new(format!("etcd://host-{id}:2379"));
-    report.info = told
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    for &(name, value) in FINE.iter().chain(&own).chain(changes) {
+        report.set(name, value);
+    }
     report.round_trips = vec![Duration::from_micros(900); 20];
     report
 }

@@ -38,11 +38,10 @@ const FINE: [(&str, &str); 21] = [
 ];
 
 fn found(changes: &[(&str, &str)]) -> Vec<Finding> {
-    let told = FINE.iter().chain(changes);
     let mut server = ServerReport::new("postgres://db/shop");
-    server.info = told
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
+    for &(name, value) in FINE.iter().chain(changes) {
+        server.set(name, value);
+    }
     server.round_trips = vec![Duration::from_micros(100); 20];
     let mut facts = Facts::unknown();
     facts.servers = vec![server];

@@ -30,14 +30,12 @@ const FINE: &[(&str, &str)] = &[
 
 fn server(id: &str, changes: &[(&str, &str)]) -> ServerReport {
     let own = [("member_id", id)];
-    let told = FINE.iter().chain(&own).chain(changes);
-    let mut info: std::collections::BTreeMap<_, _> = told
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
-    // A test removes a field by setting it to an empty text.
-    info.retain(|_, value| !value.is_empty());
     let mut report = ServerReport::new(format!("zookeeper://host-{id}:2181"));
-    report.info = info;
+    for &(name, value) in FINE.iter().chain(&own).chain(changes) {
+        report.set(name, value);
+    }
+    // A test removes a field by setting it to an empty text.
+    report.info.retain(|_, value| !value.is_empty());
     report.round_trips = vec![Duration::from_micros(900); 20];
     report
 }

@@ -137,9 +137,7 @@ fn a_quorum_wants_servers_that_fail_apart() {
     );
 
     let mut twice = named(&["a:1", "b:1", "c:1"]);
-    twice.servers[1]
-        .info
-        .insert("run_id".to_owned(), "a:1".to_owned());
+    twice.servers[1].set("run_id", "a:1");
     check(
         &twice,
         Topic::Quorum,
@@ -166,9 +164,7 @@ fn a_quorum_wants_servers_that_fail_apart() {
     for server in &mut young.servers {
         server.appendfsync = Some("always".to_owned());
     }
-    young.servers[0]
-        .info
-        .insert("uptime_in_seconds".to_owned(), "12".to_owned());
+    young.servers[0].set("uptime_in_seconds", 12);
     check(&young, Topic::Persistence, Risk, "12 s ago");
 }
 
@@ -266,7 +262,7 @@ fn clocks_are_judged_by_their_effect() {
     let mut unseen = replicated(Result::Ok(clock(0)));
     for (name, port) in [("slave0", 2), ("slave1", 3)] {
         let line = format!("ip=z,port={port},state=online,offset=14,lag=0");
-        unseen.servers[0].info.insert(name.to_owned(), line);
+        unseen.servers[0].set(name, line);
     }
     check(&unseen, Topic::Clock, Unknown, "some replicas");
     let mut ours = single(&[]);
