@@ -382,7 +382,8 @@ fn has_broken(error: &dyn error::Error) -> bool {
 }
 
 fn is_about_login(error: &Error) -> bool {
-    let text = error.to_string();
+    // That the password is missing is the cause of an error about the configuration.
+    let text = causes(error);
     text.contains("password missing") || text.contains("authentication")
 }
 
