@@ -64,11 +64,15 @@ pub(crate) fn of_connecting(
     found.unsent()
 }
 
-/// Whether a pooler has refused the settings with which a connection begins.
+/// Whether a pooler has refused the settings with which a connection begins: PgBouncer, or RDS Proxy.
 pub(crate) fn refuses_settings(error: &Error) -> bool {
-    let refusal = error.as_db_error();
-    refusal.is_some_and(|it| {
-        *it.code() == SqlState::PROTOCOL_VIOLATION && it.message().contains("startup parameter")
+    let refusals = [
+        (SqlState::PROTOCOL_VIOLATION, "startup parameter"),
+        (SqlState::FEATURE_NOT_SUPPORTED, "command-line options"),
+    ];
+    error.as_db_error().is_some_and(|it| {
+        let mut refusals = refusals.iter();
+        refusals.any(|(code, words)| it.code() == code && it.message().contains(words))
     })
 }
 
@@ -378,7 +382,8 @@ fn has_broken(error: &dyn error::Error) -> bool {
 }
 
 fn is_about_login(error: &Error) -> bool {
-    let text = error.to_string();
+    // That the password is missing is the cause of an error about the configuration.
+    let text = causes(error);
     text.contains("password missing") || text.contains("authentication")
 }
 

@@ -120,7 +120,10 @@ mod tests {
             (r"[\]x]", "", Some(r"^[\]x]$")),
             ("[a-]", "", Some(r"^[a\-]$")),
             ("[]", "", Some("^(?!)$")),
+            ("[^]", "", Some("^.$")),
             ("[ab", "", Some("^[ab]$")),
+            ("[a-cx]", "", Some("^[a-cx]$")),
+            (r"[\", "", Some(r"^[\\]$")),
             (r"a\", r"a\", Some(r"^a\\$")),
         ] {
             let found = Pattern::of(Some(pattern));

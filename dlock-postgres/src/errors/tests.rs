@@ -20,8 +20,12 @@ async fn connected() -> Client {
 
 /// The error of a statement that the server refuses with this code.
 async fn refused(client: &Client, code: &str) -> Error {
+    refused_with(client, code, "so it is").await
+}
+
+async fn refused_with(client: &Client, code: &str, message: &str) -> Error {
     let raise = format!(
-        "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'so it is'; END $$"
+        "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = '{message}'; END $$"
     );
     client.batch_execute(&raise).await.unwrap_err()
 }
@@ -166,7 +170,7 @@ async fn a_refusal_is_told_from_others_by_its_code() {
     ] {
         let error = refused(&client, code).await;
         assert_eq!(is_forgotten(&error), forgotten, "{code}");
-        // That pooler names what it refuses.
+        // A pooler names what it refuses.
         assert!(!refuses_settings(&error), "{code}");
         let failure = Failure::from(error);
         assert!(failure.is_of_server(), "{code}");
@@ -177,6 +181,29 @@ async fn a_refusal_is_told_from_others_by_its_code() {
     for failure in [Failure::OfOthers, Failure::Unsent, Failure::Closed] {
         let is_any = is_of_upgrade(&failure) || is_lock_limit(&failure) || failure.is_of_server();
         assert!(!is_any, "{failure:?}");
+    }
+}
+
+/// The connection is then made without them.
+#[tokio::test]
+async fn a_pooler_that_refuses_settings_is_known_by_its_code_and_its_words() {
+    let client = connected().await;
+    let of_pgbouncer = "unsupported startup parameter in options: statement_timeout";
+    let of_rds_proxy =
+        "Feature not supported: RDS Proxy currently doesn\u{2019}t support command-line options.";
+    for (code, message, refuses) in [
+        ("08P01", of_pgbouncer, true),
+        ("08P01", "unsupported startup parameter: options", true),
+        ("0A000", of_rds_proxy, true),
+        // The words of one with the code of the other, and other errors of these codes.
+        ("0A000", of_pgbouncer, false),
+        ("08P01", of_rds_proxy, false),
+        ("08P01", "invalid message format", false),
+        ("0A000", "cached plan must not change result type", false),
+        ("42501", of_rds_proxy, false),
+    ] {
+        let error = refused_with(&client, code, message).await;
+        assert_eq!(refuses_settings(&error), refuses, "{code}: {message}");
     }
 }
 

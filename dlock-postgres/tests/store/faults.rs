@@ -184,6 +184,12 @@ async fn a_login_that_is_refused_says_why() {
         text.contains("check the user and the password") && !text.contains("wrong"),
         "{text}"
     );
+    let refused = builder().connect(server.url_of("guest", "postgres")).await;
+    let Err(ConnectError::Unavailable { reason, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason.kind(), StoreErrorKind::Unauthenticated, "{reason}");
+    assert!(reason.message().contains("password missing"), "{reason}");
     let text = refusal(&server.url_of("guest:right", "nowhere")).await;
     assert!(text.contains("\"nowhere\" does not exist"), "{text}");
 }

@@ -2,11 +2,18 @@
 
 use std::future::poll_fn;
 
+use dlock_runtime::{
+    random::SystemRandom,
+    store::{ClientId, HintSink, LockStore as _, OwnerId},
+};
 use dlock_testkit::eventually;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Notification};
 
-use crate::database::{DEADLINE, Database};
+use crate::{
+    database::{DEADLINE, Database},
+    unpolled::Heard,
+};
 
 /// Connects as a role that has no permission, and passes on what it receives.
 pub(crate) async fn stranger(
@@ -138,6 +145,37 @@ async fn a_role_that_reads_all_tables_begins_no_body() {
     let fence = database.number("SELECT fence FROM dlock.holder").await;
     assert_eq!(next.fencing_token().to_i64() >> 12, fence);
     next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_passes_on_each_message_for_a_client_until_it_is_detached() {
+    let database = Database::new().await;
+    let store = database.store();
+    let client = ClientId::new(&SystemRandom);
+    let hooks = store.properties().hooks.unwrap();
+    let (heard, mut hints) = Heard::new();
+    // The last statement of the connection: there is no request.
+    let is_last = async |command: &str| {
+        let last = format!(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND query = '{command} dlock_{}'",
+            &client.to_string()[..8]
+        );
+        database.number(&last).await == 1
+    };
+    hooks.attach(client, HintSink::new(heard));
+    eventually(DEADLINE, "it listens", async || is_last("LISTEN").await).await;
+    let owner = OwnerId::new(client, 1);
+    let notify = format!("SELECT dlock.notify('{owner}', 7, 7, 'order:42')");
+    let admin = database.client().await;
+    for _ in 0..3 {
+        admin.batch_execute(&notify).await.unwrap();
+        let told = timeout(DEADLINE, hints.recv()).await.unwrap();
+        assert_eq!(told, Some((owner, 0)), "it has no fence");
+    }
+    hooks.detach(client).await;
+    let has_ended = async || is_last("UNLISTEN").await;
+    eventually(DEADLINE, "it listens no more", has_ended).await;
 }
 
 /// The message of a waiter is made when it comes. A lease that is given since may have a greater fence.

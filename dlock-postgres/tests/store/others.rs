@@ -40,8 +40,17 @@ async fn a_waiter_is_first_though_nobody_holds_the_key() {
         "broken promise: two hold the key"
     );
     assert_eq!(holders(&client).await, "waiter.1");
-    assert!(release(&client, "waiter.1").await);
+    // Again, with a waiter whose place is the next one.
+    let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    assert_eq!(client.execute(patient, &[]).await.unwrap(), 1);
+    client.execute(swept, &[]).await.unwrap();
+    assert!(
+        !acquire(&client, "later.1", 0).await,
+        "broken promise: two hold the key"
+    );
     assert_eq!(holders(&client).await, "late.1");
+    assert!(release(&client, "late.1").await);
+    assert_eq!(holders(&client).await, "later.1");
 }
 
 /// Two readers hold the key, of which one has crashed and its lease has ended, and a writer waits.

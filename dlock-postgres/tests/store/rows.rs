@@ -222,6 +222,79 @@ async fn a_fence_grows_although_the_clock_is_behind_the_last_one() {
     assert_eq!(database.number(fence).await, last + 2);
     let counted = "SELECT last_fence FROM dlock.turn WHERE last_fence = epoch AND NOT is_shared";
     assert_eq!(database.number(counted).await, last + 2);
+
+    // Two waiters that have reserved the same number.
+    let lasting = "UPDATE dlock.holder SET ends = ends + interval '1 hour'";
+    client.batch_execute(lasting).await.unwrap();
+    for owner in ["d.1", "e.1"] {
+        assert!(!is_true(&client, &acquire(owner)).await);
+    }
+    let reserved =
+        "SELECT count(*) FROM dlock.waiter WHERE number = (SELECT last_fence + 1 FROM dlock.turn)";
+    assert_eq!(database.number(reserved).await, 2);
+    client.batch_execute(patient).await.unwrap();
+    for (owner, number) in [("c.1", 3), ("d.1", 4)] {
+        let release = format!("SELECT dlock.release('order:42', '{owner}')");
+        client.batch_execute(&release).await.unwrap();
+        assert_eq!(
+            database.number(fence).await,
+            last + number,
+            "broken promise: the token did not grow by one"
+        );
+    }
+}
+
+/// The fences that were given are lost with the row.
+#[tokio::test]
+async fn a_number_that_a_waiter_has_reserved_means_nothing_after_the_row_of_its_key_was_lost() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    assert!(is_true(&client, &acquire("a.1")).await);
+    assert!(!is_true(&client, &acquire("b.1")).await);
+    let lost =
+        "UPDATE dlock.waiter SET number = number + 1000000000, alive = alive + interval '1 hour';
+                DELETE FROM dlock.turn";
+    client.batch_execute(lost).await.unwrap();
+    // The row is made again.
+    assert!(!is_true(&client, &acquire("b.1")).await);
+    let reserved = database.number("SELECT number FROM dlock.waiter").await;
+    let patient = "UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    client.batch_execute(patient).await.unwrap();
+    assert!(is_true(&client, "SELECT dlock.release('order:42', 'a.1')").await);
+    let fence = "SELECT fence FROM dlock.holder WHERE owner = 'b.1'";
+    let fence = database.number(fence).await;
+    assert!(fence < reserved, "{fence} is that of the clock");
+}
+
+#[tokio::test]
+async fn a_grant_changes_no_other_key_that_has_counted_as_far() {
+    let database = Database::new().await;
+    let client = database.client().await;
+    let begin = "SELECT dlock.acquire('order:7', 'a.1', 30000, 0, true, '', '');
+                 SELECT dlock.make_turn('order:42')";
+    client.batch_execute(begin).await.unwrap();
+    let row = "SELECT t::text FROM dlock.turn t WHERE key = 'order:7'";
+    let as_far = "UPDATE dlock.turn SET last_fence = 7;
+                  UPDATE dlock.waiter SET alive = alive + interval '1 hour'";
+    let wait = format!("{}; {}", ask("b.1", 0), ask("c.1", -1));
+    // A request, the usual grant to a waiter, and the one to those that share the key.
+    for (before, grants, holder) in [
+        ("SELECT", &*ask("a.1", 0), "a.1"),
+        (&*wait, "SELECT dlock.release('order:42', 'a.1')", "b.1"),
+        ("SELECT", "SELECT dlock.release('order:42', 'b.1')", "c.1"),
+    ] {
+        client.batch_execute(before).await.unwrap();
+        client.batch_execute(as_far).await.unwrap();
+        let other = client.query_one(row, &[]).await.unwrap();
+        client.batch_execute(grants).await.unwrap();
+        let is_granted = format!(
+            "SELECT count(*) FROM dlock.holder WHERE key = 'order:42' AND owner = '{holder}'"
+        );
+        assert_eq!(database.number(&is_granted).await, 1, "{holder}");
+        let after = client.query_one(row, &[]).await.unwrap();
+        let [other, after] = [&other, &after].map(|it| it.get::<_, String>(0));
+        assert_eq!(after, other, "{holder}");
+    }
 }
 
 #[tokio::test]

@@ -29,13 +29,13 @@ use crate::{
 const TTL: Duration = Duration::from_secs(120);
 
 /// Counts the calls of `look_again`, and passes on the owner and the fence of each message.
-struct Heard {
+pub(crate) struct Heard {
     looked: AtomicUsize,
     hints: mpsc::UnboundedSender<(OwnerId, u64)>,
 }
 
 impl Heard {
-    fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<(OwnerId, u64)>) {
+    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<(OwnerId, u64)>) {
         let (hints, heard) = mpsc::unbounded_channel();
         let looked = AtomicUsize::new(0);
         (Arc::new(Self { looked, hints }), heard)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use dlock_admin::{
-    ServerReport,
+    Denied, ServerReport,
     doctor::{
         Facts, Finding, LockFacts,
         Severity::{self, Note, Ok, Risk, Unknown},
@@ -38,10 +38,16 @@ const FINE: [(&str, &str); 21] = [
 ];
 
 fn found(changes: &[(&str, &str)]) -> Vec<Finding> {
+    found_without(Vec::new(), changes)
+}
+
+/// The findings for a user who lacks these permissions.
+fn found_without(denied: Vec<Denied>, changes: &[(&str, &str)]) -> Vec<Finding> {
     let mut server = ServerReport::new("postgres://db/shop");
     for &(name, value) in FINE.iter().chain(changes) {
         server.set(name, value);
     }
+    server.denied = denied;
     server.round_trips = vec![Duration::from_micros(100); 20];
     let mut facts = Facts::unknown();
     facts.servers = vec![server];
@@ -163,6 +169,146 @@ fn every_state_of_a_server_has_its_finding() {
             "beside it",
         ),
     ]);
+}
+
+#[test]
+fn each_topic_has_a_finding_when_all_is_well() {
+    check(&[
+        (&[], Ok, Topic::Version, "PostgreSQL 15.4"),
+        (&[], Ok, Topic::Role, "primary"),
+        (&[], Ok, Topic::Schema, "schema `dlock` has version 3"),
+        (&[], Ok, Topic::Permissions, "has all permissions"),
+        (&[], Ok, Topic::Persistence, "keep commits"),
+        (&[], Ok, Topic::Load, "9 of 97 connections"),
+        (&[], Ok, Topic::Transactions, "0 rely on leases"),
+        (&[], Ok, Topic::Tables, "old versions of rows are removed"),
+        (
+            &[("pooled", "true"), ("listen", "off")],
+            Ok,
+            Topic::Pooler,
+            "messages are switched off",
+        ),
+    ]);
+}
+
+#[test]
+fn a_finding_begins_at_its_bound() {
+    check(&[
+        (
+            &[("server_version_num", "140000")],
+            Ok,
+            Topic::Version,
+            "PostgreSQL",
+        ),
+        (
+            &[("server_version_num", "139999")],
+            Severity::Broken,
+            Topic::Version,
+            "too old",
+        ),
+        (
+            &[("server_version_num", "?")],
+            Unknown,
+            Topic::Version,
+            "is unknown",
+        ),
+        (&[("connections", "87")], Ok, Topic::Load, "87 of 97"),
+        (&[("connections", "88")], Risk, Topic::Load, "88 of 97"),
+        // A tenth of many.
+        (
+            &[("max_connections", "1000"), ("connections", "898")],
+            Ok,
+            Topic::Load,
+            "898 of 997",
+        ),
+        (
+            &[("max_connections", "1000"), ("connections", "899")],
+            Risk,
+            Topic::Load,
+            "899 of 997",
+        ),
+        (
+            &[("superuser_reserved_connections", "?")],
+            Ok,
+            Topic::Load,
+            "9 of 100",
+        ),
+        (
+            &[("connections", "?")],
+            Unknown,
+            Topic::Load,
+            "could not be read",
+        ),
+        (
+            &[("turn_live", "0"), ("turn_dead", "10000")],
+            Ok,
+            Topic::Tables,
+            "are removed",
+        ),
+        (
+            &[("turn_live", "0"), ("turn_dead", "10001")],
+            Risk,
+            Topic::Tables,
+            "10001 dead rows",
+        ),
+        (
+            &[("turn_live", "1001"), ("turn_dead", "10010")],
+            Ok,
+            Topic::Tables,
+            "are removed",
+        ),
+        (
+            &[("turn_live", "1001"), ("turn_dead", "10011")],
+            Risk,
+            Topic::Tables,
+            "10011 dead rows",
+        ),
+        // Without a standby, it is what `on` is.
+        (
+            &[
+                ("synchronous_commit", "local"),
+                ("synchronous_standby_names", ""),
+            ],
+            Ok,
+            Topic::Persistence,
+            "keep commits",
+        ),
+        (
+            &[
+                ("relying", "1"),
+                ("relying0", "pid=7,seconds=31,state=,user=a,application="),
+            ],
+            Risk,
+            Topic::Transactions,
+            "pid 7 for 31 s",
+        ),
+    ]);
+}
+
+#[test]
+fn a_permission_that_is_missing_is_a_fault_if_locks_need_it() {
+    let rule = |function: &str| format!("GRANT EXECUTE ON FUNCTION {function} TO shop;");
+    let lacks = |function: &str, purpose: &str, is_required| {
+        Denied::new(rule(function), purpose, is_required)
+    };
+    for (is_required, severity) in [(true, Severity::Broken), (false, Note)] {
+        let denied = vec![
+            lacks("a", "locks", is_required),
+            lacks("b", "locks", is_required),
+            lacks("c", "lists", is_required),
+        ];
+        let all = found_without(denied, &[]);
+        let about = all.iter().filter(|it| it.topic == Topic::Permissions);
+        let about: Vec<_> = about.collect();
+        let [one] = &*about else {
+            panic!("{about:#?}");
+        };
+        assert_eq!(one.severity, severity);
+        let why = one.why.as_deref().unwrap_or_default();
+        assert!(why.contains("for: locks, lists. "), "{why}");
+        let rules = ["a", "b", "c"].map(rule).join(" ");
+        assert_eq!(one.advice.as_deref(), Some(&*rules));
+    }
 }
 
 #[test]
