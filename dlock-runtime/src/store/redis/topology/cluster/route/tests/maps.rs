@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, pin::pin, sync::atomic::AtomicBool};
 
+use dlock_testkit::eventually;
 use futures_util::FutureExt;
 
 use super::*;
@@ -261,4 +262,25 @@ async fn a_request_without_an_answer_also_tells_why_it_was_put_off_before() {
     assert!(!error.left_nothing(), "{error}");
     let before = format!("; before that, slot {} is being moved", command.slot());
     assert!(error.message().contains(&before), "{error}");
+}
+
+/// The keys of the other node cannot be locked yet.
+#[tokio::test]
+async fn a_cluster_of_which_some_nodes_serve_is_ready_when_the_time_for_the_others_is_over() {
+    let ports = Arc::new(OnceLock::<[u16; 2]>::new());
+    let known = ports.clone();
+    let told = move || {
+        let [open, closed] = known.get().expect("they are set before a request");
+        slots(&[(0, 8191, *open), (8192, 16_383, *closed)])
+    };
+    let closed = Fake::silent_at_first(usize::MAX, |words| async move { courtesy(&words) }).await;
+    let open = node_that_tells(told, &Seen::default(), Arc::new(|_: &str| None)).await;
+    ports.set([open.port, closed.port]).unwrap();
+    let cluster = cluster_at(open.port).await;
+    eventually(LONG, "one node serves", async || {
+        cluster.ready(Duration::from_millis(100)).await.is_ok()
+    })
+    .await;
+    let early = cluster.ready(LONG).now_or_never();
+    assert!(early.is_none(), "the other one may be ready in time");
 }
