@@ -227,3 +227,35 @@ pub(super) fn no_runtime(key: &LockKey) -> LockError {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::manager::LockManager, options::Wait, store::memory::MemoryStore};
+
+    /// All managers of a program have one label, and those of another program have another one.
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_learns_whether_the_holder_is_its_own_process() {
+        let store = MemoryStore::new();
+        let manager = |application: &str| {
+            let builder = LockManager::builder().application(application);
+            builder.build_with_store(store.clone()).unwrap()
+        };
+        let own = manager("billing");
+        let (core, held) = (own.core(), own.lock("k").acquire().await.unwrap());
+        for (caller, is_here) in [
+            (own.clone(), true),
+            (manager("billing"), true),
+            (manager("shop"), false),
+        ] {
+            let lock = caller.lock("k").wait(Wait::Never);
+            let error = lock.acquire().await.unwrap_err();
+            let LockError::Busy { holder, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(holder.label.as_ref(), Some(&core.label));
+            assert_eq!(holder.is_here, is_here, "{error}");
+        }
+        held.release().await.unwrap();
+    }
+}

@@ -503,6 +503,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_refused_call_has_waited_since_it_began() {
+        let waited = Duration::from_secs(2);
+        let busy = LockError::Busy {
+            key: LockKey::new("order:42").unwrap(),
+            waited: Duration::ZERO,
+            holder: Box::default(),
+        };
+        for error in [busy, refused(StoreErrorKind::Disconnected)] {
+            let told = refusal(error.clone(), waited);
+            assert_eq!((told.code(), told.key()), (error.code(), error.key()));
+            let (LockError::Busy { waited: it, .. } | LockError::Unavailable { waited: it, .. }) =
+                &told
+            else {
+                panic!("{told}");
+            };
+            assert_eq!(*it, waited, "{told}");
+        }
+    }
+
     /// A call that goes on waiting would only find out later.
     #[test]
     fn an_answer_that_time_does_not_change_ends_the_call_at_once() {

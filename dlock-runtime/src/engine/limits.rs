@@ -389,6 +389,17 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_that_a_builder_does_not_set_are_those_of_its_documentation() {
+        let Limits {
+            waiters,
+            waiters_per_key,
+            pending_releases,
+        } = Limits::default();
+        assert_eq!((waiters, waiters_per_key), (1_000_000, 10_000));
+        assert_eq!(pending_releases, 100_000);
+    }
+
+    #[test]
     fn a_bound_of_zero_is_refused() {
         for (builder, name) in [
             (builder().max_waiters(0), "max_waiters"),

@@ -88,7 +88,6 @@ pub(crate) async fn release(mut place: Occupied) -> Result<(), LockError> {
 pub(crate) fn abandon(mut place: Occupied) {
     let acquisition = place.acquisition.clone();
     place.left = true;
-    acquisition.stops_waiting();
     let now = acquisition.now();
     if !acquisition.core.store.is_ours(now) {
         return;

@@ -172,6 +172,72 @@ mod tests {
         assert_eq!(queue.first(later + ALIVE), None);
         assert!(queue.order.is_empty() && queue.by_owner.is_empty());
     }
+
+    /// The others are notified by the release of these.
+    #[tokio::test(start_paused = true)]
+    async fn waiters_that_are_notified_together_may_hold_the_key_together() {
+        const ALL: usize = 64;
+        let client = ClientId::new(&SystemRandom);
+        let (owner, now) = (|number| OwnerId::new(client, number), Instant::now());
+        let alone = (Awaits::Notice, LockMode::Exclusive);
+        let shared = (Awaits::Notice, LockMode::Shared);
+        let by_grant = (Awaits::Lease, LockMode::Shared);
+        for (waiters, most, notified) in [
+            (vec![alone, alone], ALL, 1),
+            (vec![alone, shared], ALL, 1),
+            (vec![shared, shared, alone, shared], ALL, 2),
+            (vec![shared, by_grant, shared], ALL, 1),
+            (vec![by_grant, shared], ALL, 0),
+            (vec![shared, shared, shared], 2, 2),
+        ] {
+            let mut queue = Waiters::default();
+            for (number, &(awaits, mode)) in (1..).zip(&waiters) {
+                queue.enter(owner(number), awaits, mode, now);
+            }
+            let head: Vec<_> = (1..=notified).map(owner).collect();
+            assert_eq!(queue.notify_head(most, now), head, "{waiters:?} {most}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_was_notified_is_passed_over_unless_it_asks_within_a_second() {
+        let client = ClientId::new(&SystemRandom);
+        let [silent, asks, last] = [1, 2, 3].map(|number| OwnerId::new(client, number));
+        let mut queue = Waiters::default();
+        let begin = Instant::now();
+        let enter = |queue: &mut Waiters, owner, now| {
+            queue.enter(owner, Awaits::Notice, LockMode::Shared, now);
+        };
+        for owner in [silent, asks, last] {
+            enter(&mut queue, owner, begin);
+        }
+        assert_eq!(queue.notify_head(2, begin), [silent, asks]);
+        enter(&mut queue, asks, begin);
+        let next = queue.first(begin + Duration::from_secs(1));
+        assert_eq!(next.map(|it| it.owner), Some(asks));
+        assert_eq!(queue.position(last), Some(1));
+
+        // A dead waiter is not notified.
+        let later = begin + ALIVE;
+        enter(&mut queue, last, later);
+        assert_eq!(queue.notify_head(2, later), [last]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_exclusive_waiter_keeps_those_behind_it_out_while_it_is_alive() {
+        let client = ClientId::new(&SystemRandom);
+        let owners = [1, 2, 3].map(|number| OwnerId::new(client, number));
+        let mut queue = Waiters::default();
+        let begin = Instant::now();
+        let modes = [LockMode::Shared, LockMode::Exclusive, LockMode::Shared];
+        for (owner, mode) in owners.into_iter().zip(modes) {
+            queue.enter(owner, Awaits::Notice, mode, begin);
+        }
+        let are_kept_out = |now| owners.map(|owner| queue.exclusive_before(owner, now));
+        assert_eq!(are_kept_out(begin), [false, false, true]);
+        assert_eq!(are_kept_out(begin + ALIVE), [false; 3]);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn thousands_of_waiters_are_found_where_they_are() {
         let mut queue = Waiters::default();

@@ -1,10 +1,14 @@
 //! Tests that renewals which several threads add and send are all sent.
 
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
 use super::*;
 use crate::{
     api::manager::LockManager,
+    store::{
+        AcquireOutcome, AcquireRequest, LockStore, ReleaseRequest, Released, StoreProperties,
+        memory::MemoryStore,
+    },
     threads::{Body, Requests, StillClock, explore, runtime, seeds},
 };
 
@@ -105,4 +109,45 @@ fn a_claim_is_renewed_once_in_a_batch() {
     });
     assert_eq!(store.renewed().values().sum::<usize>(), 1);
     drop(guard);
+}
+
+/// A store in memory that answers no renewal.
+#[derive(Clone, Default)]
+struct Mute(MemoryStore);
+
+impl LockStore for Mute {
+    async fn acquire(&self, request: AcquireRequest<'_>) -> Result<AcquireOutcome, StoreError> {
+        LockStore::acquire(&self.0, request).await
+    }
+
+    async fn renew(&self, _: RenewBatch<'_>) -> Vec<Result<Renewal, StoreError>> {
+        pending().await
+    }
+
+    async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
+        LockStore::release(&self.0, request).await
+    }
+
+    fn properties(&self) -> StoreProperties<'_> {
+        LockStore::properties(&self.0)
+    }
+}
+
+/// The lease that ends first needs time for another request.
+#[tokio::test(start_paused = true)]
+async fn a_store_has_the_shortest_limit_of_a_group_and_a_quarter_of_it_to_answer() {
+    let manager = LockManager::builder().build_with_store(Mute::default());
+    let manager = manager.unwrap();
+    let mut guards = Vec::new();
+    for key in ["a", "b"] {
+        guards.push(manager.lock(key).acquire().await.unwrap());
+    }
+    let (core, due) = (manager.core(), VecDeque::from(all_due(&manager)));
+    let begun = Instant::now();
+    let answers = ask(core.store.at(core.clock.now()), &due, None).await;
+    // The limits are one and three seconds.
+    assert_eq!(begun.elapsed(), Duration::from_millis(1250));
+    let late: Result<Renewal, _> = Err(StoreError::timed_out(Duration::from_secs(1)));
+    assert_eq!(answers, [late.clone(), late]);
+    drop(guards);
 }

@@ -266,6 +266,7 @@ mod tests {
             "",
             "a b",
             "a{b",
+            "a}b",
             "\u{e9}",
             "a:fence",
             "a:process",
@@ -274,6 +275,19 @@ mod tests {
             let error = named(namespace).check().expect_err("it is refused");
             assert!(error.to_string().contains("`namespace`"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_process_has_a_short_plain_name_on_the_server() {
+        let config = |name: &str| RedisConfig::new("redis://localhost").name(name);
+        let odd = config("billing on \u{fc}");
+        assert_eq!(odd.connection_name(), "dlock:billing_on__");
+        assert_eq!(odd.label(), "billing_on__");
+        let long = config(&"n".repeat(1000));
+        assert_eq!(long.connection_name().len(), "dlock:".len() + 160);
+        assert_eq!(long.label().len(), 128);
+        // A list of words cannot have an empty one.
+        assert_eq!(config("").label(), "-");
     }
 
     #[test]

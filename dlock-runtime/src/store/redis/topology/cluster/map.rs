@@ -271,6 +271,35 @@ mod tests {
         assert!(new.is_gone());
     }
 
+    /// Its slots may be about to move there. A request follows each redirection.
+    #[tokio::test]
+    async fn a_node_that_another_one_has_named_stays_until_the_next_map() {
+        let all = || topology(&[(0..=16_383, 1)]);
+        let mut map = Map::default();
+        assert!(map.apply(all(), map.lessons(), start));
+        let named = map.named(&address(2), start);
+        assert!(!map.apply(all(), map.lessons(), start), "not the last word");
+        assert!(!named.is_gone());
+        assert!(map.apply(all(), map.lessons(), start));
+        assert!(named.is_gone());
+        assert!(map.at(&address(2)).is_none());
+    }
+
+    #[tokio::test]
+    async fn replicas_may_be_asked_as_long_as_the_nodes_name_them() {
+        let with = |replica| Topology {
+            replicas: HashSet::from([address(replica)]),
+            ..topology(&[(0..=16_383, 1)])
+        };
+        let known = |map: &Map| map.addresses().cloned().collect::<HashSet<_>>();
+        let mut map = Map::default();
+        map.fill(with(2), start);
+        map.fill(with(3), start);
+        assert_eq!(known(&map), HashSet::from([1, 2, 3].map(address)));
+        map.apply(with(4), map.lessons(), start);
+        assert_eq!(known(&map), HashSet::from([1, 4].map(address)));
+    }
+
     #[tokio::test]
     async fn what_one_node_says_leads_nobody_away_from_a_working_one() {
         let mut map = Map::default();

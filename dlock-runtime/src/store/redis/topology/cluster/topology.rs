@@ -153,6 +153,8 @@ mod tests {
                     node(word("a"), 7000, none()),
                     node(word("b"), 7001, none()),
                     node(word("?"), 7002, none()),
+                    // It has no port yet.
+                    node(word("c"), 0, none()),
                 ],
             ),
             range(101, 16_383, vec![node(word("::1"), 7003, none())]),
@@ -163,6 +165,38 @@ mod tests {
         };
         assert_eq!(topology, Some(expected));
         assert_eq!(read(Vec::new()), Some(Topology::default()));
+    }
+
+    /// A cluster may consist of one node. The others of a larger one may know a later state.
+    #[test]
+    fn an_answer_needs_no_other_if_it_names_one_node_alone() {
+        let named = |name: char| tcp(&name.to_string(), 7000);
+        for (masters, replicas, is_alone) in [
+            ("a", "", true),
+            ("aaa", "", true),
+            ("aab", "", false),
+            ("ab", "c", false),
+            ("a", "b", false),
+        ] {
+            let masters = (0..).zip(masters.chars());
+            let topology = Topology {
+                masters: masters.map(|(at, it)| (at..=at, named(it))).collect(),
+                replicas: replicas.chars().map(named).collect(),
+            };
+            assert_eq!(topology.is_of_one_node(), is_alone, "{topology:?}");
+        }
+    }
+
+    #[test]
+    fn answers_agree_that_name_the_same_masters_for_the_same_slots() {
+        let topology = |last: i64, master: &str, replica: &str| {
+            let nodes = [master, replica].map(|it| node(word(it), 7000, none()));
+            read(vec![range(0, last, nodes.into())]).expect("it is a topology")
+        };
+        let one = topology(16_383, "a", "b");
+        assert!(one.agrees_with(&topology(16_383, "a", "c")));
+        assert!(!one.agrees_with(&topology(16_383, "b", "a")));
+        assert!(!one.agrees_with(&topology(16_382, "a", "b")));
     }
 
     #[test]

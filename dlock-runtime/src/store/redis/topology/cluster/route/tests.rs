@@ -245,31 +245,57 @@ async fn a_request_that_is_sent_in_circles_ends_in_time_and_has_done_nothing() {
     assert!((5..=600).contains(&asked), "{asked}");
 }
 
+const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
+
+/// Returns the outcome of a release within `limit`, and the number of scripts that its node has received. The node answers
+/// each by its number.
+async fn release_at(
+    answer: impl Fn(usize) -> &'static str + Send + Sync + 'static,
+    limit: Duration,
+) -> (Result<Released, StoreError>, usize) {
+    let (port, number) = (Arc::new(OnceLock::new()), Arc::new(AtomicUsize::new(0)));
+    let next = number.clone();
+    let answer = move |_: &str| Some(answer(next.fetch_add(1, Ordering::Relaxed)).to_owned());
+    let moving = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(moving.port).unwrap();
+    let store = store_at(moving.port, limit).await;
+    let keys = keys(&["a"]);
+    let released = store.release(ReleaseRequest::new(&keys[0], owner())).await;
+    (released, number.load(Ordering::Relaxed))
+}
+
 /// The lock itself is deleted wherever the other keys are. If it was not found, its owner may be in the queue.
 #[tokio::test]
 async fn a_release_that_has_found_no_lock_while_the_slot_moves_is_made_again() {
-    let port = Arc::new(OnceLock::new());
-    let (seen, number) = (Seen::default(), AtomicUsize::new(0));
-    let answer = move |_: &str| {
-        let answer = match number.fetch_add(1, Ordering::Relaxed) {
-            0 => "-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
-            1 => ":0\r\n",
-            _ => ":2\r\n",
-        };
-        Some(answer.to_owned())
+    let answer = |number: usize| match number {
+        0 => TRY_AGAIN,
+        1 => ":0\r\n",
+        _ => ":2\r\n",
     };
-    let moving = node(&port, &seen, Arc::new(answer)).await;
-    port.set(moving.port).unwrap();
-    let store = store_at(moving.port, LONG).await;
-    let released = store
-        .release(ReleaseRequest::new(&keys(&["a"])[0], owner()))
-        .await;
-    assert_eq!(released, Ok(Released::WasHeld), "{:?}", seen.lock());
-    let count = seen
-        .lock()
-        .unwrap()
-        .iter()
-        .filter(|it| *it == "dlock:{a}")
-        .count();
-    assert_eq!(count, 3, "all of it, the lock alone, and all of it again");
+    let all_then_the_lock_then_all = (Ok(Released::WasHeld), 3);
+    assert_eq!(release_at(answer, LONG).await, all_then_the_lock_then_all);
+}
+
+/// The waiters need not wait until the slot has moved.
+#[tokio::test]
+async fn a_release_that_has_found_its_lock_while_the_slot_moves_is_over() {
+    let answer = |number: usize| match number {
+        0 => TRY_AGAIN,
+        1 => ":1\r\n",
+        _ => ":0\r\n",
+    };
+    let all_then_the_lock = (Ok(Released::WasHeld), 2);
+    assert_eq!(release_at(answer, LONG).await, all_then_the_lock);
+}
+
+/// The lease is gone, and a place in the queue is skipped. The caller does not need an error for that.
+#[tokio::test]
+async fn a_release_that_finds_no_lock_is_over_although_the_slot_moves_for_longer() {
+    let answer = |number: usize| {
+        let is_for_all = number.is_multiple_of(2);
+        if is_for_all { TRY_AGAIN } else { ":0\r\n" }
+    };
+    let (released, scripts) = release_at(answer, Duration::from_secs(4)).await;
+    assert_eq!(released, Ok(Released::WasGone));
+    assert!(scripts > 2, "it was made again before: {scripts}");
 }

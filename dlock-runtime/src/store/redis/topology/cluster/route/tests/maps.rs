@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, pin::pin, sync::atomic::AtomicBool};
 
+use dlock_testkit::eventually;
 use futures_util::FutureExt;
 
 use super::*;
@@ -209,4 +210,77 @@ async fn the_slots_are_asked_for_when_one_has_moved() {
     port.set(node.port).unwrap();
     let cluster = cluster_at(node.port).await;
     assert_eq!(doubtful(&cluster).await, Ok(Value::Int(1)));
+}
+
+/// A slot may move for longer than a request may take.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_put_off_has_longer_pauses_each_time_until_an_eighth_of_its_time_is_left()
+{
+    const LIMIT: Duration = Duration::from_secs(8);
+    let command = renewal("a");
+    let mut route = Route::to_owner(&command, LIMIT);
+    let begun = Instant::now();
+    let mut ends = vec![Duration::ZERO];
+    let error = loop {
+        match route.rest("(it moves)").await {
+            Ok(()) => ends.push(begun.elapsed()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.left_nothing(), "{error}");
+    let pauses = ends.windows(2);
+    let pauses: Vec<_> = pauses.map(|it| it[1].saturating_sub(it[0])).collect();
+    assert!(pauses.len() > 50, "{pauses:?}");
+    let (growing, long) = pauses.split_at(5);
+    assert!(growing.windows(2).all(|it| it[0] < it[1]), "{pauses:?}");
+    // A timer fires at a whole millisecond.
+    let longest = LONGEST_PAUSE * 5 / 4 + Duration::from_millis(1);
+    let is_long = |pause: &Duration| (LONGEST_PAUSE..=longest).contains(pause);
+    assert!(growing[0] < LONGEST_PAUSE / 10, "{pauses:?}");
+    assert!(long.iter().all(is_long), "{pauses:?}");
+    let left = LIMIT.saturating_sub(ends[pauses.len()]);
+    let least = (LIMIT / 8).saturating_sub(Duration::from_millis(1));
+    assert!((least..=least + 2 * longest).contains(&left), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_also_tells_why_it_was_put_off_before() {
+    let (port, is_first) = (Arc::new(OnceLock::new()), AtomicBool::new(true));
+    let answer = move |_: &str| {
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        is_first.then(|| TRY_AGAIN.to_owned())
+    };
+    let node = node(&port, &Seen::default(), Arc::new(answer)).await;
+    port.set(node.port).unwrap();
+    let cluster = cluster_at(node.port).await;
+    let command = renewal("a");
+    let mut route = Route::to_owner(&command, Duration::from_secs(2));
+    let answer = cluster.execute(&mut route).await;
+    let error = answer.expect_err("the second request has no answer");
+    assert_eq!(error.kind(), StoreErrorKind::TimedOut, "{error}");
+    assert!(!error.left_nothing(), "{error}");
+    let before = format!("; before that, slot {} is being moved", command.slot());
+    assert!(error.message().contains(&before), "{error}");
+}
+
+/// The keys of the other node cannot be locked yet.
+#[tokio::test]
+async fn a_cluster_of_which_some_nodes_serve_is_ready_when_the_time_for_the_others_is_over() {
+    let ports = Arc::new(OnceLock::<[u16; 2]>::new());
+    let known = ports.clone();
+    let told = move || {
+        let [open, closed] = known.get().expect("they are set before a request");
+        slots(&[(0, 8191, *open), (8192, 16_383, *closed)])
+    };
+    let closed = Fake::silent_at_first(usize::MAX, |words| async move { courtesy(&words) }).await;
+    let open = node_that_tells(told, &Seen::default(), Arc::new(|_: &str| None)).await;
+    ports.set([open.port, closed.port]).unwrap();
+    let cluster = cluster_at(open.port).await;
+    eventually(LONG, "one node serves", async || {
+        cluster.ready(Duration::from_millis(100)).await.is_ok()
+    })
+    .await;
+    let early = cluster.ready(LONG).now_or_never();
+    assert!(early.is_none(), "the other one may be ready in time");
 }
