@@ -262,14 +262,18 @@ async fn an_end_without_an_answer_is_repeated_before_its_owner_has_another_place
     let before = claims(&held.server, &held.key).await;
     let created = || core.claims.known(&held.key, waiter).map(|it| it.0);
     let first = created();
+    let mut without_answer = 0;
     eventually(LONG, "it waits again", async || {
-        others.ask(&held.key, waiter).await.is_ok()
+        let asked = others.ask(&held.key, waiter).await;
+        let is_lost = asked.as_ref().is_err_and(|it| !it.has_no_effect());
+        without_answer += usize::from(is_lost);
+        asked.is_ok()
     })
     .await;
     assert_eq!(claims(&held.server, &held.key).await, before);
     assert!(created() > first, "with another key");
     let claim = core.claims.enter(&held.key, waiter).await;
-    assert!(!claim.is_ending && claim.unsettled.is_empty());
+    assert!(!claim.is_ending && claim.unsettled.len() <= without_answer);
 }
 
 #[tokio::test]
