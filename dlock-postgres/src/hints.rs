@@ -119,30 +119,19 @@ impl Listener {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut connections: mpsc::UnboundedReceiver<Connected>,
     ) {
-        let mut newest = None;
         loop {
-            let work = if let Some(connected) = newest.take() {
-                self.connected(connected)
-            } else {
-                tokio::select! {
-                    order = orders.recv() => match order {
-                        Some(order) => vec![order],
-                        None => return,
-                    },
-                    connected = connections.recv() => match connected {
-                        Some(connected) => self.connected(connected),
-                        None => return,
-                    },
-                }
-            };
-            tokio::select! {
-                () = self.carry_out(work) => {}
-                // The last connection may never answer, and its orders are those of the next one as well.
-                connected = connections.recv() => match connected {
-                    Some(connected) => newest = Some(connected),
+            let work = tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => vec![order],
                     None => return,
                 },
-            }
+                connected = connections.recv() => match connected {
+                    Some(connected) => self.connected(connected),
+                    None => return,
+                },
+            };
+            // A connection that does not answer is ended, and these requests with it.
+            self.carry_out(work).await;
         }
     }
 

@@ -22,7 +22,6 @@ use crate::{
     errors,
     hints::Messages,
     line::Line,
-    pump::Home,
     session::Session,
     worker::Tasks,
 };
@@ -58,9 +57,9 @@ struct Second {
 impl Requests {
     /// Begins to connect. The usual connection receives the messages, if they are passed.
     pub(crate) fn new(config: Arc<Config>, tasks: Tasks, messages: Option<Messages>) -> Self {
-        let (route, home) = (config.requests.clone(), Home::of_callers());
+        let route = config.requests.clone();
         Self {
-            usual: Session::start(&tasks, config.clone(), route, home, messages, MOMENT),
+            usual: Session::start(&tasks, config.clone(), route, messages, MOMENT),
             config,
             tasks,
             second: Arc::default(),
@@ -120,7 +119,6 @@ impl Requests {
                 &self.tasks,
                 self.config.clone(),
                 self.config.requests.clone(),
-                Home::of_store(),
                 None,
                 TURN,
             ),

@@ -11,9 +11,7 @@ mod contract;
 mod database;
 mod faults;
 mod fence;
-#[cfg(feature = "admin")]
 mod inspect;
-#[path = "../isolation/mod.rs"]
 mod isolation;
 mod lock_in;
 mod locked_rows;
@@ -21,15 +19,12 @@ mod logs;
 mod messages;
 mod others;
 mod pages;
-#[cfg(feature = "admin")]
 mod parts;
 mod queue;
-#[cfg(feature = "admin")]
 mod rights;
 mod rows;
 mod runtimes;
 mod schema;
+mod silent;
 mod sweep;
-mod unpolled;
-#[cfg(feature = "admin")]
 mod upgrade;
