@@ -7,11 +7,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use dlock_net::Worker;
 use dlock_runtime::store::{ClientId, HintSink};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Notification};
 
-use crate::{config::Listen, message, worker::Worker};
+use crate::{config::Listen, message};
 
 /// The managers that wait for messages, and the task that listens for them.
 pub(crate) struct Hints {

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dlock_net::Tasks;
 use dlock_runtime::{LockKey, store::StoreError};
 use tokio::sync::{Mutex as Turns, MutexGuard as Turn};
 use tokio_postgres::{Row, types::ToSql};
@@ -23,7 +24,6 @@ use crate::{
     hints::Messages,
     line::Line,
     session::Session,
-    worker::Tasks,
 };
 
 /// How long a request on the usual connection waits for a row. One turn of a hot key takes less.
@@ -238,11 +238,12 @@ impl Way<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{PostgresServer, eventually};
 
     use super::*;
-    use crate::{schema::Schema, worker::Worker};
+    use crate::schema::Schema;
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -255,7 +256,7 @@ mod tests {
         let mut options = StoreOptions::default();
         options.response_timeout = DEADLINE;
         let config = Config::parse(&server.url_of("postgres", &name), &options);
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let requests = Requests::new(Arc::new(config.unwrap()), worker.tasks(), None);
         (requests, client, worker)
     }

@@ -7,6 +7,7 @@ mod keeper;
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_net::Tasks;
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::sync::{Notify, watch};
 use tokio_postgres::{Row, types::ToSql};
@@ -18,7 +19,6 @@ use crate::{
     errors,
     hints::Messages,
     line::Line,
-    worker::Tasks,
 };
 
 /// One connection to the server.
@@ -131,11 +131,11 @@ impl Drop for Unanswered<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 
     use super::*;
-    use crate::worker::Worker;
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -152,7 +152,7 @@ mod tests {
         options.response_timeout = DEADLINE;
         options.connect_timeout = DEADLINE;
         let config = Arc::new(Config::parse(url, &options).unwrap());
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let (route, limit) = (config.requests.clone(), config.lock_limit());
         let session = Session::start(&worker.tasks(), config, route, None, limit);
         (session, worker)

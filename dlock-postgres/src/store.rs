@@ -32,6 +32,7 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::Worker;
 use dlock_runtime::{
     ConnectError, LockKey, LockMode,
     store::{
@@ -53,7 +54,6 @@ use crate::{
     schema::Schema,
     session::Session,
     sweep,
-    worker::Worker,
 };
 
 /// Locks in a schema of a PostgreSQL database.
@@ -88,7 +88,7 @@ impl PostgresStore {
     /// [`ConnectError::InvalidUrl`] if the URL or an option is invalid.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start().map_err(|error| ConnectError::Unavailable {
+        let worker = Worker::start("dlock-postgres").map_err(|error| ConnectError::Unavailable {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
