@@ -59,7 +59,10 @@ impl Notices {
 
     fn replace(&self, client: ClientId, task: Option<AbortHandle>) {
         // Every change is complete before any code can panic.
-        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let before = match task {
             Some(task) => listeners.insert(client, task),
             None => listeners.remove(&client),
