@@ -132,13 +132,23 @@ pub(super) fn run(count: usize, number: u64, names: &[String]) -> Result<(), Str
     let all: Vec<_> = all.collect::<Result<_, String>>()?;
     let (tree, samples) = compiled(all, count)?;
     println!("compiled in {}", seconds(began.elapsed()));
+    let rooms: Vec<_> = samples.iter().map(|it| it.room).collect();
+    let targets = rooms.iter().flat_map(|room| room.targets).copied();
+    let targets: Vec<_> = targets.collect::<BTreeSet<_>>().into_iter().collect();
+    let bench = Bench::of(&tree, &targets)?;
+    let reach = Reach::of(&bench, &rooms, &targets)?;
+    println!(
+        "what {} tests come to is known after {}",
+        reach.len(),
+        seconds(began.elapsed())
+    );
     let mut lines = vec![
         "| Room | Drawn from | Tried | Caught | Survived | Equivalent | Rate | At least |"
             .to_owned(),
         "|---|---|---|---|---|---|---|---|".to_owned(),
     ];
     for sample in &samples {
-        lines.push(look_through(&tree, sample)?);
+        lines.push(look_through(&tree, &bench, &reach, sample)?);
     }
     println!("\n{}", lines.join("\n"));
     println!("At least: the lower bound of the rate, with a probability of 95 % (Wilson).");
@@ -160,18 +170,15 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Room>, String> {
 }
 
 /// The line of a room in the table.
-fn look_through(tree: &Tree, sample: &Sample) -> Result<String, String> {
+fn look_through(
+    tree: &Tree,
+    bench: &Bench,
+    reach: &Reach,
+    sample: &Sample,
+) -> Result<String, String> {
     let began = Instant::now();
     let Sample { room, from, drawn } = sample;
     println!("{}: {} of {from} mistakes", room.name, drawn.len());
-    let bench = Bench::of(tree, room.targets)?;
-    let reach = Reach::of(&bench, room)?;
-    println!(
-        "{}: what {} tests come to is known after {}",
-        room.name,
-        reach.len(),
-        seconds(began.elapsed())
-    );
     let (mut caught, mut survived, mut equivalent) = (0, 0, 0);
     let mut times = Vec::new();
     for (index, mistake) in drawn.iter().enumerate() {
@@ -179,7 +186,7 @@ fn look_through(tree: &Tree, sample: &Sample) -> Result<String, String> {
             equivalent += 1;
             continue;
         }
-        let (verdict, took) = tried(&bench, &reach, mistake)?;
+        let (verdict, took) = tried(bench, reach, room, mistake)?;
         times.push(took);
         let result = match verdict {
             Verdict::Caught(after) => {
@@ -345,9 +352,14 @@ fn cross(one: &Range<usize>, other: &Range<usize>) -> bool {
 }
 
 /// Tries the tests that come to a mistake.
-fn tried(bench: &Bench, reach: &Reach, mistake: &Drawn) -> Result<(Verdict, Duration), String> {
+fn tried(
+    bench: &Bench,
+    reach: &Reach,
+    room: &Room,
+    mistake: &Drawn,
+) -> Result<(Verdict, Duration), String> {
     let began = Instant::now();
-    let tests = reach.to(&mistake.name);
+    let tests = reach.to(room, &mistake.name);
     for group in groups(&tests) {
         let names: Vec<_> = group.iter().map(|it| &*it.name).collect();
         let usual: Duration = group.iter().map(|it| it.took).sum();
@@ -363,7 +375,7 @@ fn tried(bench: &Bench, reach: &Reach, mistake: &Drawn) -> Result<(Verdict, Dura
 /// The tests that are run by one program at a time: of each target, first the short ones.
 fn groups<'a>(tests: &'a [&'a Test]) -> Vec<&'a [&'a Test]> {
     let mut groups = Vec::new();
-    for of_target in tests.chunk_by(|one, other| one.order == other.order) {
+    for of_target in tests.chunk_by(|one, other| one.target == other.target) {
         let mut sum = Duration::ZERO;
         let short = of_target.iter().take_while(|test| {
             sum += test.took;
