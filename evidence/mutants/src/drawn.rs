@@ -148,7 +148,9 @@ pub(super) fn run(count: usize, number: u64, names: &[String]) -> Result<(), Str
         "|---|---|---|---|---|---|---|---|".to_owned(),
     ];
     for sample in &samples {
-        lines.push(look_through(&tree, &bench, &reach, sample)?);
+        let line = look_through(&tree, &bench, &reach, sample)?;
+        println!("{line}");
+        lines.push(line);
     }
     println!("\n{}", lines.join("\n"));
     println!("At least: the lower bound of the rate, with a probability of 95 % (Wilson).");
@@ -186,7 +188,13 @@ fn look_through(
             equivalent += 1;
             continue;
         }
-        let (verdict, took) = tried(bench, reach, room, mistake)?;
+        let (verdict, took) = match tried(bench, reach, room, mistake) {
+            Ok(tried) => tried,
+            Err(error) => {
+                println!("{} could not be tried: {error}", mistake.place());
+                continue;
+            }
+        };
         times.push(took);
         let result = match verdict {
             Verdict::Caught(after) => {
