@@ -11,7 +11,9 @@ mod contract;
 mod database;
 mod faults;
 mod fence;
+#[cfg(feature = "admin")]
 mod inspect;
+#[path = "../isolation/mod.rs"]
 mod isolation;
 mod lock_in;
 mod locked_rows;
@@ -19,12 +21,15 @@ mod logs;
 mod messages;
 mod others;
 mod pages;
+#[cfg(feature = "admin")]
 mod parts;
 mod queue;
+#[cfg(feature = "admin")]
 mod rights;
 mod rows;
 mod runtimes;
 mod schema;
 mod silent;
 mod sweep;
+#[cfg(feature = "admin")]
 mod upgrade;
