@@ -20,14 +20,14 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::{Tasks, Worker};
 use dlock_runtime::{
     LockKey,
     clock::{Clock, Moment, SystemClock},
     store::{ClientId, Hint, HintSink, OwnerId, StoreError},
 };
 use tokio::{
-    runtime::Handle,
-    sync::{Notify, watch},
+    sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
 
@@ -39,7 +39,6 @@ use crate::{
     proto::WatchCreateRequest,
     queue::Queue,
     session::Session,
-    worker::Worker,
 };
 
 /// The pause before a watch begins again.
@@ -52,8 +51,7 @@ const LINGER: Duration = Duration::from_millis(2);
 #[derive(Clone)]
 pub(crate) struct Follow {
     shared: Arc<Shared>,
-    handle: Handle,
-    stopped: watch::Receiver<()>,
+    tasks: Tasks,
 }
 
 struct Shared {
@@ -83,8 +81,7 @@ impl Follow {
                 next: AtomicU64::new(0),
                 begins: Notify::new(),
             }),
-            handle: worker.handle().clone(),
-            stopped: worker.stopped(),
+            tasks: worker.tasks(),
         }
     }
 
@@ -133,13 +130,9 @@ impl Follow {
     /// Starts to watch a key, whose queue is read first if it is not known.
     fn start(&self, key: &LockKey, is_known: bool) -> Task {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let (shared, mut stopped, key) = (self.shared.clone(), self.stopped.clone(), key.clone());
-        let task = self.handle.spawn(async move {
-            tokio::select! {
-                () = shared.follow(&key, number, is_known) => {}
-                _ = stopped.changed() => {}
-            }
-        });
+        let (shared, key) = (self.shared.clone(), key.clone());
+        let follow = async move { shared.follow(&key, number, is_known).await };
+        let task = self.tasks.spawn(follow);
         let handle = task.abort_handle();
         Task { number, handle }
     }

@@ -65,7 +65,6 @@ mod store;
 mod streams;
 mod version;
 mod wait;
-mod worker;
 
 pub use compare::{Compare, CompareError, LeaseKey};
 pub use scheme::Etcd;

@@ -10,15 +10,15 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::{Tasks, Worker};
 use dlock_runtime::store::{ClientId, Hint, HintSink, StoreError};
-use tokio::{runtime::Handle, sync::watch, task::AbortHandle, time::sleep};
+use tokio::{task::AbortHandle, time::sleep};
 
 use crate::{
     config::Config,
     keys, ops,
     proto::{Answer, EventType, KeyValue, WatchCreateRequest},
     session::Session,
-    worker::Worker,
 };
 
 /// The pause before the watch begins again.
@@ -28,9 +28,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Notices {
     config: Arc<Config>,
     session: Session,
-    handle: Handle,
-    stopped: watch::Receiver<()>,
-    tasks: Mutex<HashMap<ClientId, AbortHandle>>,
+    tasks: Tasks,
+    listeners: Mutex<HashMap<ClientId, AbortHandle>>,
 }
 
 impl Notices {
@@ -38,9 +37,8 @@ impl Notices {
         Self {
             config,
             session,
-            handle: worker.handle().clone(),
-            stopped: worker.stopped(),
-            tasks: Mutex::default(),
+            tasks: worker.tasks(),
+            listeners: Mutex::default(),
         }
     }
 
@@ -51,13 +49,7 @@ impl Notices {
             session: self.session.clone(),
             sink,
         };
-        let mut stopped = self.stopped.clone();
-        let task = self.handle.spawn(async move {
-            tokio::select! {
-                () = listener.listen() => {}
-                _ = stopped.changed() => {}
-            }
-        });
+        let task = self.tasks.spawn(async move { listener.listen().await });
         self.replace(client, Some(task.abort_handle()));
     }
 
@@ -67,10 +59,13 @@ impl Notices {
 
     fn replace(&self, client: ClientId, task: Option<AbortHandle>) {
         // Every change is complete before any code can panic.
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listeners = self
+            .listeners
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let before = match task {
-            Some(task) => tasks.insert(client, task),
-            None => tasks.remove(&client),
+            Some(task) => listeners.insert(client, task),
+            None => listeners.remove(&client),
         };
         if let Some(before) = before {
             before.abort();

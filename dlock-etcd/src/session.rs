@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::Worker;
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::{
     sync::watch,
@@ -28,7 +29,6 @@ use crate::{
     errors,
     near::Near,
     raise, version,
-    worker::Worker,
 };
 
 /// The pause after the first failed round. It doubles up to [`LONGEST_PAUSE`].
@@ -70,13 +70,7 @@ impl Session {
             next: 0,
             number: 0,
         };
-        let mut stopped = worker.stopped();
-        worker.handle().spawn(async move {
-            tokio::select! {
-                () = keeper.keep() => {}
-                _ = stopped.changed() => {}
-            }
-        });
+        worker.tasks().spawn(async move { keeper.keep().await });
         Self {
             link,
             near,

@@ -14,6 +14,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use dlock_net::Worker;
 use dlock_runtime::{
     ConnectError, LockKey, MAX_TTL,
     store::{
@@ -33,7 +34,6 @@ use crate::{
     notices::Notices,
     places::Places,
     session::Session,
-    worker::Worker,
 };
 
 /// etcd counts TTLs in whole seconds.
@@ -68,7 +68,7 @@ impl EtcdStore {
     /// be used.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start().map_err(|error| ConnectError::Unavailable {
+        let worker = Worker::start("dlock-etcd").map_err(|error| ConnectError::Unavailable {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
@@ -85,13 +85,9 @@ impl EtcdStore {
             departing: watch::Sender::new(0),
         };
         let core = Arc::new(core);
-        let (beating, mut stopped) = (core.clone(), worker.stopped());
-        worker.handle().spawn(async move {
-            tokio::select! {
-                () = beating.keep_places() => {}
-                _ = stopped.changed() => {}
-            }
-        });
+        let beating = core.clone();
+        let beat = async move { beating.keep_places().await };
+        worker.tasks().spawn(beat);
         Ok(Self {
             core,
             notices,

@@ -1,4 +1,5 @@
-//! The parts of URLs, the files with certificates that they name, and TLS: all that stores with a server have in common.
+//! The parts of URLs, the files with certificates that they name, TLS, and the thread of the connections: all that stores
+//! with a server have in common.
 //!
 //! A store reads its URL with [`UrlText`], and turns the reasons into errors of its own:
 //!
@@ -23,7 +24,7 @@
 //! No reason contains a part of the URL that could be a password, and no error about a file contains what is in it.
 //!
 //! With the feature `tls`, [`tls`] makes configurations of rustls from files, and [`Reloaded`] reads the files again while the
-//! program runs.
+//! program runs. [`Worker`] is the thread of a store.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod causes;
@@ -35,6 +36,7 @@ mod reloaded;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod url;
+mod worker;
 
 pub use self::{
     causes::causes,
@@ -44,4 +46,5 @@ pub use self::{
     options::{QueryOptions, TlsPaths, pairs},
     reloaded::{HandshakeError, Reloaded},
     url::UrlText,
+    worker::{Tasks, Work, Worker},
 };

@@ -39,12 +39,6 @@ impl Tries {
         }
     }
 
-    /// Whether the last host has not answered in time.
-    pub(crate) fn has_timed_out(&self) -> bool {
-        let last = self.failures.last();
-        last.is_some_and(|(_, error)| error.kind() == StoreErrorKind::TimedOut)
-    }
-
     /// Returns the error of all of them.
     pub(crate) fn failed(&self) -> StoreError {
         of_hosts(&self.failures)
@@ -99,12 +93,10 @@ mod tests {
         let nowhere = tries.failed();
         assert_eq!(nowhere.message(), "the URL names no host");
         assert!(nowhere.has_no_effect());
-        assert!(!tries.has_timed_out());
         let silent = std::future::pending::<Result<(), _>>();
         let begun = tokio::time::Instant::now();
         assert_eq!(tries.connect(&host("a"), silent).await, None);
         assert_eq!(begun.elapsed(), limit);
-        assert!(tries.has_timed_out());
         let one = tries.failed();
         assert_eq!(
             (one.kind(), one.has_no_effect()),
@@ -115,7 +107,6 @@ mod tests {
         let gone = || StoreError::new(StoreErrorKind::Unreachable, "nobody listens").with_advice();
         let failing = async { Err::<(), _>(gone()) };
         assert_eq!(tries.connect(&host("b"), failing).await, None);
-        assert!(!tries.has_timed_out(), "the last one has answered");
         let both = tries.failed();
         assert_eq!(both.kind(), StoreErrorKind::Unreachable);
         assert!(both.has_no_effect());

@@ -7,11 +7,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use dlock_net::Worker;
 use dlock_runtime::store::{ClientId, HintSink};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Notification};
 
-use crate::{config::Listen, message, worker::Worker};
+use crate::{config::Listen, message};
 
 /// The managers that wait for messages, and the task that listens for them.
 pub(crate) struct Hints {
@@ -119,30 +120,19 @@ impl Listener {
         mut orders: mpsc::UnboundedReceiver<Order>,
         mut connections: mpsc::UnboundedReceiver<Connected>,
     ) {
-        let mut newest = None;
         loop {
-            let work = if let Some(connected) = newest.take() {
-                self.connected(connected)
-            } else {
-                tokio::select! {
-                    order = orders.recv() => match order {
-                        Some(order) => vec![order],
-                        None => return,
-                    },
-                    connected = connections.recv() => match connected {
-                        Some(connected) => self.connected(connected),
-                        None => return,
-                    },
-                }
-            };
-            tokio::select! {
-                () = self.carry_out(work) => {}
-                // The last connection may never answer, and its orders are those of the next one as well.
-                connected = connections.recv() => match connected {
-                    Some(connected) => newest = Some(connected),
+            let work = tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => vec![order],
                     None => return,
                 },
-            }
+                connected = connections.recv() => match connected {
+                    Some(connected) => self.connected(connected),
+                    None => return,
+                },
+            };
+            // A connection that does not answer is ended, and these requests with it.
+            self.carry_out(work).await;
         }
     }
 

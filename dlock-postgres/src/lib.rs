@@ -85,7 +85,6 @@ mod store;
 mod sweep;
 mod tls;
 mod trust;
-mod worker;
 
 pub use check::{Adoption, FenceError, LeaseStatement};
 pub use fence::{Fence, lock_in};

@@ -201,11 +201,12 @@ impl Drop for Repeated {
 
 #[cfg(test)]
 mod tests {
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::PostgresServer;
 
     use super::*;
-    use crate::{Schema, config::Config, worker::Worker};
+    use crate::{Schema, config::Config};
 
     const OWNER: &str = "somebody.1";
 
@@ -221,7 +222,7 @@ mod tests {
         options.response_timeout = Duration::from_secs(30);
         let config = Config::parse(&server.url_of("postgres", &name), &options);
         let config = Arc::new(config.unwrap());
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let requests = Requests::new(config, worker.tasks(), None);
         let releases = Releases::new(Arc::new(requests), worker.handle().clone());
         let old = Line::on(client, &schema, None).await.unwrap();

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use dlock_net::Tasks;
 use dlock_runtime::{LockKey, store::StoreError};
 use tokio::sync::{Mutex as Turns, MutexGuard as Turn};
 use tokio_postgres::{Row, types::ToSql};
@@ -22,9 +23,7 @@ use crate::{
     errors,
     hints::Messages,
     line::Line,
-    pump::Home,
     session::Session,
-    worker::Tasks,
 };
 
 /// How long a request on the usual connection waits for a row. One turn of a hot key takes less.
@@ -58,9 +57,9 @@ struct Second {
 impl Requests {
     /// Begins to connect. The usual connection receives the messages, if they are passed.
     pub(crate) fn new(config: Arc<Config>, tasks: Tasks, messages: Option<Messages>) -> Self {
-        let (route, home) = (config.requests.clone(), Home::of_callers());
+        let route = config.requests.clone();
         Self {
-            usual: Session::start(&tasks, config.clone(), route, home, messages, MOMENT),
+            usual: Session::start(&tasks, config.clone(), route, messages, MOMENT),
             config,
             tasks,
             second: Arc::default(),
@@ -120,7 +119,6 @@ impl Requests {
                 &self.tasks,
                 self.config.clone(),
                 self.config.requests.clone(),
-                Home::of_store(),
                 None,
                 TURN,
             ),
@@ -240,11 +238,12 @@ impl Way<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{PostgresServer, eventually};
 
     use super::*;
-    use crate::{schema::Schema, worker::Worker};
+    use crate::schema::Schema;
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -257,7 +256,7 @@ mod tests {
         let mut options = StoreOptions::default();
         options.response_timeout = DEADLINE;
         let config = Config::parse(&server.url_of("postgres", &name), &options);
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let requests = Requests::new(Arc::new(config.unwrap()), worker.tasks(), None);
         (requests, client, worker)
     }

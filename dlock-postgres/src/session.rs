@@ -7,6 +7,7 @@ mod keeper;
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_net::Tasks;
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 use tokio::sync::{Notify, watch};
 use tokio_postgres::{Row, types::ToSql};
@@ -18,8 +19,6 @@ use crate::{
     errors,
     hints::Messages,
     line::Line,
-    pump::Home,
-    worker::Tasks,
 };
 
 /// One connection to the server.
@@ -28,29 +27,25 @@ pub(crate) struct Session {
     link: watch::Receiver<Link>,
     /// Notified when a request has not been answered.
     doubted: Arc<Notify>,
-    home: Arc<Home>,
 }
 
 impl Session {
-    /// Starts to connect. The thread of the store watches over the connection, and `home` has it. It receives the messages,
-    /// if they are passed. No request on it waits for a lock of others for longer than `lock_limit`, or
-    /// than [`Config::lock_limit`].
+    /// Starts to connect. The connection receives the messages, if they are passed. No request on it waits for a lock of
+    /// others for longer than `lock_limit`, or than [`Config::lock_limit`].
     pub(crate) fn start(
         tasks: &Tasks,
         config: Arc<Config>,
         route: Route,
-        home: Home,
         messages: Option<Messages>,
         lock_limit: Duration,
     ) -> Self {
         let (set_link, link) = watch::channel(Link::Connecting);
-        let (doubted, home) = (Arc::new(Notify::new()), Arc::new(home));
+        let doubted = Arc::new(Notify::new());
         let keeper = Keeper {
             config: config.clone(),
             route,
             link: set_link,
             doubted: doubted.clone(),
-            home: home.clone(),
             messages,
             lock_limit,
             sends_settings: true,
@@ -66,7 +61,6 @@ impl Session {
             config,
             link,
             doubted,
-            home,
         }
     }
 
@@ -77,12 +71,7 @@ impl Session {
 
     /// Returns `true` if there is a connection now, as far as is known.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up { line, .. } if !line.client().is_closed())
-    }
-
-    /// Notes on which runtime a request is about to be sent.
-    pub(crate) fn note_caller(&self) {
-        self.home.note_caller();
+        matches!(&*self.link.borrow(), Link::Up(line) if !line.client().is_closed())
     }
 
     /// Returns the connection that requests take now, or waits for it.
@@ -90,18 +79,9 @@ impl Session {
         let mut link = self.link.clone();
         loop {
             match &*link.borrow_and_update() {
-                Link::Up {
-                    line,
-                    is_with_callers,
-                } => {
-                    // Such a one is about to be replaced.
-                    let is_left = *is_with_callers && self.home.callers().is_none();
-                    if !is_left && !line.client().is_closed() {
-                        return Ok(line.clone());
-                    }
-                }
+                Link::Up(line) if !line.client().is_closed() => return Ok(line.clone()),
                 Link::Down(error) => return Err(error.clone()),
-                Link::Connecting => {}
+                Link::Up(_) | Link::Connecting => {}
             }
             if link.changed().await.is_err() {
                 let error = StoreError::new(StoreErrorKind::Unreachable, "the store was closed");
@@ -151,11 +131,11 @@ impl Drop for Unanswered<'_> {
 
 #[cfg(test)]
 mod tests {
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{PgBouncer, PostgresServer, eventually};
 
     use super::*;
-    use crate::worker::Worker;
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
@@ -172,10 +152,9 @@ mod tests {
         options.response_timeout = DEADLINE;
         options.connect_timeout = DEADLINE;
         let config = Arc::new(Config::parse(url, &options).unwrap());
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let (route, limit) = (config.requests.clone(), config.lock_limit());
-        let home = Home::of_callers();
-        let session = Session::start(&worker.tasks(), config, route, home, None, limit);
+        let session = Session::start(&worker.tasks(), config, route, None, limit);
         (session, worker)
     }
 

@@ -15,9 +15,8 @@
 //!   why.
 //! - A lock that ends with a transaction is a lease of three seconds whose row the transaction deletes: the commit frees
 //!   it, and until then the row counts as held. (`a_commit_ends_the_lock_at_once`)
-//! - A thread of the store watches over the connections. That of renewals is on this thread, which no body can block;
-//!   that of requests is on the runtime of the callers, as `pump.rs` says. If a request has no answer, its connection is
-//!   tried, and replaced if it does not answer either.
+//! - The connections are on a thread of the store, which no body can block. If a request has no answer, its connection
+//!   is tried, and replaced if it does not answer either.
 //! - A request that waits for the row of its key holds up no request for another key: `requests.rs`.
 //!   (`a_locked_row_delays_no_other_key`)
 //! - No request walks the dead versions of the rows of its key, which an open snapshot keeps: `keys.sql` says how.
@@ -33,6 +32,7 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::Worker;
 use dlock_runtime::{
     ConnectError, LockKey, LockMode,
     store::{
@@ -49,13 +49,11 @@ use crate::{
     config::{Config, Listen},
     errors,
     hints::Hints,
-    pump::Home,
     releases::Releases,
     requests::Requests,
     schema::Schema,
     session::Session,
     sweep,
-    worker::Worker,
 };
 
 /// Locks in a schema of a PostgreSQL database.
@@ -90,7 +88,7 @@ impl PostgresStore {
     /// [`ConnectError::InvalidUrl`] if the URL or an option is invalid.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start().map_err(|error| ConnectError::Unavailable {
+        let worker = Worker::start("dlock-postgres").map_err(|error| ConnectError::Unavailable {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
@@ -103,8 +101,7 @@ impl PostgresStore {
         let tasks = worker.tasks();
         let requests = Arc::new(Requests::new(config.clone(), tasks.clone(), with_requests));
         let (route, limit) = (config.messages.clone(), config.lock_limit());
-        let home = Home::of_store();
-        let renewals = Session::start(&tasks, config.clone(), route, home, with_renewals, limit);
+        let renewals = Session::start(&tasks, config.clone(), route, with_renewals, limit);
         sweep::start(&tasks, requests.clone());
         Ok(Self {
             releases: Releases::new(requests.clone(), worker.handle().clone()),
@@ -151,7 +148,6 @@ impl LockStore for PostgresStore {
             &request.label,
             &request.function,
         ];
-        self.requests.usual().note_caller();
         let mut asked = self.requests.about(request.key);
         let rows = loop {
             let way = asked.way().await?;
@@ -210,7 +206,6 @@ impl LockStore for PostgresStore {
     }
 
     async fn release(&self, request: ReleaseRequest<'_>) -> Result<Released, StoreError> {
-        self.requests.usual().note_caller();
         let owner = request.owner.to_string();
         self.releases.release(request.key, &owner).await
     }

@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use dlock_net::Tasks;
 use dlock_runtime::store::StoreError;
 
-use crate::{calls::Call, requests::Requests, worker::Tasks};
+use crate::{calls::Call, requests::Requests};
 
 /// The mean pause between two sweeps.
 const PAUSE: Duration = Duration::from_secs(600);
@@ -63,12 +64,13 @@ async fn sweep(requests: &Requests) -> Result<(), StoreError> {
 mod tests {
     use std::{cell::Cell, future::ready};
 
+    use dlock_net::Worker;
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::PostgresServer;
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::{config::Config, schema::Schema, worker::Worker};
+    use crate::{config::Config, schema::Schema};
 
     #[tokio::test]
     async fn a_sweep_removes_all_that_is_old() {
@@ -99,7 +101,7 @@ mod tests {
         let mut options = StoreOptions::default();
         options.response_timeout = Duration::from_secs(30);
         let config = Arc::new(Config::parse(&url, &options).unwrap());
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-postgres").unwrap();
         let requests = Requests::new(config, worker.tasks(), None);
         sweep(&requests).await.unwrap();
         for (left, expected) in [

@@ -53,7 +53,6 @@ mod store;
 mod timers;
 mod tls;
 mod waiting;
-mod worker;
 
 pub use check::{Check, CheckError, LeaseNode};
 pub use scheme::ZooKeeper;

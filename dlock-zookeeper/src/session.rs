@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use dlock_net::Worker;
 use dlock_runtime::{
     clock::{Clock, Moment, SystemClock},
     store::{StoreError, StoreErrorKind},
@@ -14,7 +15,7 @@ use zookeeper_client::{Acls, Client, Connector, CreateMode, Error, MultiWriteErr
 
 use crate::{
     config::Config, dial, errors, fence::Known, leftovers::Leftovers, names, notices, proof::Proof,
-    readers, sinks::Sinks, worker::Worker,
+    readers, sinks::Sinks,
 };
 
 /// The pause after the first failed try. It doubles up to [`LONGEST_PAUSE`].
@@ -71,13 +72,8 @@ pub(crate) fn start(
     sinks: Arc<Sinks>,
 ) -> watch::Receiver<Status> {
     let (set_status, status) = watch::channel(Status::Connecting);
-    let mut stopped = worker.stopped();
-    worker.handle().spawn(async move {
-        tokio::select! {
-            () = keep(&config, set_status, &sinks) => {}
-            _ = stopped.changed() => {}
-        }
-    });
+    let task = async move { keep(&config, set_status, &sinks).await };
+    worker.tasks().spawn(task);
     status
 }
 

@@ -2,6 +2,7 @@
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
+use dlock_net::Worker;
 use dlock_runtime::{
     ConnectError, LockKey,
     clock::{Clock, SystemClock},
@@ -22,7 +23,6 @@ use crate::{
     sinks::Sinks,
     slots::Slots,
     timers::Timers,
-    worker::Worker,
 };
 
 /// Locks in a ZooKeeper ensemble.
@@ -41,7 +41,7 @@ impl ZooKeeperStore {
     /// [`ConnectError::InvalidUrl`] if the URL or an option is invalid.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start().map_err(|error| ConnectError::Unavailable {
+        let worker = Worker::start("dlock-zookeeper").map_err(|error| ConnectError::Unavailable {
             url: config.shown.clone(),
             reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
         })?;
@@ -56,13 +56,9 @@ impl ZooKeeperStore {
             answers,
             sinks,
         });
-        let (ending, mut stopped) = (core.clone(), worker.stopped());
-        let handle = worker.handle().clone();
-        worker.handle().spawn(async move {
-            tokio::select! {
-                _ = ending.end_children(handle) => {}
-                _ = stopped.changed() => {}
-            }
+        let (ending, handle) = (core.clone(), worker.handle().clone());
+        worker.tasks().spawn(async move {
+            ending.end_children(handle).await;
         });
         Ok(Self { core, worker })
     }

@@ -1,12 +1,13 @@
 //! The connection of callers whose runtime ends, is not polled, or has no sockets, and that of a silent member.
 
+use dlock_net::Worker;
 use dlock_runtime::store::StoreOptions;
 use dlock_testkit::{EtcdServer, Proxy, eventually};
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
-use crate::{base, ops, worker::Worker};
+use crate::{base, ops};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -47,7 +48,7 @@ struct Pair {
 impl Pair {
     /// The ports are those of the near connection and of the store's own one.
     fn start([near, own_port]: [u16; 2]) -> Self {
-        let worker = Worker::start().unwrap();
+        let worker = Worker::start("dlock-etcd").unwrap();
         let (config, doubt) = (config(near), Arc::<Doubt>::default());
         let opened = async { own(&self::config(own_port), &doubt).await };
         // On a thread of its own, as the test's may be inside a runtime.

@@ -27,7 +27,7 @@ use crate::{
     hints::Messages,
     line::Line,
     pooled::Turns,
-    pump::{self, Home, Pump, Pumped},
+    pump::{self, Pump},
     schema::VERSION,
     trust::{self, Owner},
 };
@@ -60,16 +60,14 @@ fn pauses() -> impl Iterator<Item = Duration> {
 #[derive(Clone)]
 pub(super) enum Link {
     Connecting,
-    Up {
-        line: Arc<Line>,
-        is_with_callers: bool,
-    },
+    Up(Arc<Line>),
     Down(StoreError),
 }
 
 /// A connection that requests may use.
 struct Connected {
-    pumped: Pumped,
+    client: Arc<Client>,
+    pump: Pump,
     line: Line,
     is_pooled: bool,
 }
@@ -80,7 +78,6 @@ pub(super) struct Keeper {
     pub(super) route: Route,
     pub(super) link: watch::Sender<Link>,
     pub(super) doubted: Arc<Notify>,
-    pub(super) home: Arc<Home>,
     pub(super) messages: Option<Messages>,
     pub(super) lock_limit: Duration,
     /// `false` once a pooler has refused the settings.
@@ -94,11 +91,11 @@ impl Keeper {
             match self.connect().await {
                 Ok(connected) => {
                     let since = Instant::now();
-                    let is_lost = self.watch_over(connected).await;
+                    self.watch_over(connected).await;
                     self.link.send_replace(Link::Connecting);
                     pauses = self::pauses();
                     // A server that ends each connection is not asked for the next one at once.
-                    if !is_lost || since.elapsed() > LONGEST_PAUSE {
+                    if since.elapsed() > LONGEST_PAUSE {
                         continue;
                     }
                 }
@@ -124,10 +121,6 @@ impl Keeper {
             if let Some(connected) = tries.connect(&host, self.connect_to(&host)).await {
                 return Ok(connected);
             }
-            if tries.has_timed_out() {
-                // The host is silent, or the runtime of the callers is not polled.
-                self.home.move_to_store();
-            }
         }
         Err(tries.failed())
     }
@@ -148,40 +141,39 @@ impl Keeper {
             let connected = match &self.route.tls {
                 Some(tls) => {
                     let tls = MakeRustlsConnect::clone(&tls.get());
-                    pump::connect(&config, tls, &self.home, sinks).await
+                    pump::connect(&config, tls, sinks).await
                 }
-                None => pump::connect(&config, NoTls, &self.home, sinks).await,
+                None => pump::connect(&config, NoTls, sinks).await,
             };
             match connected {
                 Err(error) if self.sends_settings && errors::refuses_settings(&error) => {
                     self.sends_settings = false;
                 }
                 Err(error) => return Err(errors::of_connecting(&error, host, &self.config)),
-                Ok(pumped) => {
-                    let is_with_callers = pumped.is_with_callers;
-                    tokio::select! {
-                        connected = self.try_out(pumped, mark) => return connected,
-                        // That runtime may not be polled.
-                        () = self.home.moved(), if is_with_callers => {}
-                    }
-                }
+                Ok((client, pump)) => return self.try_out(client, pump, mark).await,
             }
         }
     }
 
     /// Checks what is at the other end, and prepares the requests. `mark` is what the connection was marked with.
-    async fn try_out(&self, pumped: Pumped, mark: u64) -> Result<Connected, StoreError> {
+    async fn try_out(
+        &self,
+        client: Arc<Client>,
+        pump: Pump,
+        mark: u64,
+    ) -> Result<Connected, StoreError> {
         // Whether this is a pooler is not known yet. This is the runtime of the store.
         let turns = Turns::new(Handle::current(), mark);
-        let found = self.check(&pumped.client, &turns).await?;
+        let found = self.check(&client, &turns).await?;
         // A URL says how to listen because of a pooler.
         let is_pooled = self.config.listen != Listen::Direct
             || found.as_deref() != Some(&format!("{mark:016x}"));
         let turns = is_pooled.then_some(turns);
-        let line = Line::on(pumped.client.clone(), &self.config.schema, turns);
+        let line = Line::on(client.clone(), &self.config.schema, turns);
         let line = line.await.map_err(|error| self.unsent(&error.into()))?;
         Ok(Connected {
-            pumped,
+            client,
+            pump,
             line,
             is_pooled,
         })
@@ -219,62 +211,38 @@ impl Keeper {
         errors::mark(&row)
     }
 
-    /// Offers the connection to requests, until it breaks, does not answer, or has to move. Returns `false` if it moves.
-    async fn watch_over(&self, connected: Connected) -> bool {
-        let Pumped {
+    /// Offers the connection to requests, until it breaks or does not answer.
+    async fn watch_over(&self, connected: Connected) {
+        let Connected {
             client,
-            pump,
-            is_with_callers,
-        } = connected.pumped;
-        let mut pump = pump.into_used();
+            mut pump,
+            line,
+            is_pooled,
+        } = connected;
         if let Some(messages) = &self.messages {
-            messages.come_on(client, connected.is_pooled);
+            messages.come_on(client, is_pooled);
         }
-        let line = Arc::new(connected.line);
-        self.link.send_replace(Link::Up {
-            line: line.clone(),
-            is_with_callers,
-        });
-        let is_lost = tokio::select! {
-            () = self.until_lost(&mut pump, &line, is_with_callers) => true,
-            () = self.home.moved(), if is_with_callers => false,
-        };
-        if is_lost {
-            tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
-            // Requests on a silent connection end now, and not with it.
-            pump.end();
-        } else {
-            // Requests that are under way are answered before the old connection ends.
-            tokio::spawn(pump.run_out(self.config.response_limit));
-        }
-        is_lost
+        let line = Arc::new(line);
+        self.link.send_replace(Link::Up(line.clone()));
+        self.until_lost(&mut pump, &line).await;
+        tracing::warn!(target: "dlock::store", url = %self.config.shown, "the connection to PostgreSQL was lost");
     }
 
     /// Waits until a connection breaks or does not answer.
-    async fn until_lost(&self, pump: &mut Pump, line: &Line, is_with_callers: bool) {
+    async fn until_lost(&self, pump: &mut Pump, line: &Line) {
         let mut looked = Instant::now();
         loop {
             // A doubted connection is tried at once, and a quiet one from time to time.
             tokio::select! {
-                ended = pump.ended() => {
-                    if ended.is_err() && is_with_callers {
-                        // Their runtime has ended.
-                        self.home.move_to_store();
-                    }
-                    return;
-                }
+                () = pump.ended() => return,
                 () = self.doubted.notified() => {}
                 () = tokio::time::sleep_until(looked + LOOK) => {}
             }
-            let limit = self.config.response_limit;
             if line.is_spent() {
                 return;
             }
-            let answer = timeout(limit, line.try_out()).await;
+            let answer = timeout(self.config.response_limit, line.try_out()).await;
             looked = Instant::now();
-            if answer.is_err() {
-                self.home.move_to_store();
-            }
             if !matches!(answer, Ok(Ok(()))) {
                 return;
             }

@@ -29,7 +29,7 @@ mod rights;
 mod rows;
 mod runtimes;
 mod schema;
+mod silent;
 mod sweep;
-mod unpolled;
 #[cfg(feature = "admin")]
 mod upgrade;

@@ -12,7 +12,7 @@ use tokio_postgres::{AsyncMessage, Client, NoTls, Notification};
 
 use crate::{
     database::{DEADLINE, Database},
-    unpolled::Heard,
+    silent::Heard,
 };
 
 /// Connects as a role that has no permission, and passes on what it receives.

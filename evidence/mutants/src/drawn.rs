@@ -115,17 +115,42 @@ fn drafts_of(file: &str, text: &str) -> Result<Vec<Draft>, String> {
     drafts.map_err(|error| format!("{file}: {error}"))
 }
 
+/// The mistakes of a room that are tried.
+struct Sample {
+    room: &'static Room,
+    /// How many the operators make of the room.
+    from: usize,
+    drawn: Vec<Drawn>,
+}
+
 /// Draws `count` mistakes of each of these rooms, or of all, and tells what has noticed them.
 pub(super) fn run(count: usize, number: u64, names: &[String]) -> Result<(), String> {
-    let rooms = chosen(names)?;
+    let began = Instant::now();
     let judged = judged::all()?;
+    let rooms = chosen(names)?.into_iter();
+    let all = rooms.map(|room| Ok((room, all_of(room, number, &judged)?)));
+    let all: Vec<_> = all.collect::<Result<_, String>>()?;
+    let (tree, samples) = compiled(all, count)?;
+    println!("compiled in {}", seconds(began.elapsed()));
+    let rooms: Vec<_> = samples.iter().map(|it| it.room).collect();
+    let targets = rooms.iter().flat_map(|room| room.targets).copied();
+    let targets: Vec<_> = targets.collect::<BTreeSet<_>>().into_iter().collect();
+    let bench = Bench::of(&tree, &targets)?;
+    let reach = Reach::of(&bench, &rooms, &targets)?;
+    println!(
+        "what {} tests come to is known after {}",
+        reach.len(),
+        seconds(began.elapsed())
+    );
     let mut lines = vec![
         "| Room | Drawn from | Tried | Caught | Survived | Equivalent | Rate | At least |"
             .to_owned(),
         "|---|---|---|---|---|---|---|---|".to_owned(),
     ];
-    for room in rooms {
-        lines.push(look_through(room, count, number, &judged)?);
+    for sample in &samples {
+        let line = look_through(&tree, &bench, &reach, sample)?;
+        println!("{line}");
+        lines.push(line);
     }
     println!("\n{}", lines.join("\n"));
     println!("At least: the lower bound of the rate, with a probability of 95 % (Wilson).");
@@ -148,31 +173,14 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Room>, String> {
 
 /// The line of a room in the table.
 fn look_through(
-    room: &Room,
-    count: usize,
-    number: u64,
-    judged: &[Judged],
+    tree: &Tree,
+    bench: &Bench,
+    reach: &Reach,
+    sample: &Sample,
 ) -> Result<String, String> {
     let began = Instant::now();
-    let all = all_of(room, number, judged)?;
-    let from = all.len();
-    // Some will not compile.
-    let (tree, mut drawn) = compiled(all, count + count / 3 + 5)?;
-    drawn.truncate(count);
-    println!(
-        "{}: {} of {from} mistakes, compiled in {}",
-        room.name,
-        drawn.len(),
-        seconds(began.elapsed())
-    );
-    let bench = Bench::of(&tree, room.targets)?;
-    let reach = Reach::of(&bench, room)?;
-    println!(
-        "{}: what {} tests come to is known after {}",
-        room.name,
-        reach.len(),
-        seconds(began.elapsed())
-    );
+    let Sample { room, from, drawn } = sample;
+    println!("{}: {} of {from} mistakes", room.name, drawn.len());
     let (mut caught, mut survived, mut equivalent) = (0, 0, 0);
     let mut times = Vec::new();
     for (index, mistake) in drawn.iter().enumerate() {
@@ -180,7 +188,13 @@ fn look_through(
             equivalent += 1;
             continue;
         }
-        let (verdict, took) = tried(&bench, &reach, mistake)?;
+        let (verdict, took) = match tried(bench, reach, room, mistake) {
+            Ok(tried) => tried,
+            Err(error) => {
+                println!("{} could not be tried: {error}", mistake.place());
+                continue;
+            }
+        };
         times.push(took);
         let result = match verdict {
             Verdict::Caught(after) => {
@@ -282,26 +296,40 @@ fn all_of(room: &Room, number: u64, judged: &[Judged]) -> Result<Vec<Drawn>, Str
         (hasher.finish(), it.draft.at.start)
     });
     for (index, drawn) in all.iter_mut().enumerate() {
-        drawn.name = format!("drawn{index}");
+        drawn.name = format!("{}{index}", room.name);
     }
     Ok(all)
 }
 
-/// The first of these that lie in each other or side by side and compile, in a copy of the sources.
-fn compiled(all: Vec<Drawn>, most: usize) -> Result<(Tree, Vec<Drawn>), String> {
-    let mut taken: Vec<Drawn> = Vec::new();
+/// The first `count` mistakes of each room that lie in each other or side by side and compile, in one copy of the sources.
+fn compiled(
+    all: Vec<(&'static Room, Vec<Drawn>)>,
+    count: usize,
+) -> Result<(Tree, Vec<Sample>), String> {
+    // Some will not compile.
+    let most = count + count / 3 + 5;
+    let mut samples = Vec::new();
     let mut seeds = Seeds::default();
-    for drawn in all {
-        let (file, at) = (&drawn.file, &drawn.draft.at);
-        let crosses = |other: &Drawn| other.file == *file && cross(at, &other.draft.at);
-        if taken.iter().any(crosses) {
-            continue;
+    for (room, all) in all {
+        let from = all.len();
+        let mut taken: Vec<Drawn> = Vec::new();
+        for drawn in all {
+            let (file, at) = (&drawn.file, &drawn.draft.at);
+            let crosses = |other: &Drawn| other.file == *file && cross(at, &other.draft.at);
+            if taken.iter().any(crosses) {
+                continue;
+            }
+            seeds.put(file, |text| drawn.draft.seed(&drawn.name, file, text))?;
+            taken.push(drawn);
+            if taken.len() == most {
+                break;
+            }
         }
-        seeds.put(file, |text| drawn.draft.seed(&drawn.name, file, text))?;
-        taken.push(drawn);
-        if taken.len() == most {
-            break;
-        }
+        samples.push(Sample {
+            room,
+            from,
+            drawn: taken,
+        });
     }
     loop {
         let tree = Tree::copy(FOLDER, &seeds)?;
@@ -309,11 +337,16 @@ fn compiled(all: Vec<Drawn>, most: usize) -> Result<(Tree, Vec<Drawn>), String> 
         let packages: BTreeSet<_> = packages.map(str::to_owned).collect();
         let broken = programs::broken(&tree, &packages)?;
         if broken.is_empty() {
-            return Ok((tree, taken));
+            for sample in &mut samples {
+                sample.drawn.truncate(count);
+            }
+            return Ok((tree, samples));
         }
-        println!("{} of {} do not compile", broken.len(), taken.len());
+        println!("{} do not compile", broken.len());
         seeds.remove(&broken);
-        taken.retain(|it| !broken.contains(&it.name));
+        for sample in &mut samples {
+            sample.drawn.retain(|it| !broken.contains(&it.name));
+        }
     }
 }
 
@@ -327,9 +360,14 @@ fn cross(one: &Range<usize>, other: &Range<usize>) -> bool {
 }
 
 /// Tries the tests that come to a mistake.
-fn tried(bench: &Bench, reach: &Reach, mistake: &Drawn) -> Result<(Verdict, Duration), String> {
+fn tried(
+    bench: &Bench,
+    reach: &Reach,
+    room: &Room,
+    mistake: &Drawn,
+) -> Result<(Verdict, Duration), String> {
     let began = Instant::now();
-    let tests = reach.to(&mistake.name);
+    let tests = reach.to(room, &mistake.name);
     for group in groups(&tests) {
         let names: Vec<_> = group.iter().map(|it| &*it.name).collect();
         let usual: Duration = group.iter().map(|it| it.took).sum();
@@ -345,7 +383,7 @@ fn tried(bench: &Bench, reach: &Reach, mistake: &Drawn) -> Result<(Verdict, Dura
 /// The tests that are run by one program at a time: of each target, first the short ones.
 fn groups<'a>(tests: &'a [&'a Test]) -> Vec<&'a [&'a Test]> {
     let mut groups = Vec::new();
-    for of_target in tests.chunk_by(|one, other| one.order == other.order) {
+    for of_target in tests.chunk_by(|one, other| one.target == other.target) {
         let mut sum = Duration::ZERO;
         let short = of_target.iter().take_while(|test| {
             sum += test.took;

@@ -18,28 +18,27 @@ const AT_ONCE: usize = 4;
 /// A test, and what it comes to.
 #[derive(Debug)]
 pub(super) struct Test {
-    /// Its place in the order of targets.
-    pub(super) order: usize,
     pub(super) target: Target,
     pub(super) name: String,
     pub(super) took: Duration,
     reached: BTreeSet<String>,
 }
 
-/// All tests of some targets.
+/// All tests of some rooms.
 #[derive(Debug)]
 pub(super) struct Reach {
     tests: Vec<Test>,
 }
 
 impl Reach {
-    /// Runs every test of a room. One that fails without a mistake, also when it is run again, is an error.
-    pub(super) fn of(bench: &Bench, room: &Room) -> Result<Self, String> {
+    /// Runs every test of these rooms, which have these targets. One that fails without a mistake, also when it is run again, is
+    /// an error.
+    pub(super) fn of(bench: &Bench, rooms: &[&Room], targets: &[Target]) -> Result<Self, String> {
         let mut all = Vec::new();
-        for (order, target) in room.targets.iter().enumerate() {
+        for target in targets {
             let mut names = bench.names(*target)?;
-            names.retain(|name| room.has(*target, name));
-            all.extend(names.into_iter().map(|name| (order, *target, name)));
+            names.retain(|name| rooms.iter().any(|room| room.has(*target, name)));
+            all.extend(names.into_iter().map(|name| (*target, name)));
         }
         let folder = workspace::target().join("drawn/reached");
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -49,7 +48,7 @@ impl Reach {
         let next = || queue.lock().expect("nothing panics with it").next();
         let work = || {
             let mut tests = Vec::new();
-            while let Some((number, (order, target, name))) = next() {
+            while let Some((number, (target, name))) = next() {
                 let file = folder.join(number.to_string());
                 let mut left = 2;
                 let took = loop {
@@ -65,7 +64,6 @@ impl Reach {
                 };
                 let reached = fs::read_to_string(&file).unwrap_or_default();
                 tests.push(Test {
-                    order,
                     target,
                     name,
                     took,
@@ -81,8 +79,7 @@ impl Reach {
                 .map(|it| it.join().expect("a worker does not panic"));
             done.collect::<Result<Vec<_>, String>>()
         })?;
-        let mut tests: Vec<_> = tests.into_iter().flatten().collect();
-        tests.sort_by_key(|test| (test.order, test.took));
+        let tests = tests.into_iter().flatten().collect();
         Ok(Self { tests })
     }
 
@@ -90,9 +87,15 @@ impl Reach {
         self.tests.len()
     }
 
-    /// The tests that come to this mistake: those of one target after those of another, and the shorter ones first.
-    pub(super) fn to(&self, mistake: &str) -> Vec<&Test> {
+    /// The tests of a room that come to this mistake: those of one target after those of another, and the shorter ones
+    /// first.
+    pub(super) fn to(&self, room: &Room, mistake: &str) -> Vec<&Test> {
         let tests = self.tests.iter();
-        tests.filter(|it| it.reached.contains(mistake)).collect()
+        let mut tests: Vec<_> = tests
+            .filter(|it| room.has(it.target, &it.name) && it.reached.contains(mistake))
+            .collect();
+        let order = |target: Target| room.targets.iter().position(|it| *it == target);
+        tests.sort_by_key(|it| (order(it.target), it.took));
+        tests
     }
 }

@@ -152,7 +152,9 @@ impl Room {
     pub(super) fn has(&self, target: Target, name: &str) -> bool {
         let package = format!("dlock-{}/src", self.name);
         let is_store = self.places == [&*package];
-        target != TYPED || !is_store || name.starts_with(&format!("{}::", self.name))
+        let is_meant =
+            target != TYPED || !is_store || name.starts_with(&format!("{}::", self.name));
+        self.targets.contains(&target) && is_meant
     }
 }
 

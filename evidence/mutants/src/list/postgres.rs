@@ -9,7 +9,6 @@ const FROM_1: &str = "dlock-postgres/src/schema/from_1.sql";
 const STORE_RS: &str = "dlock-postgres/src/store.rs";
 const ERRORS: &str = "dlock-postgres/src/errors.rs";
 const SESSION: &str = "dlock-postgres/src/session/keeper.rs";
-const HINTS: &str = "dlock-postgres/src/hints.rs";
 const POOLED: &str = "dlock-postgres/src/pooled.rs";
 const RELEASES: &str = "dlock-postgres/src/releases.rs";
 const MESSAGE: &str = "dlock-postgres/src/message.rs";
@@ -399,39 +398,6 @@ pub(super) const ALL: &[Mutant] = &[
         &[Test(
             FAULTS,
             "poolers::a_manager_that_leaves_a_pooler_mixes_up_no_answers_of_others",
-        )],
-    ),
-    Mutant::new(
-        "pg-check-waits-for-an-idle-runtime",
-        "A connection that is being checked stays on a runtime that is not polled",
-        SESSION,
-        "() = self.home.moved(), if «is_with_callers» => {}",
-        "false",
-        &[Test(
-            STORE,
-            "unpolled::a_connection_that_is_being_checked_is_made_again_elsewhere",
-        )],
-    ),
-    Mutant::new(
-        "pg-try-waits-for-an-idle-runtime",
-        "A connection that is being tried stays on a runtime that is not polled",
-        SESSION,
-        "() = self.home.moved(), if «is_with_callers» => false,",
-        "false",
-        &[Test(
-            STORE,
-            "unpolled::a_connection_that_is_being_tried_is_made_again_elsewhere",
-        )],
-    ),
-    Mutant::new(
-        "pg-listens-to-the-last-connection",
-        "A request for messages that the last connection has not answered delays those on the next one",
-        HINTS,
-        "connected = connections.recv() => match connected { Some(connected) => «newest = Some(connected)»,",
-        "{ newest = Some(connected); std::future::pending::<()>().await }",
-        &[Test(
-            STORE,
-            "unpolled::messages_come_on_the_next_connection_though_the_last_one_has_not_answered",
         )],
     ),
     Mutant::new(

@@ -1,4 +1,4 @@
-//! A connection whose runtime is not polled any more, at each step: requests from another runtime go on.
+//! A connection that does not answer any more: requests and messages go on with the next one.
 
 use std::{
     sync::{
@@ -89,7 +89,7 @@ async fn release(store: &PostgresStore, owner: OwnerId) {
 
 /// Sends a request whose caller gives it up at once, so that its connection is tried.
 fn give_up_a_request(store: &PostgresStore) {
-    let key = key();
+    let key = LockKey::new("order:43").unwrap();
     let request = store.acquire(AcquireRequest::new(&key, owner(), TTL));
     assert!(request.now_or_never().is_none(), "no answer can be there");
 }
@@ -102,86 +102,40 @@ fn use_in_another_runtime(store: &PostgresStore) {
     });
 }
 
-#[test]
-fn a_connection_that_is_being_checked_is_made_again_elsewhere() {
-    let first = one_thread();
-    let (_database, proxy, store) = first.block_on(async {
-        let database = Database::new().await;
-        let proxy = Proxy::start(database.server.port());
-        // Renewals have another way, or one of their requests would be the one that is held.
-        let direct = database.server.port();
-        let url = format!(
-            "{}?listen=127.0.0.1:{direct}",
-            database.url_at(proxy.port())
-        );
-        proxy.hold_replies_from("pg_is_in_recovery");
-        let store = open(&url, LONG);
-        let is_checked = async || !proxy.is_trap_set();
-        eventually(DEADLINE, "the connection is checked", is_checked).await;
-        (database, proxy, store)
-    });
-    proxy.thaw();
-    use_in_another_runtime(&store);
-}
-
-#[test]
-fn a_connection_that_is_being_tried_is_made_again_elsewhere() {
-    let first = one_thread();
-    let (_database, store) = first.block_on(async {
-        let database = Database::new().await;
-        let store = open(&format!("{}?listen=off", database.url()), LONG);
-        let owner = owner();
-        acquire(&store, owner).await;
-        release(&store, owner).await;
-        give_up_a_request(&store);
-        (database, store)
-    });
-    // The thread of the store does so after it has begun to try the connection.
-    let (heard, _hints) = Heard::new();
-    let hooks = store.properties().hooks.unwrap();
-    hooks.attach(ClientId::new(&SystemRandom), HintSink::new(heard.clone()));
-    one_thread().block_on(async {
-        let has_looked = async || heard.looked() > 0;
-        eventually(DEADLINE, "the connection is tried", has_looked).await;
-    });
-    use_in_another_runtime(&store);
-}
-
-#[test]
-fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
-    let first = one_thread();
+#[tokio::test]
+async fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
     let client = ClientId::new(&SystemRandom);
     let (heard, mut hints) = Heard::new();
-    let (database, proxy, store) = first.block_on(async {
-        let database = Database::new().await;
-        let proxy = Proxy::start(database.server.port());
-        proxy.hold_replies_from("LISTEN");
-        let store = open(&database.url_at(proxy.port()), LONG);
-        let hooks = store.properties().hooks.unwrap();
-        hooks.attach(client, HintSink::new(heard.clone()));
-        let is_asked = async || !proxy.is_trap_set();
-        eventually(DEADLINE, "the server is asked for messages", is_asked).await;
-        (database, proxy, store)
-    });
-    let before = heard.looked();
+    let database = Database::new().await;
+    let proxy = Proxy::start(database.server.port());
+    proxy.hold_replies_from("LISTEN");
+    let store = open(&database.url_at(proxy.port()), Duration::from_millis(1400));
+    let hooks = store.properties().hooks.unwrap();
+    hooks.attach(client, HintSink::new(heard.clone()));
+    let is_asked = async || !proxy.is_trap_set() && proxy.accepted_connections() > 1;
+    eventually(DEADLINE, "the server is asked for messages", is_asked).await;
+    let (connections, looked) = (proxy.accepted_connections(), heard.looked());
+    eventually(DEADLINE, "it connects again", async || {
+        give_up_a_request(&store);
+        proxy.accepted_connections() > connections
+    })
+    .await;
     proxy.thaw();
-    one_thread().block_on(async {
-        let (holder, waiter) = (owner(), OwnerId::new(client, 1));
-        let other = database.store();
-        acquire(&other, holder).await;
-        let answer = acquire(&store, waiter).await;
-        assert!(
-            matches!(answer, AcquireOutcome::Busy { .. }),
-            "broken promise: two hold the key: {answer:?}"
-        );
-        let listens = async || heard.looked() > before;
-        eventually(DEADLINE, "it listens on the next one", listens).await;
-        release(&other, holder).await;
-        let told = timeout(DEADLINE, hints.recv()).await;
-        let (told, _fence) = told.expect("a message comes").unwrap();
-        assert_eq!(told, waiter);
-        release(&store, waiter).await;
-    });
+    let (holder, waiter) = (owner(), OwnerId::new(client, 1));
+    let other = database.store();
+    acquire(&other, holder).await;
+    let answer = acquire(&store, waiter).await;
+    assert!(
+        matches!(answer, AcquireOutcome::Busy { .. }),
+        "broken promise: two hold the key: {answer:?}"
+    );
+    let listens = async || heard.looked() > looked;
+    eventually(DEADLINE, "it listens on the next one", listens).await;
+    release(&other, holder).await;
+    let told = timeout(DEADLINE, hints.recv()).await;
+    let (told, _fence) = told.expect("a message comes").unwrap();
+    assert_eq!(told, waiter);
+    release(&store, waiter).await;
 }
 
 #[test]
