@@ -8,6 +8,7 @@
 mod admin;
 mod alone;
 mod astray;
+mod behind;
 mod check;
 mod claims;
 mod contract;
@@ -17,5 +18,6 @@ mod sessions;
 mod sharing;
 #[cfg(feature = "tls")]
 mod tls;
+mod unanswered;
 mod waiting;
 mod world;
