@@ -298,6 +298,27 @@ mod tests {
         assert!(!at_once);
     }
 
+    #[tokio::test]
+    async fn a_slot_lasts_while_a_request_waits_for_it_and_no_longer() {
+        let slots = Slots::new(Arc::default());
+        let key = LockKey::new("lasts").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let first = slots.lock(&key, owner).await;
+        let mut waits = pin!(slots.lock(&key, owner));
+        assert!(waits.as_mut().now_or_never().is_none());
+        slots.unlock(&key, owner, first);
+        let second = waits.await;
+        let mut waits = pin!(slots.lock(&key, owner));
+        assert!(
+            waits.as_mut().now_or_never().is_none(),
+            "a claim has two requests at a time"
+        );
+        slots.unlock(&key, owner, second);
+        let third = waits.await;
+        slots.unlock(&key, owner, third);
+        assert!(slots.map().is_empty(), "it would be there for ever");
+    }
+
     #[test]
     fn a_grant_goes_on_with_its_own_child_alone() {
         assert!(is_of_grant(None, None));

@@ -1,5 +1,6 @@
 //! The inspector of operators, against real servers.
 
+mod grants;
 mod look;
 mod report;
 mod rights;

@@ -28,6 +28,7 @@ const PING: i32 = 11;
 const CREATE_CONTAINER: i32 = 19;
 pub(crate) const MULTI_READ: i32 = 22;
 const SET_WATCHES: i32 = 101;
+const WHO_AM_I: i32 = 107;
 const ERROR: i32 = -1;
 
 pub(crate) const UNIMPLEMENTED: i32 = -6;
@@ -37,6 +38,9 @@ const NODE_EXISTS: i32 = -110;
 pub(crate) const SESSION_EXPIRED: i32 = -112;
 /// Said of the operations behind the one that failed.
 const NOT_TRIED: i32 = -2;
+
+/// The longest request. A word such as `srvr` begins like one that is longer, and gets no answer.
+const LONGEST: usize = 1 << 20;
 
 /// The session of each client, until one is ended.
 pub(crate) const SESSION_ID: i64 = 1;
@@ -266,7 +270,7 @@ async fn read(mut rest: &[u8]) -> io::Result<Request> {
     let code = rest.read_i32().await?;
     let (mut path, mut operations) = (String::new(), Vec::new());
     match code {
-        PING | SET_WATCHES => {}
+        PING | SET_WATCHES | WHO_AM_I => {}
         MULTI | MULTI_READ => loop {
             let kind = code;
             let code = rest.read_i32().await?;
@@ -311,8 +315,11 @@ async fn text(rest: &mut &[u8]) -> io::Result<String> {
 }
 
 async fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let length = stream.read_i32().await?;
-    let mut frame = vec![0; usize::try_from(length).unwrap_or(0)];
+    let length = usize::try_from(stream.read_i32().await?).unwrap_or(0);
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut frame = vec![0; length];
     stream.read_exact(&mut frame).await?;
     Ok(frame)
 }

@@ -8,7 +8,14 @@ use dlock_testkit::ZooKeepers;
 use dlock_zookeeper::admin::ZooKeeperInspector;
 
 use super::{Place, SESSION};
-use crate::world::LIMIT;
+use crate::{
+    scripted::{GET_DATA, MULTI, Reply, Scripted, UNIMPLEMENTED},
+    world::LIMIT,
+};
+
+/// Requests that only later servers know: for the users of a connection, and for the nodes of a session.
+const WHO_AM_I: i32 = 107;
+const GET_EPHEMERALS: i32 = 103;
 
 fn opened(url: &str) -> ZooKeeperInspector {
     let mut options = StoreOptions::default();
@@ -106,4 +113,46 @@ async fn what_is_missing_is_named() {
     let told = ZooKeeperInspector::open(&url, &options).unwrap();
     let told = told.servers().await.remove(0);
     assert!(told.failure.is_some(), "{told:#?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_its_version_is_known_by_what_it_answers() {
+    for (unknown, least, member) in [
+        (&[][..], "3.7", "0"),
+        (&[WHO_AM_I], "3.6", "0"),
+        (&[WHO_AM_I, GET_EPHEMERALS], "3.5", "1"),
+    ] {
+        // The number of a server is in those of its sessions, and that is 0 here.
+        let members = format!(
+            "server.{member}=zk-1:2888:3888:participant;2181\n\
+             server.7=zk-2:2888:3888:observer;2181"
+        );
+        let server = Scripted::start(move |request| match request.code {
+            code if unknown.contains(&code) => Some(Reply::Refused(UNIMPLEMENTED)),
+            WHO_AM_I | GET_EPHEMERALS => Some(Reply::names(&[])),
+            GET_DATA if request.path == "/zookeeper/config" => Some(Reply::data(&members, 1)),
+            MULTI => Some(Reply::carried_out(request, 1, "")),
+            _ => None,
+        })
+        .await;
+        let report = opened(&server.url()).servers().await.remove(0);
+        assert_eq!(report.failure, None, "{report:#?}");
+        let own = (member == "0").then_some("0");
+        for (name, value) in [
+            ("zookeeper_version", None),
+            ("mode", None),
+            ("version_at_least", Some(least)),
+            ("members", Some(member)),
+            ("observers", Some("7")),
+            ("member_id", own),
+            ("user", Some("")),
+            ("reads_locks", Some("true")),
+            ("is_open", None),
+            ("fence_base", Some("missing")),
+        ] {
+            let told = report.info.get(name).map(String::as_str);
+            assert_eq!(told, value, "{name}: {report:#?}");
+        }
+        assert_eq!((report.denied.len(), report.round_trips.len()), (0, 20));
+    }
 }
