@@ -3,6 +3,7 @@
 mod grants;
 mod look;
 mod report;
+mod requests;
 mod rights;
 mod unlock;
 

@@ -24,7 +24,7 @@ pub(crate) const CHECK: i32 = 13;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const CREATE: i32 = 15;
 pub(crate) const SYNC: i32 = 9;
-const PING: i32 = 11;
+pub(crate) const PING: i32 = 11;
 const CREATE_CONTAINER: i32 = 19;
 pub(crate) const MULTI_READ: i32 = 22;
 const SET_WATCHES: i32 = 101;
@@ -33,6 +33,8 @@ const ERROR: i32 = -1;
 
 pub(crate) const UNIMPLEMENTED: i32 = -6;
 pub(crate) const NO_NODE: i32 = -101;
+pub(crate) const NO_AUTH: i32 = -102;
+pub(crate) const BAD_VERSION: i32 = -103;
 const NODE_EXISTS: i32 = -110;
 /// Ends the session of the client. The next one has another number.
 pub(crate) const SESSION_EXPIRED: i32 = -112;
@@ -162,10 +164,15 @@ impl Reply {
 
     /// A transaction is refused, as there is no node for this operation.
     pub(crate) fn refused_at(request: &Request, failed: usize) -> Self {
+        Self::refused_with(request, failed, NO_NODE)
+    }
+
+    /// A transaction is refused with this error of an operation.
+    pub(crate) fn refused_with(request: &Request, failed: usize, error: i32) -> Self {
         let results = (0..request.operations.len()).map(|index| {
             let code = match index {
                 _ if index < failed => 0,
-                _ if index == failed => NO_NODE,
+                _ if index == failed => error,
                 _ => NOT_TRIED,
             };
             [header(ERROR, false), code.to_be_bytes().to_vec()].concat()
