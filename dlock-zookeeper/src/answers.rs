@@ -41,6 +41,11 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table().by_key.is_empty()
+    }
+
     /// Returns a number that is another one after a deletion.
     pub(crate) fn deletions(&self) -> u64 {
         self.table().deletions

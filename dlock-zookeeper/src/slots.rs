@@ -241,6 +241,11 @@ impl Slots {
         self.map().get(&(key.clone(), owner))?.held.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.map().is_empty()
+    }
+
     fn map(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
         // Every change is complete before any code can panic.
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
@@ -316,7 +321,7 @@ mod tests {
         slots.unlock(&key, owner, second);
         let third = waits.await;
         slots.unlock(&key, owner, third);
-        assert!(slots.map().is_empty(), "it would be there for ever");
+        assert!(slots.is_empty(), "it would be there for ever");
     }
 
     #[test]

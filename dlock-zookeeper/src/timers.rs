@@ -63,6 +63,11 @@ impl Timers {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table().endings.is_empty()
+    }
+
     /// Waits until the time of some children is over, for the one task that calls this.
     pub(crate) async fn next(&self) -> (Instant, Vec<Ending>) {
         loop {
