@@ -146,5 +146,17 @@ mod tests {
             assert!(timers.sooner.notified().now_or_never().is_none());
             timers.remove(at, &next);
         }
+        assert!(timers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_children_that_end_together_one_can_be_removed() {
+        let (timers, at) = (Timers::default(), Instant::now() + Duration::from_secs(3));
+        let [one, other] = ["one", "other"].map(ending);
+        timers.add(at, one.clone());
+        timers.add(at, other.clone());
+        timers.remove(at, &one);
+        assert_eq!(timers.next().await, (at, vec![other]));
+        assert!(timers.is_empty());
     }
 }

@@ -26,8 +26,8 @@ use tokio::{
 };
 
 use crate::scripted::{
-    BASE, CHECK, CHILD, CREATE, DELETE, GET_DATA, LIST, MULTI, Reply, SESSION_EXPIRED, SET_DATA,
-    SINCE, SYNC, Scripted, UNIMPLEMENTED, with_base,
+    BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, NO_AUTH, NO_NODE, Reply,
+    SESSION_EXPIRED, SET_DATA, SINCE, SYNC, Scripted, UNIMPLEMENTED, with_base,
 };
 use crate::world::{LIMIT, SESSION, TTL, builder, key, opened, owner, store};
 
@@ -328,6 +328,43 @@ async fn a_watch_for_operators_that_is_refused_is_tried_once_a_second() {
         tried <= elapsed.as_secs() + 1,
         "{tried} times in {elapsed:?}"
     );
+}
+
+#[tokio::test]
+async fn the_messages_of_operators_are_read_once_until_they_change() {
+    // Why they cannot be read, whether their node is there a moment later, and how often they are read.
+    for (refusal, is_there, reads) in [
+        (NO_AUTH, true, 1),
+        (NO_NODE, false, 1),
+        (NO_NODE, true, 2),
+    ] {
+        let [tries, beats] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (tried, beaten) = (tries.clone(), beats.clone());
+        let server = Scripted::start(move |request| {
+            if request.code == SYNC {
+                beaten.fetch_add(1, Ordering::SeqCst);
+            }
+            if request.path != "/dlock/notice" {
+                return None;
+            }
+            match request.code {
+                GET_DATA => Some(match tried.fetch_add(1, Ordering::SeqCst) {
+                    0 => Reply::Refused(refusal),
+                    _ => Reply::data("", 1),
+                }),
+                EXISTS if is_there => Some(Reply::stat(1)),
+                _ => None,
+            }
+        })
+        .await;
+        let _store = store(&server.url()).await;
+        eventually(LIMIT, "the session goes on", async || {
+            beats.load(Ordering::SeqCst) > 2
+        })
+        .await;
+        let tries = tries.load(Ordering::SeqCst);
+        assert_eq!(tries, reads, "{refusal}, there: {is_there}");
+    }
 }
 
 /// A renewal is a write, and proves the session anew.
