@@ -190,3 +190,45 @@ async fn a_fence_that_an_old_server_does_not_tell_is_read_from_the_child() {
     };
     assert_eq!(fence, BASE + u64::try_from(CHILD - SINCE).unwrap());
 }
+
+/// The server that it is connected to has not heard of that.
+#[tokio::test]
+async fn a_reader_whose_child_is_gone_when_it_takes_the_fence_of_others_gets_another_child() {
+    let (key, own) = (key("gone-reader"), owner());
+    let directory = format!("/dlock/lock:{key}");
+    let other = format!("{}-shared-0000000001", owner());
+    let [lost, next] = [2, 3].map(|place| format!("{own}-shared-000000000{place}"));
+    let (creations, writes) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let count = creations.clone();
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        (MULTI, [CHECK, CREATE]) => {
+            let before = count.fetch_add(1, Ordering::SeqCst);
+            let name = if before == 0 { &lost } else { &next };
+            Some(Reply::carried_out(request, CHILD, name))
+        }
+        (MULTI, [CHECK, SET_DATA]) => Some(match writes.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::refused_at(request, 1),
+            _ => Reply::carried_out(request, CHILD, ""),
+        }),
+        (LIST, _) if request.path == directory => {
+            let is_first = count.load(Ordering::SeqCst) < 2;
+            let own = if is_first { &lost } else { &next };
+            Some(Reply::names(&[&other, own]))
+        }
+        (GET_DATA, _) if request.path.ends_with(&other) => {
+            let fence = BASE + 1;
+            let text = format!("1 {BASE} {SINCE} 30000 {fence} 1 - - -");
+            Some(Reply::fresh(&text, SINCE + 1))
+        }
+        _ => with_base(request, BASE),
+    })
+    .await;
+    let store = store(&server.url()).await;
+    let ask = AcquireRequest::new(&key, own, TTL).mode(LockMode::Shared);
+    let answer = store.acquire(ask.queue(Queue::ForLease)).await;
+    let Ok(AcquireOutcome::Granted { fence, .. }) = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(fence, BASE + 1, "all that hold together have one");
+    assert_eq!(creations.load(Ordering::SeqCst), 2);
+}

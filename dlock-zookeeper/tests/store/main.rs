@@ -8,6 +8,7 @@
 mod admin;
 mod alone;
 mod astray;
+mod bases;
 mod behind;
 mod check;
 mod claims;

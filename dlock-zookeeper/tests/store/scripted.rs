@@ -35,7 +35,7 @@ pub(crate) const UNIMPLEMENTED: i32 = -6;
 pub(crate) const NO_NODE: i32 = -101;
 pub(crate) const NO_AUTH: i32 = -102;
 pub(crate) const BAD_VERSION: i32 = -103;
-const NODE_EXISTS: i32 = -110;
+pub(crate) const NODE_EXISTS: i32 = -110;
 /// Ends the session of the client. The next one has another number.
 pub(crate) const SESSION_EXPIRED: i32 = -112;
 /// Said of the operations behind the one that failed.

@@ -3,7 +3,7 @@
 use std::{net::TcpListener, time::Duration};
 
 use dlock_admin::Inspect;
-use dlock_runtime::store::StoreOptions;
+use dlock_runtime::{ConnectError, StoreErrorKind, store::StoreOptions};
 use dlock_testkit::ZooKeepers;
 use dlock_zookeeper::admin::ZooKeeperInspector;
 use zookeeper_client::{Acls, CreateMode};
@@ -116,6 +116,13 @@ async fn what_is_missing_is_named() {
     let told = told.servers().await.remove(0);
     let failure = told.failure.unwrap().to_string();
     assert!(failure.contains("no server answers"), "{failure}");
+    let refused = ZooKeeperInspector::connect(&url, &options).await;
+    let ConnectError::Unavailable { url, reason } = refused.unwrap_err() else {
+        panic!("it is a matter of the servers");
+    };
+    assert_eq!(url, format!("zookeeper://{silent}"));
+    assert_eq!(reason.kind(), StoreErrorKind::Unreachable);
+    assert!(reason.has_no_effect(), "{reason}");
 }
 
 #[tokio::test]
