@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -231,4 +231,46 @@ async fn a_reader_whose_child_is_gone_when_it_takes_the_fence_of_others_gets_ano
     };
     assert_eq!(fence, BASE + 1, "all that hold together have one");
     assert_eq!(creations.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_holder_that_has_just_gone_keeps_no_request_from_its_grant() {
+    for queue in [Queue::No, Queue::ForLease] {
+        let (key, own) = (key("just-gone"), owner());
+        let directory = format!("/dlock/lock:{key}");
+        let other = format!("{}-exclusive-0000000001", owner());
+        let child = format!("{own}-exclusive-0000000002");
+        let (reads, is_created) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
+        let count = reads.clone();
+        let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+            (MULTI, [CHECK, CREATE, SET_DATA]) => {
+                is_created.store(true, Ordering::SeqCst);
+                let among = if count.load(Ordering::SeqCst) == 0 { 2 } else { 1 };
+                Some(Reply::carried_out_among(request, CHILD, &child, among))
+            }
+            (LIST, _) if request.path == directory => {
+                let is_there = count.load(Ordering::SeqCst) == 0;
+                let other = is_there.then_some(&*other);
+                let child = is_created.load(Ordering::SeqCst).then_some(&*child);
+                let names: Vec<_> = other.into_iter().chain(child).collect();
+                Some(Reply::names(&names))
+            }
+            // It leaves between both answers.
+            (GET_DATA, _) if request.path.ends_with(&other) => {
+                count.fetch_add(1, Ordering::SeqCst);
+                Some(Reply::Refused(NO_NODE))
+            }
+            (SET_DATA, _) if request.path.ends_with(&child) => Some(Reply::stat(CHILD)),
+            _ => with_base(request, BASE),
+        })
+        .await;
+        let store = store(&server.url()).await;
+        let ask = AcquireRequest::new(&key, own, TTL).queue(queue);
+        let answer = store.acquire(ask).await;
+        assert!(
+            matches!(answer, Ok(AcquireOutcome::Granted { .. })),
+            "{answer:?}"
+        );
+        assert_eq!(reads.load(Ordering::SeqCst), 1);
+    }
 }
