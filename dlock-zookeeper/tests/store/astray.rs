@@ -293,7 +293,11 @@ async fn a_base_is_read_once_and_again_when_another_process_has_replaced_it() {
     for _ in 0..3 {
         assert_eq!(fence().await, BASE + first);
     }
-    assert_eq!(reads.lock().unwrap().len(), 1, "a free lock takes one request");
+    assert_eq!(
+        reads.lock().unwrap().len(),
+        1,
+        "a free lock takes one request"
+    );
     let later = BASE + 1_000_000;
     base.store(later, Ordering::SeqCst);
     assert_eq!(fence().await, later + first);

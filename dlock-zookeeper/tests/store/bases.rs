@@ -13,8 +13,8 @@ use dlock_testkit::within;
 
 use crate::{
     scripted::{
-        BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, FENCE, LIST, MULTI, NODE_EXISTS, Reply, Request,
-        SET_DATA, SINCE, Scripted, with_base,
+        BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, FENCE, LIST, MULTI, NODE_EXISTS, Reply,
+        Request, SET_DATA, SINCE, Scripted, with_base,
     },
     world::{LIMIT, key, owner, store},
 };

@@ -245,7 +245,11 @@ async fn a_holder_that_has_just_gone_keeps_no_request_from_its_grant() {
         let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
             (MULTI, [CHECK, CREATE, SET_DATA]) => {
                 is_created.store(true, Ordering::SeqCst);
-                let among = if count.load(Ordering::SeqCst) == 0 { 2 } else { 1 };
+                let among = if count.load(Ordering::SeqCst) == 0 {
+                    2
+                } else {
+                    1
+                };
                 Some(Reply::carried_out_among(request, CHILD, &child, among))
             }
             (LIST, _) if request.path == directory => {

@@ -333,11 +333,8 @@ async fn a_watch_for_operators_that_is_refused_is_tried_once_a_second() {
 #[tokio::test]
 async fn the_messages_of_operators_are_read_once_until_they_change() {
     // Why they cannot be read, whether their node is there a moment later, and how often they are read.
-    for (refusal, is_there, reads) in [
-        (NO_AUTH, true, 1),
-        (NO_NODE, false, 1),
-        (NO_NODE, true, 2),
-    ] {
+    for (refusal, is_there, reads) in [(NO_AUTH, true, 1), (NO_NODE, false, 1), (NO_NODE, true, 2)]
+    {
         let [tries, beats] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let (tried, beaten) = (tries.clone(), beats.clone());
         let server = Scripted::start(move |request| {

@@ -91,7 +91,11 @@ async fn a_look_whose_connection_breaks_is_sent_once_more_and_a_refused_one_is_n
         })
         .await;
         let locks = inspector(&server.url()).await.locks(None).await;
-        assert_eq!(locks.as_ref().err().map(StoreError::kind), kind, "{locks:?}");
+        assert_eq!(
+            locks.as_ref().err().map(StoreError::kind),
+            kind,
+            "{locks:?}"
+        );
         assert_eq!(tries.load(Ordering::SeqCst), sent);
     }
 }
