@@ -41,6 +41,11 @@ impl Answers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table().by_key.is_empty()
+    }
+
     /// Returns a number that is another one after a deletion.
     pub(crate) fn deletions(&self) -> u64 {
         self.table().deletions
@@ -121,5 +126,26 @@ mod tests {
         note(answers.deletions());
         answers.forget(&key, owner);
         assert_eq!(rest(), None);
+        assert!(answers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_of_a_key_have_answers_of_their_own_that_last_for_half_a_minute_at_most() {
+        let (answers, key) = (Answers::default(), LockKey::new("order:42").unwrap());
+        let client = ClientId::new(&SystemRandom);
+        let [one, other] = [1, 2].map(|number| OwnerId::new(client, number));
+        let holder = Holder::new(7).ttl(2 * LONGEST);
+        for owner in [one, other] {
+            answers.note(&key, owner, &holder, answers.deletions());
+        }
+        answers.forget(&key, one);
+        assert_eq!(answers.get(&key, one), None);
+        advance(LONGEST - Duration::from_millis(1)).await;
+        assert!(answers.get(&key, other).is_some());
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(answers.get(&key, other), None);
+        answers.note(&key, one, &Holder::new(7), answers.deletions());
+        advance(ALIVE).await;
+        assert_eq!(answers.get(&key, one), None, "it may end at any time");
     }
 }

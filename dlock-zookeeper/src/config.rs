@@ -89,6 +89,11 @@ impl Config {
         (self.session / 40).min(Duration::from_secs(1))
     }
 
+    /// Returns the time after which a silent server is left for another one, before leases end.
+    pub(crate) fn connection_limit(&self) -> Duration {
+        (self.response_limit * 2).min(self.session * 2 / 5)
+    }
+
     /// Returns the longest lease that a session of this time-out keeps, see [`crate::proof`].
     pub(crate) fn longest_ttl(&self) -> Duration {
         let late = self.tick + self.beat() * 2 + self.response_limit.min(self.session / 20);
@@ -298,6 +303,32 @@ mod tests {
                 .shown,
             "zookeeper://a/locks"
         );
+    }
+
+    #[test]
+    fn times_follow_the_session_and_the_limit_of_an_answer() {
+        for (url, answer, connection, beat, longest) in [
+            ("zookeeper://a", 1000, 2000, 1000, 35_000),
+            ("zookeeper://a?session=80s", 3000, 6000, 1000, 73_000),
+            (
+                "zookeeper://a?session=10s&tick=500ms",
+                5000,
+                4000,
+                250,
+                8500,
+            ),
+        ] {
+            let mut options = StoreOptions::default();
+            options.response_timeout = Duration::from_millis(answer);
+            let config = Config::parse(url, &options).unwrap();
+            let times = [
+                config.connection_limit(),
+                config.beat(),
+                config.longest_ttl(),
+            ];
+            let expected = [connection, beat, longest].map(Duration::from_millis);
+            assert_eq!(times, expected, "{url}");
+        }
     }
 
     #[cfg(not(feature = "tls"))]

@@ -114,4 +114,30 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn each_error_has_the_kind_by_which_callers_go_on() {
+        use StoreErrorKind as Kind;
+
+        for (error, kind) in [
+            (Error::NoHosts, Kind::Unreachable),
+            (Error::ConnectionLoss, Kind::Disconnected),
+            (Error::SessionExpired, Kind::Disconnected),
+            (Error::SessionMoved, Kind::Disconnected),
+            (Error::ClientClosed, Kind::Disconnected),
+            (Error::Timeout, Kind::TimedOut),
+            (Error::NoAuth, Kind::Denied),
+            (Error::InvalidAcl, Kind::Denied),
+            (Error::AuthFailed, Kind::Unauthenticated),
+            (Error::NotReadOnly, Kind::ReadOnly),
+            (Error::QuotaExceeded, Kind::Refused),
+            (Error::Throttled, Kind::Refused),
+            (Error::Unimplemented, Kind::Unsupported),
+            (Error::NotEmpty, Kind::BadAnswer),
+        ] {
+            let told = store_error(&error);
+            assert_eq!(told.kind(), kind, "{error:?}");
+            assert_eq!(told.message(), format!("ZooKeeper: {error}"));
+        }
+    }
 }

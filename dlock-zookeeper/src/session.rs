@@ -155,8 +155,7 @@ fn connector(config: &Config) -> Connector {
     };
     connector
         .with_session_timeout(config.session)
-        // A silent server is left for another one before leases end.
-        .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
+        .with_connection_timeout(config.connection_limit())
         .with_fail_eagerly()
 }
 

@@ -45,3 +45,63 @@ impl Sinks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use dlock_runtime::{random::SystemRandom, store::HintReceiver};
+
+    use super::*;
+
+    /// Counts its hints, and how often it has to ask.
+    #[derive(Default)]
+    struct Counts {
+        hints: AtomicUsize,
+        polls: AtomicUsize,
+        is_gone: bool,
+    }
+
+    impl HintReceiver for Counts {
+        fn hint(&self, _: &Hint<'_>) -> bool {
+            self.hints.fetch_add(1, Ordering::SeqCst);
+            !self.is_gone
+        }
+
+        fn look_again(&self) -> bool {
+            self.polls.fetch_add(1, Ordering::SeqCst);
+            !self.is_gone
+        }
+    }
+
+    #[test]
+    fn a_hint_reaches_the_manager_of_its_owner_as_long_as_that_listens() {
+        let (sinks, key) = (Sinks::default(), LockKey::new("order:42").unwrap());
+        let [one, other] = [(); 2].map(|()| ClientId::new(&SystemRandom));
+        let stays = Arc::new(Counts::default());
+        let leaves = Arc::new(Counts {
+            is_gone: true,
+            ..Counts::default()
+        });
+        let counts = |of: &Counts| {
+            let counts = [&of.hints, &of.polls];
+            counts.map(|it| it.load(Ordering::SeqCst))
+        };
+        sinks.attach(one, HintSink::new(stays.clone()));
+        sinks.attach(other, HintSink::new(leaves.clone()));
+        for _ in 0..2 {
+            sinks.wake(&key, OwnerId::new(one, 1), 7);
+            sinks.wake(&key, OwnerId::new(other, 1), 7);
+        }
+        sinks.look_again();
+        assert_eq!(counts(&stays), [2, 1]);
+        assert_eq!(counts(&leaves), [1, 0], "it wants no more hints");
+        sinks.detach(one);
+        sinks.wake(&key, OwnerId::new(one, 1), 7);
+        sinks.look_again();
+        assert_eq!(counts(&stays), [2, 1]);
+    }
+}

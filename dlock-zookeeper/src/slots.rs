@@ -241,6 +241,11 @@ impl Slots {
         self.map().get(&(key.clone(), owner))?.held.clone()
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.map().is_empty()
+    }
+
     fn map(&self) -> MutexGuard<'_, HashMap<Key, Entry>> {
         // Every change is complete before any code can panic.
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
@@ -296,6 +301,27 @@ mod tests {
         slots.unlock(&key, owner, slot);
         let (_, at_once) = second.await;
         assert!(!at_once);
+    }
+
+    #[tokio::test]
+    async fn a_slot_lasts_while_a_request_waits_for_it_and_no_longer() {
+        let slots = Slots::new(Arc::default());
+        let key = LockKey::new("lasts").unwrap();
+        let owner = OwnerId::new(ClientId::new(&SystemRandom), 1);
+        let first = slots.lock(&key, owner).await;
+        let mut waits = pin!(slots.lock(&key, owner));
+        assert!(waits.as_mut().now_or_never().is_none());
+        slots.unlock(&key, owner, first);
+        let second = waits.await;
+        let mut waits = pin!(slots.lock(&key, owner));
+        assert!(
+            waits.as_mut().now_or_never().is_none(),
+            "a claim has two requests at a time"
+        );
+        slots.unlock(&key, owner, second);
+        let third = waits.await;
+        slots.unlock(&key, owner, third);
+        assert!(slots.is_empty(), "it would be there for ever");
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The store: starts requests, and answers for its properties.
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
 use dlock_net::Worker;

@@ -63,6 +63,11 @@ impl Timers {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table().endings.is_empty()
+    }
+
     /// Waits until the time of some children is over, for the one task that calls this.
     pub(crate) async fn next(&self) -> (Instant, Vec<Ending>) {
         loop {
@@ -141,5 +146,17 @@ mod tests {
             assert!(timers.sooner.notified().now_or_never().is_none());
             timers.remove(at, &next);
         }
+        assert!(timers.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_children_that_end_together_one_can_be_removed() {
+        let (timers, at) = (Timers::default(), Instant::now() + Duration::from_secs(3));
+        let [one, other] = ["one", "other"].map(ending);
+        timers.add(at, one.clone());
+        timers.add(at, other.clone());
+        timers.remove(at, &one);
+        assert_eq!(timers.next().await, (at, vec![other]));
+        assert!(timers.is_empty());
     }
 }

@@ -194,7 +194,7 @@ pub(super) async fn open(
 ) -> Result<Client, StoreError> {
     let mut connector = Client::connector()
         .with_session_timeout(config.session)
-        .with_connection_timeout((config.response_limit * 2).min(config.session * 2 / 5))
+        .with_connection_timeout(config.connection_limit())
         .with_fail_eagerly();
     if let Some(login) = &config.login {
         connector = connector.with_auth("digest", login.as_bytes());

@@ -105,3 +105,26 @@ async fn may_write(client: &Client, root: &str, parent: &str) -> Result<bool, St
         Err(error) => Err(errors::store_error(&Error::from(error))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use zookeeper_client::AuthId;
+
+    use super::*;
+
+    #[test]
+    fn nodes_are_open_if_every_client_may_create_or_delete_them() {
+        let of_all = |permission| Acl::new(permission, AuthId::anyone());
+        for permission in [
+            Permission::ALL,
+            Permission::CREATE,
+            Permission::DELETE,
+            Permission::READ | Permission::DELETE,
+        ] {
+            assert!(is_open(&of_all(permission)), "{permission:?}");
+        }
+        assert!(!is_open(&of_all(Permission::READ | Permission::WRITE)));
+        let own = AuthId::new("digest", "shop:hash");
+        assert!(!is_open(&Acl::new(Permission::ALL, own)));
+    }
+}

@@ -1,7 +1,9 @@
 //! The inspector of operators, against real servers.
 
+mod grants;
 mod look;
 mod report;
+mod requests;
 mod rights;
 mod unlock;
 

@@ -13,18 +13,14 @@ use dlock_runtime::store::{AcquireOutcome, AcquireRequest, LockStore, Queue};
 use dlock_testkit::within;
 
 use crate::{
-    scripted::{CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, SET_DATA, Scripted},
+    scripted::{
+        BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, FENCE, GET_DATA, LIST, MULTI, Reply, SET_DATA,
+        SINCE, Scripted,
+    },
     world::{LIMIT, key, owner, store},
 };
 
 const TTL: Duration = Duration::from_secs(20);
-
-const FENCE: &str = "/dlock/fence";
-/// Ahead of the clock: no base is replaced because it is late.
-const BASE: u64 = 2_000_000_000_000_000;
-/// The transactions of a base, and of a child behind it.
-const SINCE: i64 = 5;
-const CHILD: i64 = 7;
 
 /// The outcome of a request.
 struct Acquired {

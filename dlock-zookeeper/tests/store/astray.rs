@@ -17,31 +17,16 @@ use tokio::time::sleep;
 
 use crate::{
     scripted::{
-        CHECK, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, Reply, Request, SET_DATA, Scripted,
+        BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, FENCE, GET_DATA, LIST, MULTI, Reply, SET_DATA,
+        SINCE, SYNC, Scripted, with_base,
     },
     world::{LIMIT, key, owner, store},
 };
 
 const TTL: Duration = Duration::from_secs(20);
 
-const FENCE: &str = "/dlock/fence";
-/// Ahead of the clock: no base is replaced because it is late.
-const BASE: u64 = 2_000_000_000_000_000;
-/// The transactions of a base, and of a child behind it.
-const SINCE: i64 = 5;
-const CHILD: i64 = 7;
-
 /// Beyond a few at once, and then some in each second.
 const MOST_REQUESTS: usize = 200;
-
-/// The answers about a base that is there, for this server.
-fn with_base(request: &Request, base: u64) -> Option<Reply> {
-    match request.code {
-        LIST if request.path == FENCE => Some(Reply::names(&[&base.to_string()])),
-        EXISTS if request.path == format!("{FENCE}/{base}") => Some(Reply::stat(SINCE)),
-        _ => None,
-    }
-}
 
 /// Asks for a key that gets no answer that fits. Returns the text of the error.
 async fn is_refused(server: &Scripted, key: &LockKey, owner: OwnerId, mode: LockMode) -> String {
@@ -239,4 +224,137 @@ async fn a_base_of_an_earlier_connection_makes_no_token() {
         }
     }
     assert!(granted > 0, "no request waited for a connection");
+}
+
+/// It would block the key until its session ends.
+#[tokio::test]
+async fn a_child_whose_number_is_no_token_is_deleted_and_the_error_says_so() {
+    // Beyond the greatest token.
+    let base = u64::MAX - 9;
+    let (key, own) = (key("used-up"), owner());
+    let child = format!("{own}-exclusive-0000000001");
+    let deleted = Arc::new(AtomicUsize::new(0));
+    let count = deleted.clone();
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        (MULTI, [CHECK, CREATE, SET_DATA]) => {
+            Some(Reply::carried_out_among(request, CHILD, &child, 1))
+        }
+        (DELETE, _) if request.path.ends_with(&child) => {
+            count.fetch_add(1, Ordering::SeqCst);
+            Some(Reply::Done(Vec::new()))
+        }
+        _ => with_base(request, base),
+    })
+    .await;
+    let error = is_refused(&server, &key, own, LockMode::Exclusive).await;
+    assert!(error.contains("use another directory"), "{error}");
+    assert_eq!(deleted.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_base_is_read_once_and_again_when_another_process_has_replaced_it() {
+    let (base, reads) = (
+        Arc::new(AtomicU64::new(BASE)),
+        Arc::new(Mutex::new(Vec::new())),
+    );
+    let (now, read, last) = (base.clone(), reads.clone(), Mutex::new(0));
+    let server = Scripted::start(move |request| {
+        let before = std::mem::replace(&mut *last.lock().unwrap(), request.code);
+        let now = now.load(Ordering::SeqCst);
+        match (request.code, &*request.codes()) {
+            (MULTI, [CHECK, CREATE, SET_DATA]) => {
+                let name = request.operations[1].1.rsplit('/').next().unwrap();
+                let name = format!("{name}0000000001");
+                let is_known = request.operations[0].1 == format!("{FENCE}/{now}");
+                Some(if is_known {
+                    Reply::carried_out_among(request, CHILD, &name, 1)
+                } else {
+                    Reply::refused_at(request, 0)
+                })
+            }
+            (LIST, _) if request.path == FENCE => {
+                read.lock().unwrap().push(before);
+                with_base(request, now)
+            }
+            _ => with_base(request, now),
+        }
+    })
+    .await;
+    let store = store(&server.url()).await;
+    let fence = async || {
+        let (key, owner) = (key("base"), owner());
+        let ask = AcquireRequest::new(&key, owner, TTL).queue(Queue::ForLease);
+        match store.acquire(ask).await.unwrap() {
+            AcquireOutcome::Granted { fence, .. } => fence,
+            busy => panic!("{busy:?}"),
+        }
+    };
+    let first = u64::try_from(CHILD - SINCE).unwrap();
+    for _ in 0..3 {
+        assert_eq!(fence().await, BASE + first);
+    }
+    assert_eq!(
+        reads.lock().unwrap().len(),
+        1,
+        "a free lock takes one request"
+    );
+    let later = BASE + 1_000_000;
+    base.store(later, Ordering::SeqCst);
+    assert_eq!(fence().await, later + first);
+    assert_eq!(fence().await, later + first);
+    let reads = reads.lock().unwrap();
+    assert_eq!(reads.len(), 2);
+    assert_eq!(reads[1], SYNC, "the server may not have heard of it");
+}
+
+/// Its number says nothing about those of the base that is known now.
+#[tokio::test]
+async fn a_child_of_a_base_that_was_forgotten_meanwhile_is_deleted() {
+    const LEASE: Duration = Duration::from_secs(30);
+
+    let base = AtomicU64::new(BASE);
+    let (is_replaced, deleted) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let (replaces, count) = (is_replaced.clone(), deleted.clone());
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        // The first one of a round is refused, and the other one, which is under way, is carried out.
+        (MULTI, [CHECK, CREATE, SET_DATA]) if replaces.swap(false, Ordering::SeqCst) => {
+            base.fetch_add(1_000_000, Ordering::SeqCst);
+            Some(Reply::refused_at(request, 0))
+        }
+        (MULTI, [CHECK, CREATE, SET_DATA]) => {
+            let name = request.operations[1].1.rsplit('/').next().unwrap();
+            let name = format!("{name}0000000001");
+            Some(Reply::carried_out_among(request, CHILD, &name, 1))
+        }
+        (DELETE, _) => {
+            count.fetch_add(1, Ordering::SeqCst);
+            Some(Reply::Done(Vec::new()))
+        }
+        _ => with_base(request, base.load(Ordering::SeqCst)),
+    })
+    .await;
+    let store = store(&server.url()).await;
+    let ask = async || {
+        let (key, owner) = (key("forgotten"), owner());
+        let ask = AcquireRequest::new(&key, owner, LEASE).queue(Queue::ForLease);
+        store.acquire(ask).await.unwrap()
+    };
+    ask().await;
+    for _ in 0..50 {
+        is_replaced.store(true, Ordering::SeqCst);
+        let answers = tokio::join!(ask(), ask());
+        for answer in [answers.0, answers.1] {
+            assert!(
+                matches!(answer, AcquireOutcome::Granted { .. }),
+                "{answer:?}"
+            );
+        }
+        if deleted.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+    }
+    panic!("no child of an old base was deleted");
 }

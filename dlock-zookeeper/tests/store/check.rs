@@ -100,6 +100,25 @@ async fn a_holder_that_does_not_know_of_its_loss_writes_nothing() {
     assert!(lost.is_lost(), "{lost}");
 }
 
+/// It has begun by the watch of its process, without a request of its own.
+#[tokio::test]
+async fn a_lease_that_was_granted_to_a_waiter_has_a_node() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (one, other) = tokio::join!(manager(&url), manager(&url));
+    let name = key("check-granted").to_string();
+    let first = one.lock(&name).acquire().await.unwrap();
+    let waiting = tokio::spawn(other.lock(&name).wait(LIMIT).acquire());
+    eventually(LIMIT, "it waits", async || {
+        children(servers, "dlock", &name).await.len() == 2
+    })
+    .await;
+    first.release().await.unwrap();
+    let second = waiting.await.unwrap().unwrap();
+    assert_eq!(nodes(&second), children(servers, "dlock", &name).await);
+    second.release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lease_of_another_store_or_one_that_is_lost_has_no_check() {
     let memory = LockManager::builder().connect("memory://").await.unwrap();

@@ -8,7 +8,7 @@ use dlock_runtime::{
     random::SystemRandom,
     store::{
         ALIVE, AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, Queue, ReleaseRequest,
-        Released, RenewRequest, Renewal,
+        Released, RenewBatch, RenewRequest, Renewal,
     },
 };
 use dlock_testkit::{Proxy, ZooKeepers, eventually};
@@ -80,6 +80,33 @@ async fn a_lease_that_is_renewed_for_a_shorter_time_ends_then() {
         children(servers, "dlock", key.as_str()).await.is_empty()
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_renewal_without_an_answer_ends_at_its_limit() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let (store, key) = behind(&proxy, "silent").await;
+    let owner = owner();
+    hold(&store, &key, owner, LockMode::Exclusive).await;
+    let requests = [RenewRequest::new(&key, owner, TTL)];
+    proxy.freeze();
+    let batch = RenewBatch::new(&requests).limit(Duration::from_millis(300));
+    let answers = store.renew(batch).await;
+    proxy.thaw();
+    let answers = answers.into_iter();
+    let kinds: Vec<_> = answers
+        .map(|answer| answer.map_err(|error| error.kind()))
+        .collect();
+    assert!(
+        matches!(kinds[..], [Err(StoreErrorKind::TimedOut)]),
+        "{kinds:?}"
+    );
+    eventually(LIMIT, "it is renewed", async || {
+        store.renew_one(requests[0]).await == Ok(Renewal::Renewed)
+    })
+    .await;
+    release(&store, &key, owner, LockMode::Exclusive).await;
 }
 
 #[tokio::test]

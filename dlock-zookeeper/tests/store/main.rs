@@ -8,6 +8,8 @@
 mod admin;
 mod alone;
 mod astray;
+mod bases;
+mod behind;
 mod check;
 mod claims;
 mod contract;
@@ -17,5 +19,6 @@ mod sessions;
 mod sharing;
 #[cfg(feature = "tls")]
 mod tls;
+mod unanswered;
 mod waiting;
 mod world;

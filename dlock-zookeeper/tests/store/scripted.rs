@@ -1,6 +1,12 @@
 //! A server of ZooKeeper that answers as a test wants: no real one loses step with the others on demand.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::SystemTime,
+};
 
 use tokio::{
     io::{self, AsyncReadExt, AsyncWriteExt},
@@ -17,21 +23,46 @@ pub(crate) const LIST: i32 = 8;
 pub(crate) const CHECK: i32 = 13;
 pub(crate) const MULTI: i32 = 14;
 pub(crate) const CREATE: i32 = 15;
-const SYNC: i32 = 9;
-const PING: i32 = 11;
+pub(crate) const SYNC: i32 = 9;
+pub(crate) const PING: i32 = 11;
 const CREATE_CONTAINER: i32 = 19;
 pub(crate) const MULTI_READ: i32 = 22;
 const SET_WATCHES: i32 = 101;
+const WHO_AM_I: i32 = 107;
 const ERROR: i32 = -1;
 
 pub(crate) const UNIMPLEMENTED: i32 = -6;
 pub(crate) const NO_NODE: i32 = -101;
-const NODE_EXISTS: i32 = -110;
+pub(crate) const NO_AUTH: i32 = -102;
+pub(crate) const BAD_VERSION: i32 = -103;
+pub(crate) const NODE_EXISTS: i32 = -110;
+/// Ends the session of the client. The next one has another number.
+pub(crate) const SESSION_EXPIRED: i32 = -112;
 /// Said of the operations behind the one that failed.
 const NOT_TRIED: i32 = -2;
 
-/// The session of each client.
+/// The longest request. A word such as `srvr` begins like one that is longer, and gets no answer.
+const LONGEST: usize = 1 << 20;
+
+/// The session of each client, until one is ended.
 pub(crate) const SESSION_ID: i64 = 1;
+
+/// The directory of the bases of fences.
+pub(crate) const FENCE: &str = "/dlock/fence";
+/// Ahead of the clock: no base is replaced because it is late.
+pub(crate) const BASE: u64 = 2_000_000_000_000_000;
+/// The transactions of a base, and of a child behind it.
+pub(crate) const SINCE: i64 = 5;
+pub(crate) const CHILD: i64 = 7;
+
+/// The answers about a base that is there, for this server.
+pub(crate) fn with_base(request: &Request, base: u64) -> Option<Reply> {
+    match request.code {
+        LIST if request.path == FENCE => Some(Reply::names(&[&base.to_string()])),
+        EXISTS if request.path == format!("{FENCE}/{base}") => Some(Reply::stat(SINCE)),
+        _ => None,
+    }
+}
 
 /// A request of a client.
 pub(crate) struct Request {
@@ -86,6 +117,18 @@ impl Reply {
         Self::Done([buffer(text.as_bytes()), stat(czxid)].concat())
     }
 
+    /// The same of a node that this session owns.
+    pub(crate) fn data_of(session: i64, text: &str, czxid: i64) -> Self {
+        Self::Done([buffer(text.as_bytes()), stat_of(session, czxid, 0, 0)].concat())
+    }
+
+    /// The text of a node that was written just now.
+    pub(crate) fn fresh(text: &str, czxid: i64) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = i64::try_from(now.unwrap().as_millis()).unwrap();
+        Self::Done([buffer(text.as_bytes()), stat_of(SESSION_ID, czxid, 0, now)].concat())
+    }
+
     /// A transaction is carried out. Each creation has this number, and the sequential one this name. It may have others before
     /// it.
     pub(crate) fn carried_out(request: &Request, czxid: i64, name: &str) -> Self {
@@ -111,7 +154,7 @@ impl Reply {
                     result.extend(buffer(path.as_bytes()));
                     result.extend(stat(czxid));
                 }
-                SET_DATA => result.extend(stat_of_directory(czxid, children)),
+                SET_DATA => result.extend(stat_of(SESSION_ID, czxid, children, 0)),
                 _ => {}
             }
             result
@@ -121,10 +164,15 @@ impl Reply {
 
     /// A transaction is refused, as there is no node for this operation.
     pub(crate) fn refused_at(request: &Request, failed: usize) -> Self {
+        Self::refused_with(request, failed, NO_NODE)
+    }
+
+    /// A transaction is refused with this error of an operation.
+    pub(crate) fn refused_with(request: &Request, failed: usize, error: i32) -> Self {
         let results = (0..request.operations.len()).map(|index| {
             let code = match index {
                 _ if index < failed => 0,
-                _ if index == failed => NO_NODE,
+                _ if index == failed => error,
                 _ => NOT_TRIED,
             };
             [header(ERROR, false), code.to_be_bytes().to_vec()].concat()
@@ -156,13 +204,16 @@ impl Scripted {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let answer = Arc::new(answer);
+        let answer = Arc::new((answer, AtomicI64::new(SESSION_ID)));
         let mut links = JoinSet::new();
         links.spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 let answer = answer.clone();
-                open.spawn(async move { serve(stream, &*answer).await.ok().map(drop) });
+                open.spawn(async move {
+                    let (answer, session) = &*answer;
+                    serve(stream, answer, session).await.ok().map(drop)
+                });
             }
         });
         Self {
@@ -183,6 +234,7 @@ impl Scripted {
 async fn serve(
     mut stream: TcpStream,
     answer: &impl Fn(&Request) -> Option<Reply>,
+    session: &AtomicI64,
 ) -> io::Result<()> {
     let asked = frame(&mut stream).await?;
     // After the version and the last transaction that the client has seen.
@@ -190,7 +242,7 @@ async fn serve(
     let made = [
         &0_i32.to_be_bytes()[..],
         time_out,
-        &SESSION_ID.to_be_bytes(),
+        &session.load(Ordering::SeqCst).to_be_bytes(),
         &buffer(&[0; 16]),
         &[0],
     ];
@@ -203,7 +255,12 @@ async fn serve(
         let reply = answer(&request).unwrap_or_else(|| Reply::usual(&request));
         let (code, body) = match reply {
             Reply::Done(body) => (0, body),
-            Reply::Refused(code) => (code, Vec::new()),
+            Reply::Refused(code) => {
+                if code == SESSION_EXPIRED {
+                    session.fetch_add(1, Ordering::SeqCst);
+                }
+                (code, Vec::new())
+            }
             Reply::Cut => return Ok(()),
         };
         let head = [
@@ -220,7 +277,7 @@ async fn read(mut rest: &[u8]) -> io::Result<Request> {
     let code = rest.read_i32().await?;
     let (mut path, mut operations) = (String::new(), Vec::new());
     match code {
-        PING | SET_WATCHES => {}
+        PING | SET_WATCHES | WHO_AM_I => {}
         MULTI | MULTI_READ => loop {
             let kind = code;
             let code = rest.read_i32().await?;
@@ -265,8 +322,11 @@ async fn text(rest: &mut &[u8]) -> io::Result<String> {
 }
 
 async fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let length = stream.read_i32().await?;
-    let mut frame = vec![0; usize::try_from(length).unwrap_or(0)];
+    let length = usize::try_from(stream.read_i32().await?).unwrap_or(0);
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut frame = vec![0; length];
     stream.read_exact(&mut frame).await?;
     Ok(frame)
 }
@@ -286,22 +346,22 @@ fn header(code: i32, is_end: bool) -> Vec<u8> {
     [&code.to_be_bytes()[..], &end, &(-1_i32).to_be_bytes()].concat()
 }
 
-/// The state of a node that the session owns.
+/// The state of a node that the first session owns.
 fn stat(czxid: i64) -> Vec<u8> {
-    stat_of_directory(czxid, 0)
+    stat_of(SESSION_ID, czxid, 0, 0)
 }
 
-fn stat_of_directory(zxid: i64, children: i32) -> Vec<u8> {
+/// The state of a node with this owner, so many children, and this time of its last write.
+fn stat_of(owner: i64, zxid: i64, children: i32, mtime: i64) -> Vec<u8> {
     let (zxid, zero) = (zxid.to_be_bytes(), [0; 8]);
     let (counts, length) = ([0; 12], [0; 4]);
-    let owner = SESSION_ID.to_be_bytes();
     [
         &zxid[..],
         &zxid,
         &zero,
-        &zero,
+        &mtime.to_be_bytes(),
         &counts,
-        &owner,
+        &owner.to_be_bytes(),
         &length,
         &children.to_be_bytes(),
         &zxid,

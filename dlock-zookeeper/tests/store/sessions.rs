@@ -4,7 +4,7 @@ use std::{
     iter,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -14,14 +14,21 @@ use dlock_runtime::{
     ConnectError, StoreError, StoreErrorKind,
     random::SystemRandom,
     store::{
-        AcquireOutcome, AcquireRequest, ClientId, LockStore, OwnerId, ReleaseRequest, Released,
+        AcquireOutcome, AcquireRequest, ClientId, Hint, HintReceiver, HintSink, LockStore, OwnerId,
+        Queue, ReleaseRequest, Released, RenewRequest, Renewal,
     },
 };
-use dlock_testkit::{Proxy, ZooKeepers, eventually};
+use dlock_testkit::{Proxy, ZooKeepers, eventually, log};
 use futures_util::future::join_all;
-use tokio::time::sleep;
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep},
+};
 
-use crate::scripted::{CREATE, DELETE, MULTI, Reply, Scripted};
+use crate::scripted::{
+    BASE, CHECK, CHILD, CREATE, DELETE, EXISTS, GET_DATA, LIST, MULTI, NO_AUTH, NO_NODE, Reply,
+    SESSION_EXPIRED, SET_DATA, SINCE, SYNC, Scripted, UNIMPLEMENTED, with_base,
+};
 use crate::world::{LIMIT, SESSION, TTL, builder, key, opened, owner, store};
 
 #[tokio::test]
@@ -188,4 +195,193 @@ async fn a_session_is_used_only_once_its_check_has_an_answer() {
     .await;
     let checks = checks.load(Ordering::SeqCst);
     assert!(checks > 1, "one without an answer was enough");
+}
+
+/// Counts how often it has to ask again.
+struct Polls(Arc<AtomicUsize>);
+
+impl HintReceiver for Polls {
+    fn hint(&self, _: &Hint<'_>) -> bool {
+        true
+    }
+
+    fn look_again(&self) -> bool {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_claim_begins_again_in_the_session_that_follows() {
+    log::begin();
+    let (key, own) = (key("next-session"), owner());
+    let directory = format!("/dlock/lock:{key}");
+    let children = [1, 2].map(|place| format!("{own}-exclusive-000000000{place}"));
+    let creations = AtomicUsize::new(0);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = is_over.clone();
+    // It keeps the child of the first session, as servers do that have not given the session up.
+    let server = Scripted::start(move |request| match (request.code, &*request.codes()) {
+        (SYNC, _) if ends.swap(false, Ordering::SeqCst) => Some(Reply::Refused(SESSION_EXPIRED)),
+        (MULTI, [CHECK, CREATE, SET_DATA]) => {
+            let before = creations.fetch_add(1, Ordering::SeqCst);
+            let among = if before == 0 { 1 } else { 2 };
+            let name = &children[before.min(1)];
+            Some(Reply::carried_out_among(request, CHILD, name, among))
+        }
+        (LIST, _) if request.path == directory => {
+            let there = creations.load(Ordering::SeqCst).min(2);
+            let names = [&*children[0], &*children[1]];
+            Some(Reply::names(&names[..there]))
+        }
+        // Its watch.
+        (LIST, _) if request.path.starts_with(&directory) => Some(Reply::names(&[])),
+        (GET_DATA, _) if request.path.starts_with(&directory) => {
+            let text = format!("1 {BASE} {SINCE} 30000 - 1 - - -");
+            Some(Reply::fresh(&text, CHILD))
+        }
+        (SET_DATA, _) => Some(Reply::stat(CHILD)),
+        _ => with_base(request, BASE),
+    })
+    .await;
+    let store = store(&server.url()).await;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let sink = HintSink::new(Arc::new(Polls(polls.clone())));
+    let hooks = store.properties().hooks.unwrap();
+    hooks.attach(own.client(), sink);
+    let ttl = Duration::from_secs(30);
+    let ask = AcquireRequest::new(&key, own, ttl).queue(Queue::ForLease);
+    let granted = store.acquire(ask).await;
+    assert!(
+        matches!(granted, Ok(AcquireOutcome::Granted { .. })),
+        "{granted:?}"
+    );
+    let renewal = RenewRequest::new(&key, own, ttl);
+    assert_eq!(store.renew_one(renewal).await, Ok(Renewal::Renewed));
+    let before = polls.load(Ordering::SeqCst);
+    is_over.store(true, Ordering::SeqCst);
+    eventually(LIMIT, "all waiters ask for new places", async || {
+        polls.load(Ordering::SeqCst) > before
+    })
+    .await;
+    assert_eq!(
+        store.renew_one(renewal).await,
+        Ok(Renewal::NotOwner),
+        "broken promise: a lease without its session"
+    );
+    let answer = store.acquire(ask).await;
+    assert!(
+        matches!(answer, Ok(AcquireOutcome::Busy(_))),
+        "broken promise: a child of an earlier session is held: {answer:?}"
+    );
+    let said = log::with("the session of ZooKeeper has ended");
+    let port = server.port().to_string();
+    assert!(said.iter().any(|line| line.contains(&port)), "{said:?}");
+}
+
+#[tokio::test]
+async fn tries_to_connect_have_longer_and_longer_pauses() {
+    log::begin();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let store = opened(&format!("zookeeper://127.0.0.1:{port}"));
+    let mut begun = Vec::new();
+    while begun.len() < 7 {
+        let (connection, _) = listener.accept().await.unwrap();
+        begun.push(Instant::now());
+        drop(connection);
+    }
+    // There are six pauses, and these are the first ones.
+    let least = Duration::from_millis(50 + 100 + 200);
+    assert!(begun[6] - begun[0] >= least, "{begun:?}");
+    let (key, owner) = (key("none"), owner());
+    let error = store.acquire(AcquireRequest::new(&key, owner, TTL)).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    assert!(error.has_no_effect(), "{error}");
+    let said = log::with("cannot connect to ZooKeeper");
+    let port = port.to_string();
+    assert!(said.iter().any(|line| line.contains(&port)), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_watch_for_operators_that_is_refused_is_tried_once_a_second() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let count = tries.clone();
+    let begun = Instant::now();
+    let server = Scripted::start(move |request| {
+        let is_notice = request.code == GET_DATA && request.path == "/dlock/notice";
+        is_notice.then(|| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Reply::Refused(UNIMPLEMENTED)
+        })
+    })
+    .await;
+    let _store = store(&server.url()).await;
+    eventually(LIMIT, "it is tried again", async || {
+        tries.load(Ordering::SeqCst) > 2
+    })
+    .await;
+    let tried = u64::try_from(tries.load(Ordering::SeqCst)).unwrap();
+    let elapsed = begun.elapsed();
+    assert!(
+        tried <= elapsed.as_secs() + 1,
+        "{tried} times in {elapsed:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_messages_of_operators_are_read_once_until_they_change() {
+    // Why they cannot be read, whether their node is there a moment later, and how often they are read.
+    for (refusal, is_there, reads) in [(NO_AUTH, true, 1), (NO_NODE, false, 1), (NO_NODE, true, 2)]
+    {
+        let [tries, beats] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let (tried, beaten) = (tries.clone(), beats.clone());
+        let server = Scripted::start(move |request| {
+            if request.code == SYNC {
+                beaten.fetch_add(1, Ordering::SeqCst);
+            }
+            if request.path != "/dlock/notice" {
+                return None;
+            }
+            match request.code {
+                GET_DATA => Some(match tried.fetch_add(1, Ordering::SeqCst) {
+                    0 => Reply::Refused(refusal),
+                    _ => Reply::data("", 1),
+                }),
+                EXISTS if is_there => Some(Reply::stat(1)),
+                _ => None,
+            }
+        })
+        .await;
+        let _store = store(&server.url()).await;
+        eventually(LIMIT, "the session goes on", async || {
+            beats.load(Ordering::SeqCst) > 2
+        })
+        .await;
+        let tries = tries.load(Ordering::SeqCst);
+        assert_eq!(tries, reads, "{refusal}, there: {is_there}");
+    }
+}
+
+/// A renewal is a write, and proves the session anew.
+#[tokio::test]
+async fn a_lease_lasts_beyond_the_session_that_its_first_write_proves() {
+    let servers = ZooKeepers::shared().await;
+    let store = store(&servers.url(Duration::from_secs(10))).await;
+    let ttl = Duration::from_secs(6);
+    // On a slow machine, a renewal may be too late.
+    eventually(2 * LIMIT, "a lease is renewed for long", async || {
+        let (key, owner) = (key("for-long"), owner());
+        let granted = store.acquire(AcquireRequest::new(&key, owner, ttl)).await;
+        let mut is_held = matches!(granted, Ok(AcquireOutcome::Granted { .. }));
+        for _ in 0..3 {
+            sleep(ttl / 3).await;
+            let renewal = RenewRequest::new(&key, owner, ttl);
+            is_held &= store.renew_one(renewal).await == Ok(Renewal::Renewed);
+        }
+        store.release(ReleaseRequest::new(&key, owner)).await.ok();
+        is_held
+    })
+    .await;
 }

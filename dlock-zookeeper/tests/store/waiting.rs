@@ -371,3 +371,128 @@ async fn a_key_that_many_poll_for_delays_no_other_key() {
         ended = within(3 * LIMIT, sections) => ended.expect("fifty sections of other keys"),
     }
 }
+
+#[tokio::test]
+async fn a_waiter_without_a_connection_is_not_answered_from_memory() {
+    let servers = ZooKeepers::shared().await;
+    let proxy = Proxy::start(servers.port(0));
+    let url = ZooKeepers::url_of(&format!("127.0.0.1:{}", proxy.port()), SESSION);
+    let (other, own) = (store(&servers.url(SESSION)).await, store(&url).await);
+    eventually(2 * LIMIT, "a waiter that gets no answer", async || {
+        let (key, holder, waiter) = (key("from-memory"), owner(), owner());
+        hold(&other, &key, holder, EXCLUSIVE).await;
+        wait(&own, &key, waiter, EXCLUSIVE).await;
+        // Meanwhile its watch is set.
+        assert_eq!(children(servers, "dlock", key.as_str()).await.len(), 2);
+        proxy.refuse();
+        proxy.cut();
+        let request = AcquireRequest::new(&key, waiter, TTL).queue(Queue::ForLease);
+        let mut is_answered = true;
+        for _ in 0..50 {
+            let answer = within(Duration::from_millis(300), own.acquire(request)).await;
+            is_answered = matches!(answer, Some(Ok(AcquireOutcome::Busy(_))));
+            if !is_answered {
+                break;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        proxy.accept();
+        own.release(ReleaseRequest::new(&key, waiter)).await.ok();
+        release(&other, &key, holder, EXCLUSIVE).await;
+        !is_answered
+    })
+    .await;
+}
+
+/// The answers to a waiter are repeated without a request only while nothing has changed before it.
+#[tokio::test]
+async fn a_waiter_hears_soon_that_another_one_before_it_has_left() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (other, own) = tokio::join!(store(&url), store(&url));
+    eventually(2 * LIMIT, "another place", async || {
+        let (key, holder, leaves, stays) = (key("place"), owner(), owner(), owner());
+        hold(&other, &key, holder, EXCLUSIVE).await;
+        wait(&other, &key, leaves, EXCLUSIVE).await;
+        let request = AcquireRequest::new(&key, stays, TTL).queue(Queue::ForLease);
+        let place = async || match own.acquire(request).await {
+            Ok(AcquireOutcome::Busy(seen)) => seen.position,
+            answer => panic!("{answer:?}"),
+        };
+        place().await;
+        // Meanwhile its watch is set.
+        children(servers, "dlock", key.as_str()).await;
+        let before = place().await;
+        release(&other, &key, leaves, EXCLUSIVE).await;
+        // What a waiter remembers would be the same for half a minute.
+        let changed = within(Duration::from_secs(5), async {
+            while place().await != Some(0) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let is_changed = changed.await.is_some();
+        release(&own, &key, stays, EXCLUSIVE).await;
+        release(&other, &key, holder, EXCLUSIVE).await;
+        before == Some(1) && is_changed
+    })
+    .await;
+}
+
+/// Its process may hear of the grant a moment before the time of its place is over.
+#[tokio::test]
+async fn a_waiter_that_is_told_late_has_time_to_renew() {
+    let servers = ZooKeepers::shared().await;
+    let url = servers.url(SESSION);
+    let (other, own) = tokio::join!(store(&url), store(&url));
+    eventually(2 * LIMIT, "a renewal", async || {
+        let (client, mut heard) = listen(&own);
+        let (key, holder, waiter) = (key("told-late"), owner(), OwnerId::new(client, 1));
+        hold(&other, &key, holder, EXCLUSIVE).await;
+        let begun = Instant::now();
+        wait(&own, &key, waiter, EXCLUSIVE).await;
+        sleep(ALIVE * 2 / 3).await;
+        release(&other, &key, holder, EXCLUSIVE).await;
+        let hint = within(Duration::from_secs(6), heard.recv()).await.flatten();
+        let is_told = hint.is_some_and(|(told, fence)| told == waiter && fence > 0);
+        sleep((ALIVE * 4 / 3).saturating_sub(begun.elapsed())).await;
+        let renewal = own.renew_one(RenewRequest::new(&key, waiter, TTL)).await;
+        release(&own, &key, waiter, EXCLUSIVE).await;
+        is_told && renewal == Ok(Renewal::Renewed)
+    })
+    .await;
+}
+
+/// The lease may have begun a body by the hint alone.
+#[tokio::test]
+async fn the_child_of_a_grant_that_was_told_is_not_replaced() {
+    let servers = ZooKeepers::shared().await;
+    let (other, own) = (
+        store(&servers.url(SESSION)).await,
+        store(&servers.url(SESSION)).await,
+    );
+    let operator = client(servers).await;
+    eventually(2 * LIMIT, "a request that fails", async || {
+        let (client, mut heard) = listen(&own);
+        let (key, holder, waiter) = (key("told-once"), owner(), OwnerId::new(client, 1));
+        hold(&other, &key, holder, EXCLUSIVE).await;
+        wait(&own, &key, waiter, EXCLUSIVE).await;
+        release(&other, &key, holder, EXCLUSIVE).await;
+        let hint = within(Duration::from_secs(6), heard.recv()).await.flatten();
+        let Some((_, granted)) = hint.filter(|(told, fence)| *told == waiter && *fence > 0) else {
+            release(&own, &key, waiter, EXCLUSIVE).await;
+            return false;
+        };
+        for child in children(servers, "dlock", key.as_str()).await {
+            operator.delete(&child, None).await.ok();
+        }
+        let request = AcquireRequest::new(&key, waiter, TTL).queue(Queue::ForLease);
+        let mut answer = own.acquire(request).await;
+        // Until its server has heard of the deletion.
+        while matches!(answer, Ok(AcquireOutcome::Granted { fence, .. }) if fence == granted) {
+            answer = own.acquire(request).await;
+        }
+        release(&own, &key, waiter, EXCLUSIVE).await;
+        answer.is_err()
+    })
+    .await;
+}
