@@ -138,7 +138,8 @@ fn an_ensemble_has_an_odd_number_of_members_and_a_majority() {
             2,
             0,
             "1,2,3",
-            "ok: 3 members; ok: 2 of 2 members in the URL answer; note: the URL does not name 1 member",
+            "ok: 3 members; ok: 2 of 2 members in the URL answer; \
+             note: the URL does not name 1 member",
         ),
         // The one that is down may be any of the others.
         (
