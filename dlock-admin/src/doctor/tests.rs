@@ -13,8 +13,8 @@ use dlock_runtime::{
 };
 
 use super::{
-    AnyStore, Facts, Finding, Judge as _, LockFacts, LockRules, Severity, Topic, findings, latency,
-    locks, permissions, permissions_on,
+    AnyStore, Facts, Finding, Judge as _, Known, LockFacts, LockRules, Severity, Topic, findings,
+    latency, locks, permissions, permissions_on,
 };
 use crate::model::{
     ClockReading, Denied, HolderInfo, LockInfo, Overview, ProcessInfo, ServerReport, WaiterInfo,
@@ -195,6 +195,38 @@ fn a_summary_names_the_locks_that_are_unusual() {
     assert_eq!(facts.processes, Some(4));
     let versions = [("1.0".to_owned(), 2), ("2.0".to_owned(), 1)];
     assert_eq!(facts.versions, BTreeMap::from(versions));
+}
+
+#[test]
+fn a_finding_counts_unless_it_is_one_that_is_accepted() {
+    use Severity::{Broken, Note, Ok, Risk, Unknown};
+    let (load, permissions) = (Topic::Load, Topic::Permissions);
+    for (severity, topic, known, accepted, counts) in [
+        (Ok, load, &["load"][..], false, false),
+        (Note, load, &["load", "unknown"], false, false),
+        (Note, load, &[], false, false),
+        (Risk, load, &["load"], true, false),
+        (Risk, load, &["locks", "unknown"], false, true),
+        (Unknown, load, &["load"], true, false),
+        (Unknown, load, &["unknown"], true, false),
+        (Unknown, load, &["locks"], false, true),
+        (Broken, load, &["load", "unknown"], false, true),
+        (Broken, permissions, &["permissions"], true, false),
+        (Broken, permissions, &["unknown", "load"], false, true),
+    ] {
+        let known: Vec<_> = known.iter().map(|it| Known::named(it).unwrap()).collect();
+        let mut finding = Finding::new(severity, topic, "");
+        finding.accept(&known);
+        let found = (finding.accepted, finding.counts());
+        assert_eq!(found, (accepted, counts), "{severity:?} {known:?}");
+    }
+    for name in Known::names() {
+        assert!(Known::named(name).is_ok(), "{name}");
+    }
+    assert_eq!(
+        Known::named("loud"),
+        Err("there is no topic `loud`".to_owned())
+    );
 }
 
 #[test]
