@@ -181,3 +181,102 @@ fn lock_facts(picture: &Picture) -> LockFacts {
     facts.versions = versions;
     facts
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use dlock_admin::{
+        HolderInfo, LockInfo, Overview, ProcessInfo, ServerReport, WaiterInfo, doctor::Topic,
+    };
+    use dlock_runtime::{
+        random::SystemRandom,
+        store::{ClientId, LockMode, OwnerId},
+    };
+
+    use super::*;
+    use crate::picture::Draft;
+
+    #[test]
+    fn findings_are_grouped_by_server_with_the_worst_first() {
+        let mut facts = Facts::unknown();
+        facts.servers = ["a", "b"].map(ServerReport::new).into();
+        let found = vec![
+            Finding::ok(Topic::Version, "1").at("a"),
+            Finding::risk(Topic::Load, "2").at("a"),
+            Finding::note(Topic::Clock, "3"),
+            Finding::risk(Topic::Memory, "4")
+                .why("a reason")
+                .advice("a remedy")
+                .at("a"),
+        ];
+        let told = serde_json::to_value(grouped(found, &facts)).unwrap();
+        let view = |grade: &str, topic: &str, text: &str| {
+            json!({
+                "grade": grade,
+                "topic": topic,
+                "text": text,
+                "why": null,
+                "remedy": null,
+            })
+        };
+        let mut memory = view("risk", "memory", "4");
+        memory["why"] = json!("a reason");
+        memory["remedy"] = json!("a remedy");
+        let of_a = [
+            view("risk", "load", "2"),
+            memory,
+            view("ok", "version", "1"),
+        ];
+        assert_eq!(
+            told,
+            json!([
+                { "server": null, "findings": [view("note", "clock", "3")] },
+                { "server": "a", "findings": of_a },
+            ])
+        );
+    }
+
+    #[test]
+    fn a_picture_tells_the_locks_that_are_unusual() {
+        let client = ClientId::new(&SystemRandom);
+        let owner = OwnerId::new(client, 1);
+        let held = |key: &str, owner| {
+            let mut holder = HolderInfo::new(owner, 1, SystemTime::now());
+            holder.ttl = Some(Duration::from_secs(30));
+            let mut lock = LockInfo::new(key);
+            lock.add_holder(holder);
+            lock
+        };
+        let mut endless = held("endless", Some(owner));
+        endless.holder.as_mut().unwrap().ttl = None;
+        let (mut half, mut most) = (held("half", Some(owner)), held("most", Some(owner)));
+        (half.held_at, half.servers) = (2, 4);
+        (most.held_at, most.servers) = (2, 3);
+        let mut awaited = LockInfo::new("awaited");
+        for is_alive in [true, false, true] {
+            let mut waiter = WaiterInfo::new(owner, LockMode::Exclusive);
+            waiter.is_alive = is_alive;
+            awaited.add_waiter(waiter);
+        }
+        let plain = held("plain", Some(owner));
+        let foreign = held("foreign", None);
+        let mut draft = Draft::like(None);
+        for lock in [&awaited, &plain, &endless, &foreign, &half, &most] {
+            draft.add(lock, 1000);
+        }
+        let mut rest = Overview::default();
+        rest.process_count = Some(4);
+        rest.processes = ["1.0", "2.0", "1.0"]
+            .map(|version| ProcessInfo::new(client, "host/1", UNIX_EPOCH, version))
+            .into();
+        let facts = lock_facts(&draft.finish(rest, 1000, Duration::ZERO));
+        assert_eq!((facts.held, facts.waiters, facts.dead_waiters), (5, 3, 1));
+        assert_eq!(facts.without_ttl, ["endless"]);
+        assert_eq!(facts.foreign, ["foreign"]);
+        assert_eq!(facts.at_a_minority, ["half"]);
+        assert_eq!(facts.processes, Some(4));
+        let versions = [("1.0".to_owned(), 2), ("2.0".to_owned(), 1)];
+        assert_eq!(facts.versions, BTreeMap::from(versions));
+    }
+}

@@ -101,6 +101,26 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    /// The host that is checked must be the one that counts.
+    #[test]
+    fn a_host_is_named_by_one_field_or_else_by_the_url() {
+        for (hosts, uri, named) in [
+            (&["h:1"][..], "/locks", Some("h:1")),
+            (&["h:1"], "https://other:2/locks", Some("h:1")),
+            (&[], "https://h:2/locks", Some("h:2")),
+            (&[], "/locks", None),
+            (&["h:1", "evil.example"], "/locks", None),
+            (&["h:1", "h:1"], "https://h:1/locks", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for &value in hosts {
+                headers.append(header::HOST, HeaderValue::from_static(value));
+            }
+            let uri = Uri::from_static(uri);
+            assert_eq!(host(&headers, &uri), named, "{hosts:?} {uri}");
+        }
+    }
+
     #[test]
     fn a_page_of_another_origin_is_not_the_page_itself() {
         let uri = Uri::from_static("/api/unlock");

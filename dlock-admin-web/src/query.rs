@@ -197,13 +197,11 @@ impl Query {
             self.order(*one, *other)
                 .then_with(|| one.key().cmp(other.key()))
         };
-        if end > 0 {
-            // Only the pages up to this one have to be in order.
-            if end < place.matching {
-                locks.select_nth_unstable_by(end - 1, order);
-            }
-            locks[..end].sort_unstable_by(order);
+        // Only the pages up to this one have to be in order.
+        if end < place.matching {
+            locks.select_nth_unstable_by(end - 1, order);
         }
+        locks[..end].sort_unstable_by(order);
         locks.truncate(end);
         locks.drain(..begin);
         place.with(locks)

@@ -74,8 +74,11 @@ mod tests {
         rate.count(at(9000));
         assert_eq!(rate.per_second(at(10_000)), Some(1), "it is rounded up");
         for second in 10..100 {
-            rate.count(at(second * 1000));
+            for _ in 0..5 {
+                rate.count(at(second * 1000));
+            }
         }
+        assert_eq!(rate.per_second(at(99_000)), Some(5));
         assert!(rate.seconds.len() <= 6, "{rate:?}");
     }
 }

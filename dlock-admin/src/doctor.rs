@@ -12,6 +12,8 @@ mod judge;
 mod latency;
 mod locks;
 mod permissions;
+#[cfg(test)]
+mod tests;
 mod text;
 
 pub use self::{

@@ -191,4 +191,35 @@ mod tests {
         assert_eq!(Failure::from(error).exit(), Exit::Usage);
         assert_eq!(Exit::Command(143).code(), 143);
     }
+
+    #[test]
+    fn a_failure_has_the_number_and_the_name_of_its_exit() {
+        for (exit, number, name) in [
+            (Exit::Success, 0, "ok"),
+            (Exit::Negative, 1, "negative"),
+            (Exit::Usage, 2, "usage"),
+            (Exit::Unavailable, 69, "unavailable"),
+            (Exit::Internal, 70, "internal"),
+            (Exit::Busy, 75, "busy"),
+            (Exit::Lost, 76, "lost"),
+            (Exit::Command(3), 3, "command"),
+        ] {
+            let failure = Failure::new(exit, "a text");
+            assert_eq!((failure.exit().code(), failure.code), (number, name));
+            assert_eq!(failure.to_string(), "a text");
+        }
+        // `--conflict-exit-code` changes the number alone.
+        let busy = Failure::new(Exit::Busy, "busy").ending_with(Exit::Command(9));
+        assert_eq!((busy.exit(), busy.code), (Exit::Command(9), "busy"));
+    }
+
+    #[test]
+    fn a_reader_that_has_enough_is_no_failure() {
+        for (kind, exit) in [
+            (io::ErrorKind::BrokenPipe, Exit::Success),
+            (io::ErrorKind::NotFound, Exit::Internal),
+        ] {
+            assert_eq!(Failure::from(io::Error::from(kind)).exit(), exit);
+        }
+    }
 }

@@ -90,6 +90,32 @@ fn filters_find_keys_holders_and_functions_in_any_case() {
 }
 
 #[test]
+fn names_of_any_script_are_found_in_any_case() {
+    let mut draft = Draft::like(None);
+    let mut limited = held("Äpfel:1", 1, "Übung@host/1");
+    limited.mode = Some(LockMode::Permits(3));
+    for lock in [&limited, &held("plain:ü", 2, "cron@host/2")] {
+        draft.add(lock, 1000);
+    }
+    let picture = draft.finish(Overview::default(), 1000, Duration::ZERO);
+    for (query, found) in [
+        ("filter=äPFEL", &["Äpfel:1"][..]),
+        ("filter=äpfel:*", &["Äpfel:1"]),
+        ("filter=ÜBUNG", &["Äpfel:1"]),
+        ("filter=übung@*&by=holder", &["Äpfel:1"]),
+        ("filter=Ü", &["plain:ü", "Äpfel:1"]),
+        ("filter=apfel", &[]),
+        ("mode=shared", &["Äpfel:1"]),
+        ("mode=exclusive", &["plain:ü"]),
+        ("filter=nothing&sort=ttl", &[]),
+    ] {
+        let chosen = Query::read(query).unwrap().choose(&picture);
+        let keys: Vec<_> = chosen.locks.iter().map(|it| it.key()).collect();
+        assert_eq!(keys, found, "{query}");
+    }
+}
+
+#[test]
 fn orders_put_locks_without_a_value_last() {
     for (sort, ascending, descending) in [
         (
@@ -185,11 +211,21 @@ fn a_wrong_query_names_what_is_right() {
         ("order=up", "`asc` or `desc`"),
         ("page=0", "a number from 1"),
         ("page=x", "a number from 1"),
+        ("page=-1", "a number from 1"),
+        ("per=0", "from 1 to 500"),
         ("per=501", "from 1 to 500"),
+        ("by=key", "`holder` or `waiter`"),
     ] {
         let reason = Query::read(query).unwrap_err();
         assert!(reason.contains(right), "{query}: {reason}");
     }
+    for query in ["per=1", "per=500", "page=1"] {
+        assert!(Query::read(query).is_ok(), "{query}");
+    }
+    // As long as a key can be.
+    assert!(Query::read(&format!("filter={}", "a".repeat(512))).is_ok());
+    let long = format!("filter={}", "a".repeat(513));
+    assert!(Query::read(&long).is_err());
     let long = format!("filter={}", "*a".repeat(300));
     assert!(Query::read(&long).unwrap_err().contains("512 bytes"));
     assert!(Query::read("state=&sort=&other=1&page=").is_ok());

@@ -103,3 +103,38 @@ fn parse_positive(text: &str) -> Result<Duration, String> {
     }
     Ok(duration)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_their_bounds() {
+        assert!(matches!(parse_wait("never"), Ok(Wait::Never)));
+        assert!(matches!(parse_wait("forever"), Ok(Wait::Forever)));
+        let two = Duration::from_secs(2);
+        assert!(matches!(parse_wait("2s"), Ok(Wait::For(it)) if it == two));
+        assert!(parse_wait("always").is_err());
+        assert_eq!(parse_grace("24h"), Ok(MAX_TTL));
+        assert_eq!(parse_grace("0s"), Ok(Duration::ZERO));
+        assert_eq!(
+            parse_grace("24h 1ms"),
+            Err("must be at most 24h".to_owned())
+        );
+        assert_eq!(parse_positive("1ns"), Ok(Duration::from_nanos(1)));
+        assert_eq!(
+            parse_positive("0s"),
+            Err("must be greater than zero".to_owned())
+        );
+        assert!(parse_grace("soon").is_err() && parse_positive("soon").is_err());
+    }
+
+    #[test]
+    fn a_file_of_metrics_is_one_that_the_collector_reads() {
+        let file = PathBuf::from("/metrics/job.prom");
+        assert_eq!(of_collector(file.clone()), Ok(file));
+        for other in ["job", "job.prom.tmp", "prom"] {
+            assert!(of_collector(other.into()).is_err(), "{other}");
+        }
+    }
+}

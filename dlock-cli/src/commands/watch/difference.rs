@@ -178,6 +178,7 @@ mod tests {
         store::{ClientId, OwnerId},
     };
     use dlock_admin::{HolderInfo, LockInfo, WaiterInfo};
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -214,6 +215,34 @@ mod tests {
     fn changes(before: Option<&LockView>, after: Option<&LockView>) -> Vec<Change> {
         let found = of_one(before, after, false);
         found.into_iter().map(|(change, ..)| change).collect()
+    }
+
+    #[test]
+    fn an_event_tells_of_the_lock_after_it_or_before_it_was_free() {
+        use Change::{Acquired, Held, Left, Released, Waits};
+        let lock = lock(LockMode::Exclusive, &[holder(Some(1), 1)], &[2]);
+        let at = Instant::now();
+        let there = [Arc::new(Seen { lock, at })];
+        for (before, after, changes, count) in [
+            (None, &there[..], &[Held, Waits][..], 1),
+            (Some(&[][..]), &there[..], &[Acquired, Waits], 1),
+            (Some(&there[..]), &[], &[Released, Left], 0),
+            (Some(&there[..]), &there[..], &[], 1),
+        ] {
+            let told = differences(before, after);
+            let of_all: Vec<_> = told.iter().map(|it| it.change).collect();
+            assert_eq!(of_all, changes);
+            for event in &told {
+                let is_of_waiter = matches!(event.change, Waits | Left);
+                assert_eq!(event.key.as_deref(), Some("k"));
+                assert_eq!(event.mode, Some("exclusive"));
+                assert_eq!((event.holders, event.waiters), (Some(count), Some(count)));
+                assert_eq!(event.waiter.is_some(), is_of_waiter);
+                assert_eq!(event.holder.is_some(), !is_of_waiter);
+                assert_eq!(event.last_seen.is_some(), event.change == Released);
+                assert_eq!(event.message, None);
+            }
+        }
     }
 
     #[test]

@@ -27,6 +27,18 @@ fn eviction_and_memory() {
             "no memory limit",
         ),
         (&[("maxmemory", "")], Eviction, Unknown, "neither"),
+        (
+            &[("used_memory", "1536")],
+            Memory,
+            Ok,
+            "1.5 KiB of 976.5 KiB used",
+        ),
+        (
+            &[("used_memory", "5767168"), ("maxmemory", "3221225472")],
+            Memory,
+            Ok,
+            "5.5 MiB of 3.0 GiB used",
+        ),
         (&[("used_memory", "899999")], Memory, Ok, "used"),
         (&[("used_memory", "900000")], Memory, Risk, "nearly full"),
         (

@@ -85,6 +85,8 @@ fn load() {
         ),
         (&[("connected_clients", "8000")], Load, Risk, "maxclients"),
         (&[("maxclients", "")], Load, Ok, "10 clients"),
+        (&[("maxclients", "0")], Load, Ok, "10 clients"),
+        (&[("rejected_connections", "0")], Load, Ok, "clients"),
         (
             &[("connected_clients", "")],
             Load,
@@ -105,6 +107,7 @@ fn load() {
         ),
         (&[("latest_fork_usec", "99999")], Load, Ok, "clients"),
         (&[("latest_fork_usec", "100000")], Load, Note, "100 ms"),
+        (&[("latest_fork_usec", "9999999")], Load, Note, "9999 ms"),
         (
             &[("latest_fork_usec", "10000000")],
             Load,
@@ -125,6 +128,12 @@ fn load() {
             Load,
             Note,
             "`KEYS` takes 10 ms per call",
+        ),
+        (
+            &[("cmdstat_eval", "calls=1,usec_per_call=9999000.00")],
+            Load,
+            Note,
+            "`EVAL` takes 9999 ms per call",
         ),
         (
             &[("cmdstat_eval", "calls=1,usec_per_call=10000000.00")],

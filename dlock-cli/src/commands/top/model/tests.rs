@@ -251,3 +251,83 @@ fn a_shared_lock_is_found_by_each_of_its_holders() {
         assert_eq!(matches(&shared, wanted), is_found, "{wanted}");
     }
 }
+
+#[test]
+fn rows_are_chosen_one_by_one_and_by_pages() {
+    let mut model = model();
+    let locks = (0..30).map(|number| Arc::new(lock(&format!("{number:02}"), "", None, &[])));
+    let many = Picture {
+        locks: locks.collect(),
+        ..picture()
+    };
+    assert_eq!(model.update(Message::Picture(many)), Step::Go);
+    model.sort_by(Column::Key);
+    press(&mut model, &[KeyCode::Home]);
+    for (code, key) in [
+        (KeyCode::PageDown, "10"),
+        (KeyCode::PageDown, "20"),
+        (KeyCode::PageUp, "10"),
+        (KeyCode::Up, "09"),
+        (KeyCode::Char('j'), "10"),
+        (KeyCode::Char('g'), "00"),
+        (KeyCode::Up, "00"),
+        (KeyCode::Char('G'), "29"),
+        (KeyCode::PageDown, "29"),
+        (KeyCode::PageUp, "19"),
+        // Those move also while a filter is typed.
+        (KeyCode::Char('/'), "19"),
+        (KeyCode::Up, "18"),
+        (KeyCode::Down, "19"),
+        (KeyCode::Down, "20"),
+    ] {
+        press(&mut model, &[code]);
+        assert_eq!(chosen(&model), Some(key), "{code}");
+    }
+    assert_eq!((model.mode, &*model.filter), (Mode::Filter, ""));
+}
+
+#[test]
+fn details_are_those_of_a_lock() {
+    let mut model = model();
+    press(&mut model, &[KeyCode::Enter]);
+    assert!(model.details);
+    press(&mut model, &[KeyCode::Enter]);
+    assert!(!model.details);
+    assert_eq!(model.update(Message::Picture(Picture::default())), Step::Go);
+    press(&mut model, &[KeyCode::Enter]);
+    assert!(!model.details, "there is no lock");
+}
+
+#[test]
+fn a_key_with_control_is_none_of_the_letters() {
+    let mut model = model();
+    let mut control = |letter| {
+        let key = KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+        model.update(Message::Key(key))
+    };
+    for letter in ['q', 'p', '/'] {
+        assert_eq!(control(letter), Step::Go, "{letter}");
+    }
+    #[cfg(unix)]
+    assert_eq!(control('z'), Step::Suspend);
+    assert_eq!((model.mode, model.paused), (Mode::Browse, false));
+}
+
+#[test]
+fn messages_about_the_scan_and_the_grants_are_kept() {
+    let mut model = model();
+    let mut tell = |message| assert_eq!(model.update(message), Step::Go);
+    tell(Message::Progress(Some(7)));
+    tell(Message::Second(5));
+    tell(Message::Resized);
+    assert_eq!(model.progress, Some(7));
+    assert_eq!(model.rates.per_second(), Some(5));
+    let mut tell = |message| assert_eq!(model.update(message), Step::Go);
+    tell(Message::Progress(None));
+    tell(Message::Blind("NOPERM".to_owned()));
+    tell(Message::Second(5));
+    assert_eq!((model.progress, model.rates.per_second()), (None, None));
+    assert_eq!(model.rates.reason(), Some("NOPERM"));
+    assert_eq!(model.update(Message::Seeing), Step::Go);
+    assert_eq!(model.rates.reason(), None);
+}
