@@ -88,10 +88,11 @@ impl PostgresStore {
     /// [`ConnectError::InvalidUrl`] if the URL or an option is invalid.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start("dlock-postgres").map_err(|error| ConnectError::Unavailable {
-            url: config.shown.clone(),
-            reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
-        })?;
+        let worker =
+            Worker::start("dlock-postgres").map_err(|error| ConnectError::Unavailable {
+                url: config.shown.clone(),
+                reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
+            })?;
         let (hints, messages) = Hints::start(&worker, config.listen);
         // They wake waiters, which are where the requests come from. A server of their own is that of the renewals.
         let (with_requests, with_renewals) = match config.listen {

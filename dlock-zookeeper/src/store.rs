@@ -44,10 +44,11 @@ impl ZooKeeperStore {
     /// [`ConnectError::InvalidUrl`] if the URL or an option is invalid.
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self, ConnectError> {
         let config = Arc::new(Config::parse(url, options)?);
-        let worker = Worker::start("dlock-zookeeper").map_err(|error| ConnectError::Unavailable {
-            url: config.shown.clone(),
-            reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
-        })?;
+        let worker =
+            Worker::start("dlock-zookeeper").map_err(|error| ConnectError::Unavailable {
+                url: config.shown.clone(),
+                reason: StoreError::new(StoreErrorKind::Unreachable, format!("no thread: {error}")),
+            })?;
         let answers = Arc::new(Answers::default());
         let sinks = Arc::new(Sinks::default());
         let status = session::start(&worker, config.clone(), sinks.clone());

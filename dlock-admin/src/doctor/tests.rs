@@ -106,7 +106,10 @@ fn the_permission_to_lock_is_worth_more_than_that_to_read() {
     assert_eq!(
         told(&on_nodes),
         [
-            (Severity::Broken, "the user may not write the nodes of locks"),
+            (
+                Severity::Broken,
+                "the user may not write the nodes of locks"
+            ),
             (Severity::Risk, "the user may not read the nodes of locks"),
         ]
     );

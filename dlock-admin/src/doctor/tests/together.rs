@@ -223,7 +223,11 @@ fn members_are_of_one_ensemble_and_each_is_named_once() {
     members[0].has_leader = None;
     members[1].has_leader = Some(false);
     let found = ensemble(&facts, &members);
-    assert_eq!(told(&found), [(Ok, three), (Ok, answer)], "one has a leader");
+    assert_eq!(
+        told(&found),
+        [(Ok, three), (Ok, answer)],
+        "one has a leader"
+    );
     members[2].has_leader = Some(false);
     let none = "3 of 3 members in the URL answer, and none has a leader";
     assert_eq!(
@@ -231,10 +235,10 @@ fn members_are_of_one_ensemble_and_each_is_named_once() {
         [(Ok, three), (Broken, none)]
     );
     let mut near = facts.clone();
-    for (report, server) in near
-        .servers
-        .iter_mut()
-        .zip(["http://[::1]:1", "http://[::1]:2", "http://b:1"])
+    for (report, server) in
+        near.servers
+            .iter_mut()
+            .zip(["http://[::1]:1", "http://[::1]:2", "http://b:1"])
     {
         server.clone_into(&mut report.server);
     }
