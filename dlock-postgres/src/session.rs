@@ -71,7 +71,7 @@ impl Session {
 
     /// Returns `true` if there is a connection now, as far as is known.
     pub(crate) fn is_up(&self) -> bool {
-        matches!(&*self.link.borrow(), Link::Up(line) if !line.client().is_closed())
+        matches!(&*self.link.borrow(), Link::Up(it) if !it.client().is_closed())
     }
 
     /// Returns the connection that requests take now, or waits for it.
@@ -79,7 +79,7 @@ impl Session {
         let mut link = self.link.clone();
         loop {
             match &*link.borrow_and_update() {
-                Link::Up(line) if !line.client().is_closed() => return Ok(line.clone()),
+                Link::Up(it) if !it.client().is_closed() => return Ok(it.clone()),
                 Link::Down(error) => return Err(error.clone()),
                 Link::Up(_) | Link::Connecting => {}
             }

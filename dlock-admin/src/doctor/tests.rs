@@ -26,8 +26,8 @@ fn told(findings: &[Finding]) -> Vec<(Severity, &str)> {
     told.collect()
 }
 
-fn failure(kind: StoreErrorKind) -> Option<StoreError> {
-    Some(StoreError::new(kind, "down"))
+fn failure(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, "down")
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_store_without_checks_of_its_own_has_the_usual_ones() {
     fine.denied = vec![Denied::new("grant read", "listing", false)];
     let mut down = fine.clone();
     (down.server, down.clock) = ("ram://b".to_owned(), None);
-    down.failure = failure(StoreErrorKind::TimedOut);
+    down.failure = Some(failure(StoreErrorKind::TimedOut));
     facts.servers = vec![down, fine];
     let found = findings(&AnyStore, &facts);
     let places: Vec<_> = found
@@ -284,6 +284,6 @@ fn a_store_without_checks_of_its_own_has_the_usual_ones() {
     facts.servers.truncate(1);
     assert!(!AnyStore.is_available(&facts));
     // It has answered.
-    facts.servers[0].failure = failure(StoreErrorKind::Denied);
+    facts.servers[0].failure = Some(failure(StoreErrorKind::Denied));
     assert!(AnyStore.is_available(&facts));
 }

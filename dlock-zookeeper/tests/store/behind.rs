@@ -177,8 +177,7 @@ async fn a_fence_that_an_old_server_does_not_tell_is_read_from_the_child() {
         // It does not say when the child was created.
         (MULTI, [CHECK, CREATE]) => Some(Reply::carried_out(request, -1, &child)),
         (LIST, _) if request.path == directory => Some(Reply::names(&[&child])),
-        (SET_DATA, _) if request.path.ends_with(&child) => Some(Reply::stat(CHILD)),
-        (EXISTS, _) if request.path.ends_with(&child) => Some(Reply::stat(CHILD)),
+        (SET_DATA | EXISTS, _) if request.path.ends_with(&child) => Some(Reply::stat(CHILD)),
         _ => with_base(request, BASE),
     })
     .await;

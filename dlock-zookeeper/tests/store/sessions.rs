@@ -322,11 +322,11 @@ async fn a_watch_for_operators_that_is_refused_is_tried_once_a_second() {
         tries.load(Ordering::SeqCst) > 2
     })
     .await;
-    let tried = u64::try_from(tries.load(Ordering::SeqCst)).unwrap();
+    let count = u64::try_from(tries.load(Ordering::SeqCst)).unwrap();
     let elapsed = begun.elapsed();
     assert!(
-        tried <= elapsed.as_secs() + 1,
-        "{tried} times in {elapsed:?}"
+        count <= elapsed.as_secs() + 1,
+        "{count} times in {elapsed:?}"
     );
 }
 
@@ -336,7 +336,7 @@ async fn the_messages_of_operators_are_read_once_until_they_change() {
     for (refusal, is_there, reads) in [(NO_AUTH, true, 1), (NO_NODE, false, 1), (NO_NODE, true, 2)]
     {
         let [tries, beats] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-        let (tried, beaten) = (tries.clone(), beats.clone());
+        let (listed, beaten) = (tries.clone(), beats.clone());
         let server = Scripted::start(move |request| {
             if request.code == SYNC {
                 beaten.fetch_add(1, Ordering::SeqCst);
@@ -345,7 +345,7 @@ async fn the_messages_of_operators_are_read_once_until_they_change() {
                 return None;
             }
             match request.code {
-                GET_DATA => Some(match tried.fetch_add(1, Ordering::SeqCst) {
+                GET_DATA => Some(match listed.fetch_add(1, Ordering::SeqCst) {
                     0 => Reply::Refused(refusal),
                     _ => Reply::data("", 1),
                 }),

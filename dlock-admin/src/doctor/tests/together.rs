@@ -43,7 +43,7 @@ fn a_clock_is_wrong_only_by_more_than_its_reading_may_be() {
         assert_eq!(found[0].advice.is_some(), severity == Note);
     }
     let mut facts = with_clocks(&[0]);
-    facts.servers[0].failure = failure(StoreErrorKind::Unreachable);
+    facts.servers[0].failure = Some(failure(StoreErrorKind::Unreachable));
     assert!(clocks(&facts).is_empty(), "it has not answered");
     facts.servers[0].failure = None;
     facts.servers[0].clock = None;
@@ -79,7 +79,7 @@ fn members_of(count: usize, down: usize) -> Facts {
     for number in 1..=count {
         let mut report = ServerReport::new(format!("http://host-{number}:2379"));
         if number > count - down {
-            report.failure = failure(StoreErrorKind::Unreachable);
+            report.failure = Some(failure(StoreErrorKind::Unreachable));
         }
         facts.servers.push(report);
     }
@@ -261,7 +261,7 @@ fn a_member_decides_unless_it_is_silent_or_without_a_leader() {
         // It asks for another login.
         (Some(StoreErrorKind::Unauthenticated), None, true),
     ] {
-        report.failure = kind.and_then(failure);
+        report.failure = kind.map(failure);
         let mut member = EnsembleMember::of(&report);
         member.has_leader = has_leader;
         assert_eq!(member.may_decide(), decides, "{kind:?} {has_leader:?}");

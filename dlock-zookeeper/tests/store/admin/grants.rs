@@ -67,7 +67,7 @@ async fn each_grant_to_a_waiter_is_told_until_the_connection_breaks() {
 #[tokio::test]
 async fn a_server_that_publishes_no_grants_is_named() {
     let server = Scripted::start(|request| {
-        (request.code == ADD_WATCH).then(|| Reply::Refused(UNIMPLEMENTED))
+        (request.code == ADD_WATCH).then_some(Reply::Refused(UNIMPLEMENTED))
     })
     .await;
     let inspector = inspector(&server.url()).await;
