@@ -46,5 +46,5 @@ pub use self::{
     options::{QueryOptions, TlsPaths, pairs},
     reloaded::{HandshakeError, Reloaded},
     url::UrlText,
-    worker::{Tasks, Work, Worker},
+    worker::{Tasks, WorkGuard, Worker},
 };

@@ -66,8 +66,8 @@ impl Worker {
     /// Returns a value for work that is to be done although the worker is dropped: the thread runs until this value is
     /// dropped, too.
     #[must_use]
-    pub fn work(&self) -> Work {
-        Work {
+    pub fn work(&self) -> WorkGuard {
+        WorkGuard {
             _stop: self.stop.clone(),
         }
     }
@@ -75,7 +75,7 @@ impl Worker {
 
 /// Work that the thread of a [`Worker`] has to end before it stops.
 #[derive(Debug)]
-pub struct Work {
+pub struct WorkGuard {
     _stop: watch::Sender<()>,
 }
 
@@ -127,17 +127,21 @@ mod tests {
         let worker = Worker::start("a-store").unwrap();
         let (tasks, work) = (worker.tasks(), worker.work());
         drop(worker);
-        let name = async || {
-            let (tell, told) = oneshot::channel();
-            tasks.spawn(async move {
-                let name = thread::current().name().map(str::to_owned);
-                tell.send(name).ok();
-            });
-            timeout(DEADLINE, told).await.unwrap()
-        };
-        assert_eq!(name().await, Ok(Some("a-store".to_owned())));
+        let (tell, told) = oneshot::channel();
+        tasks.spawn(async move {
+            let name = thread::current().name().map(str::to_owned);
+            tell.send(name).ok();
+        });
+        let name = timeout(DEADLINE, told).await.unwrap();
+        assert_eq!(name, Ok(Some("a-store".to_owned())));
+        let (held, dropped) = oneshot::channel::<()>();
+        tasks.spawn(async move {
+            let _held = held;
+            pending::<()>().await;
+        });
         drop(work);
-        name().await.unwrap_err();
+        let ended = timeout(DEADLINE, dropped).await;
+        ended.expect("the task has ended").unwrap_err();
     }
 
     #[tokio::test]

@@ -136,9 +136,10 @@ mod tests {
         let (timers, begun) = (Timers::default(), Instant::now());
         let ttl = Duration::from_secs(30);
         let mut next = Box::pin(timers.next());
-        timers.add(begun + ttl, ending("first"));
+        let first = ending("first");
+        timers.add(begun + ttl, first.clone());
         assert!(next.as_mut().now_or_never().is_none());
-        timers.remove(begun + ttl, &ending("first"));
+        timers.remove(begun + ttl, &first);
         for number in 1..100 {
             advance(Duration::from_millis(1)).await;
             let (at, next) = (Instant::now() + ttl, ending(&number.to_string()));

@@ -11,7 +11,7 @@ use crate::database::{DEADLINE, Database};
 /// A connection that is not served is noticed only after this time.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-pub(crate) fn one_thread() -> Runtime {
+fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 

@@ -23,7 +23,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     database::{DEADLINE, Database},
-    runtimes::{LONG, one_thread},
+    runtimes::LONG,
 };
 
 const TTL: Duration = Duration::from_secs(120);
@@ -57,15 +57,6 @@ impl HintReceiver for Heard {
     }
 }
 
-/// A store that waits for long before it gives up a connection or a request.
-fn open(url: &str, response_timeout: Duration) -> PostgresStore {
-    let mut options = StoreOptions::default();
-    "test/1".clone_into(&mut options.label);
-    options.response_timeout = response_timeout;
-    options.connect_timeout = LONG;
-    PostgresStore::open(url, &options).unwrap()
-}
-
 fn key() -> LockKey {
     LockKey::new("order:42").unwrap()
 }
@@ -94,14 +85,6 @@ fn give_up_a_request(store: &PostgresStore) {
     assert!(request.now_or_never().is_none(), "no answer can be there");
 }
 
-fn use_in_another_runtime(store: &PostgresStore) {
-    one_thread().block_on(async {
-        let owner = owner();
-        acquire(store, owner).await;
-        release(store, owner).await;
-    });
-}
-
 #[tokio::test]
 async fn messages_come_on_the_next_connection_though_the_last_one_has_not_answered() {
     let client = ClientId::new(&SystemRandom);
@@ -109,7 +92,10 @@ async fn messages_come_on_the_next_connection_though_the_last_one_has_not_answer
     let database = Database::new().await;
     let proxy = Proxy::start(database.server.port());
     proxy.hold_replies_from("LISTEN");
-    let store = open(&database.url_at(proxy.port()), Duration::from_millis(1400));
+    let mut options = StoreOptions::default();
+    options.response_timeout = Duration::from_millis(1400);
+    options.connect_timeout = LONG;
+    let store = PostgresStore::open(&database.url_at(proxy.port()), &options).unwrap();
     let hooks = store.properties().hooks.unwrap();
     hooks.attach(client, HintSink::new(heard.clone()));
     let is_asked = async || !proxy.is_trap_set() && proxy.accepted_connections() > 1;
@@ -136,35 +122,4 @@ async fn messages_come_on_the_next_connection_though_the_last_one_has_not_answer
     let (told, _fence) = told.expect("a message comes").unwrap();
     assert_eq!(told, waiter);
     release(&store, waiter).await;
-}
-
-#[test]
-fn a_connection_that_was_given_up_ends_although_its_runtime_is_not_polled() {
-    const CONNECTIONS: &str = "SELECT coalesce(min(pid), 0)::bigint FROM pg_stat_activity \
-         WHERE datname = current_database() AND application_name = 'test/1 dlock/2' AND query LIKE 'LISTEN%'";
-    let first = one_thread();
-    let (database, store, old) = first.block_on(async {
-        let database = Database::new().await;
-        let store = open(&database.url(), Duration::from_millis(1400));
-        let (heard, _hints) = Heard::new();
-        let hooks = store.properties().hooks.unwrap();
-        hooks.attach(ClientId::new(&SystemRandom), HintSink::new(heard));
-        let mut old = 0;
-        eventually(DEADLINE, "it listens", async || {
-            old = database.number(CONNECTIONS).await;
-            old != 0
-        })
-        .await;
-        give_up_a_request(&store);
-        (database, store, old)
-    });
-    let other = one_thread();
-    other.block_on(async {
-        let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {old}");
-        eventually(DEADLINE, "the connection ends", async || {
-            database.number(&is_there).await == 0
-        })
-        .await;
-    });
-    use_in_another_runtime(&store);
 }

@@ -159,6 +159,7 @@ async fn the_base_of_fences_is_told_as_it_is_seen() {
                 Some(names) => Reply::names(names),
                 None => Reply::Refused(NO_AUTH),
             }),
+            WHO_AM_I => Some(Reply::names(&[])),
             MULTI => Some(Reply::carried_out(request, 1, "")),
             _ => None,
         })
