@@ -1,4 +1,4 @@
-//! The parts of URLs, the files with certificates that they name, and TLS: all that stores with a server have in common.
+//! URLs, the files with certificates that URLs name, and TLS, for all stores that have a server.
 //!
 //! A store reads its URL with [`UrlText`], and turns the reasons into errors of its own:
 //!
