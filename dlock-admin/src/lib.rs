@@ -3,8 +3,8 @@
 //! [`Inspect`] is the trait of all inspectors. The commands of `dlock` use it, and each store with its own server
 //! implements it.
 //!
-//! An `Inspector` implements it for Redis, with the feature `redis`. It reads a server and acquires no locks. It does not delay
-//! other clients: it reads the keys in small steps that take at most 5 % of the server's time, and reads each lock by a
+//! An `Inspector` implements `Inspect` for Redis, with the feature `redis`. It reads a server and acquires no locks. It does not
+//! delay other clients: it reads the keys in small steps that take at most 5 % of the server's time, and reads each lock by a
 //! read-only script.
 //!
 //! # Permissions for Redis

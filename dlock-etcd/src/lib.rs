@@ -17,9 +17,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! TTLs are whole seconds: a part of a second is rounded up, and a `ttl` below one second is refused. etcd keeps no lease
-//! shorter than one and a half election time-outs, so after a crash of its holder a lock is free after 2 s at the earliest
-//! with the usual settings.
+//! TTLs are whole seconds: dlock rounds a `ttl` up, and refuses a `ttl` below one second. The shortest lease of etcd is one and a
+//! half election timeouts, 2 s by default. After a crash of its holder, a lock is therefore free after 2 s at the earliest.
 //!
 //! If the resource that the lock protects is in the same etcd, [`Compare::compare`] makes its transactions exact.
 //!

@@ -139,8 +139,8 @@ use proc_macro::TokenStream;
 /// needs to be installed. Use it for a service with a single replica, for local development, or for a feature
 /// flag during a migration.
 ///
-/// Such a call has none of the lock's guarantees. It excludes no other call, neither in this process nor a
-/// call that holds the lock. While processes disagree about `enabled`, bodies run at the same time. The call
+/// Such a call has none of the lock's guarantees. It excludes no other call, in this or another process, even
+/// if the other call holds the lock. While processes disagree about `enabled`, bodies run at the same time. The call
 /// does not appear in metrics, logs or operator tools, and `LockManager::shutdown` does not wait for it. It
 /// has no fencing token, so `enabled` and `lease` cannot be combined.
 ///
@@ -191,9 +191,9 @@ use proc_macro::TokenStream;
 ///
 /// `wait` limits the wait for all keys together. `on_busy` and `LockError::Busy` apply if any key was busy
 /// for the whole wait. The body ends as soon as one lease is lost, and the error names its key.
-/// `lease.fencing_tokens()` returns the fencing token of each key, and `lease.fencing_token()` that of the
-/// first. `max_hold` starts when all keys are held and the body begins. `min_hold` of each key starts when
-/// that key is acquired. It does not apply to a key that is released because another key is busy.
+/// `lease.fencing_tokens()` returns the fencing token of each key, and `lease.fencing_token()` the token of
+/// the first key. `max_hold` starts when all keys are held and the body begins. `min_hold` of each key starts
+/// when that key is acquired. A key that is released because another key is busy has no `min_hold`.
 ///
 /// # Modes
 ///
@@ -211,7 +211,7 @@ use proc_macro::TokenStream;
 /// async fn order(id: u64, shop: u32) -> Result<(), ShopError> { .. }
 /// ```
 ///
-/// Calls with `mode = shared` hold the lock together, and never beside an exclusive call. With `permits = 3`, up
+/// Calls with `mode = shared` hold the lock together, and never together with an exclusive call. With `permits = 3`, up
 /// to three calls hold it. In a list of keys, `shared(..)` marks the keys that are held in shared mode; `mode` and
 /// `permits` apply to the others. `mode` and `permits` cannot be combined.
 ///

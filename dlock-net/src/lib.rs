@@ -1,5 +1,5 @@
-//! The parts of URLs, the files with certificates that they name, TLS, and the thread of the connections: all that stores
-//! with a server have in common.
+//! URLs, the files with certificates that URLs name, TLS, and the thread of the connections, for all stores that have a
+//! server.
 //!
 //! A store reads its URL with [`UrlText`], and turns the reasons into errors of its own:
 //!

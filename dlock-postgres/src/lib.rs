@@ -27,8 +27,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With the attribute, `lease = lease` gives the body the lease. Add `on_lost = finish`: after `fence` has answered, the
-//! commit is right even if the lease has ended, and the default would cancel the body and report a loss.
+//! With the attribute, `lease = lease` gives the body the lease. Add `on_lost = finish`: once `fence` returns `Ok`, the
+//! commit is right even if the lease ends before it. The default would cancel the body and report a loss.
 //!
 //! ```no_run
 //! use dlock::{LockError, distributed_lock};
@@ -55,8 +55,8 @@
 //!
 //! A lock that needs no lease, because it ends with one transaction, is [`lock_in`].
 //!
-//! A manager has two connections, whatever the number of its locks, and a third one at times. Renewals have one of them, on a
-//! thread of their own. Requests work behind a pooler in transaction mode.
+//! A manager has two connections, whatever the number of its locks, and at times a third connection. One of the two connections is
+//! for renewals, on a thread of its own. Requests work behind a pooler in transaction mode.
 //!
 //! With the feature `admin`, the module `admin` has an inspector for operators, and applies the migration, as `dlock postgres
 //! migrate` does.

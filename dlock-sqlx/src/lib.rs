@@ -32,11 +32,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The manager and its two connections are those of [`dlock_postgres`], for which the tables are made once. The pool is
-//! the application's own, of the same database.
+//! The manager uses the store of [`dlock_postgres`], whose tables are created once. The pool belongs to the application, and
+//! must connect to the database of the store.
 //!
-//! A statement about a lease takes two round trips, as sqlx prepares each statement. It is unnamed, and so works behind a
-//! pooler such as PgBouncer in transaction mode.
+//! A statement about a lease takes two round trips, as sqlx prepares each statement. The statement has no name, and therefore
+//! works behind a pooler such as PgBouncer in transaction mode.
 
 use std::future::Future;
 

@@ -1,5 +1,5 @@
-//! Distributed locks of dlock in ZooKeeper, of which no failover and no restart loses one. Use servers of 3.9.4 or later: earlier
-//! versions can lose writes.
+//! Distributed locks of dlock in ZooKeeper. A majority of the servers keeps each lock in a failover or a restart. Use servers of
+//! 3.9.4 or later, although the tests run with 3.8.0: earlier versions can lose writes, and with them a lock.
 //!
 //! ```no_run
 //! use dlock::LockManager;
@@ -12,9 +12,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A key is a node, and its claims are children of it, in the order of their creation: the first children hold the key. The
-//! children are ephemeral: they end with the session of their process. A fencing token is made of the number of the
-//! transaction that created the child (`czxid`).
+//! A key is a node, and the claims for the key are the children of this node, in the order of their creation. The first children
+//! hold the key. The children are ephemeral: they end with the session of their process. A fencing token is made from the number of
+//! the transaction that created the child (`czxid`).
 //!
 //! - The lock of a crashed process is free when its session ends, not when its TTL ends. [`ZooKeeper`] has the option
 //!   `session`.
