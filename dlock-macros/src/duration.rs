@@ -328,6 +328,39 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_written_in_the_longest_units() {
+        for (seconds, text) in [
+            (1, "1s"),
+            (59, "59s"),
+            (60, "1m"),
+            (61, "1m1s"),
+            (3_599, "59m59s"),
+            (3_600, "1h"),
+            (86_399, "23h59m59s"),
+            (86_400, "1d"),
+            (180_122, "2d2h2m2s"),
+        ] {
+            assert_eq!(in_units(seconds), text);
+        }
+    }
+
+    #[test]
+    fn spaces_divide_no_number() {
+        for (text, digits, is_broken) in [
+            ("12 34s5", 4, true),
+            ("1m 30s", 2, false),
+            ("0 .5s", 1, true),
+            ("0. 5s", 1, true),
+            ("30 s", 2, false),
+            ("s 30", 2, false),
+            ("", 0, false),
+        ] {
+            assert_eq!(longest_number(text), digits, "{text}");
+            assert_eq!(broken_number(text), is_broken, "{text}");
+        }
+    }
+
+    #[test]
     fn readable_durations() {
         for (text, millis) in [
             ("30s", 30_000),
