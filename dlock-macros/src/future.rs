@@ -73,10 +73,10 @@ mod tests {
         for (text, is_future, expected) in [
             ("impl Future<Output = u8>", true, Some("u8")),
             ("impl Send + Future<Output = u8>", true, Some("u8")),
-            ("impl core::future::Future<Output = u8> + 'a", true, Some("u8")),
+            ("impl future::Future<Output = u8> + 'a", true, Some("u8")),
             ("(impl Future<Output = u8>)", true, Some("u8")),
             ("Box<dyn Future<Output = u8>>", true, Some("u8")),
-            ("Pin<Box<dyn Send + Future<Output = u8>>>", true, Some("u8")),
+            ("Pin<Box<dyn A + Future<Output = u8>>>", true, Some("u8")),
             ("BoxFuture<'a, u8>", true, None),
             ("futures::LocalBoxFuture<'a, u8>", true, None),
             ("FutureState", false, None),

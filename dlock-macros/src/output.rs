@@ -117,7 +117,7 @@ mod tests {
             ("(u8, impl A)", "(u8, _)"),
             ("Result<impl A, E>", "Result<_, E>"),
             ("a::Option<Vec<impl A>>", "a::Option<Vec<_>>"),
-            ("Box<dyn Iterator<Item = impl A> + Send>", "Box<dyn Iterator<Item = _> + Send>"),
+            ("Box<dyn B<C = impl A> + D>", "Box<dyn B<C = _> + D>"),
             ("Result<u8, E>", "Result<u8, E>"),
         ] {
             let mut ty: Type = syn::parse_str(text).expect("a type");
