@@ -53,11 +53,4 @@ mod tests {
         }
         assert!(!mentions(tokens, &|ident| ident == "e"));
     }
-
-    #[test]
-    fn a_letter_and_its_accent_are_one_character() {
-        assert_eq!(composed("e\u{301}".to_owned()), "\u{e9}");
-        assert_eq!(composed("id".to_owned()), "id");
-        assert_eq!(composed("self".to_owned()), "self");
-    }
 }
