@@ -428,6 +428,36 @@ mod tests {
     }
 
     #[test]
+    fn limits_are_allowed_and_what_is_beyond_them_is_not() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(parse(Role::MinHold, "24h"), Ok(day));
+        assert_eq!(parse(Role::MinHold, "1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse(Role::Wait, "25h"), Ok(Duration::from_secs(90_000)));
+        assert!(refused(Role::MinHold, "24h1ms").contains("longer than a day"));
+        assert!(refused(Role::Ttl, "24h1ms").contains("longer than a day"));
+        assert!(refused(Role::Ttl, "99ms").contains("too little time"));
+        let digits = |count: usize| format!("{}1s", "0".repeat(count - 1));
+        assert_eq!(parse(Role::Wait, &digits(12)), Ok(Duration::from_secs(1)));
+        assert!(refused(Role::Wait, &digits(13)).contains("too long"));
+        for (role, help) in [
+            (Role::Ttl, "use at least `100ms`"),
+            (Role::Wait, "write `wait = never`"),
+            (Role::MaxHold, "remove `max_hold`"),
+            (Role::MinHold, "remove `min_hold`"),
+        ] {
+            assert!(refused(role, "0s").contains(help), "{help}");
+        }
+        for (role, help) in [
+            (Role::Ttl, "use at most `24h`"),
+            (Role::Wait, "write `wait = forever`"),
+            (Role::MaxHold, "remove `max_hold`"),
+            (Role::MinHold, "use at most `24h`"),
+        ] {
+            assert!(refused(role, "9999999999999s").contains(help), "{help}");
+        }
+    }
+
+    #[test]
     fn numbers_without_quotes() {
         let refusal = |digits, suffix| without_quotes(Role::Ttl, digits, suffix).to_string();
         assert!(refusal("30", "s").ends_with("help: write `ttl = \"30s\"`"));
