@@ -328,6 +328,39 @@ mod tests {
     }
 
     #[test]
+    fn seconds_are_written_in_the_longest_units() {
+        for (seconds, text) in [
+            (1, "1s"),
+            (59, "59s"),
+            (60, "1m"),
+            (61, "1m1s"),
+            (3_599, "59m59s"),
+            (3_600, "1h"),
+            (86_399, "23h59m59s"),
+            (86_400, "1d"),
+            (180_122, "2d2h2m2s"),
+        ] {
+            assert_eq!(in_units(seconds), text);
+        }
+    }
+
+    #[test]
+    fn spaces_divide_no_number() {
+        for (text, digits, is_broken) in [
+            ("12 34s5", 4, true),
+            ("1m 30s", 2, false),
+            ("0 .5s", 1, true),
+            ("0. 5s", 1, true),
+            ("30 s", 2, false),
+            ("s 30", 2, false),
+            ("", 0, false),
+        ] {
+            assert_eq!(longest_number(text), digits, "{text}");
+            assert_eq!(broken_number(text), is_broken, "{text}");
+        }
+    }
+
+    #[test]
     fn readable_durations() {
         for (text, millis) in [
             ("30s", 30_000),
@@ -392,6 +425,36 @@ mod tests {
         assert!(refused(Role::Wait, "0s").contains("`wait = never`"));
         assert!(refused(Role::Wait, "0").contains("`wait = never`"));
         assert!(refused(Role::MaxHold, "0s").contains("max_hold"));
+    }
+
+    #[test]
+    fn limits_are_allowed_and_what_is_beyond_them_is_not() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(parse(Role::MinHold, "24h"), Ok(day));
+        assert_eq!(parse(Role::MinHold, "1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse(Role::Wait, "25h"), Ok(Duration::from_secs(90_000)));
+        assert!(refused(Role::MinHold, "24h1ms").contains("longer than a day"));
+        assert!(refused(Role::Ttl, "24h1ms").contains("longer than a day"));
+        assert!(refused(Role::Ttl, "99ms").contains("too little time"));
+        let digits = |count: usize| format!("{}1s", "0".repeat(count - 1));
+        assert_eq!(parse(Role::Wait, &digits(12)), Ok(Duration::from_secs(1)));
+        assert!(refused(Role::Wait, &digits(13)).contains("too long"));
+        for (role, help) in [
+            (Role::Ttl, "use at least `100ms`"),
+            (Role::Wait, "write `wait = never`"),
+            (Role::MaxHold, "remove `max_hold`"),
+            (Role::MinHold, "remove `min_hold`"),
+        ] {
+            assert!(refused(role, "0s").contains(help), "{help}");
+        }
+        for (role, help) in [
+            (Role::Ttl, "use at most `24h`"),
+            (Role::Wait, "write `wait = forever`"),
+            (Role::MaxHold, "remove `max_hold`"),
+            (Role::MinHold, "use at most `24h`"),
+        ] {
+            assert!(refused(role, "9999999999999s").contains(help), "{help}");
+        }
     }
 
     #[test]

@@ -61,3 +61,38 @@ fn arguments(path: &PathArguments) -> impl Iterator<Item = &GenericArgument> {
     };
     angled.into_iter().flat_map(|angled| &angled.args)
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    #[test]
+    fn the_output_of_a_future_is_found_where_it_is_written() {
+        for (text, is_future, expected) in [
+            ("impl Future<Output = u8>", true, Some("u8")),
+            ("impl Send + Future<Output = u8>", true, Some("u8")),
+            ("impl future::Future<Output = u8> + 'a", true, Some("u8")),
+            ("(impl Future<Output = u8>)", true, Some("u8")),
+            ("Box<dyn Future<Output = u8>>", true, Some("u8")),
+            ("Pin<Box<dyn A + Future<Output = u8>>>", true, Some("u8")),
+            ("BoxFuture<'a, u8>", true, None),
+            ("futures::LocalBoxFuture<'a, u8>", true, None),
+            ("FutureState", false, None),
+            ("impl Future", false, None),
+            ("impl Future<Item = u8>", false, None),
+            ("impl Iterator<Item = u8>", false, None),
+            ("impl Service<Output = u8>", false, None),
+            ("Result<u8, E>", false, None),
+            ("(u8, u8)", false, None),
+        ] {
+            let ty: Type = syn::parse_str(text).expect("a type");
+            let found = output(&ty).map(|ty| ty.to_token_stream().to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+            let returned = syn::parse_str(&format!("-> {text}")).expect("a return type");
+            assert_eq!(is_returned(&returned), is_future, "{text}");
+        }
+        assert!(!is_returned(&ReturnType::Default));
+    }
+}

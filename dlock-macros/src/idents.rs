@@ -37,3 +37,20 @@ pub(crate) fn mentions(tokens: TokenStream, wanted: &dyn Fn(&Ident) -> bool) -> 
 pub(crate) fn composed(name: String) -> String {
     syn::parse_str::<Ident>(&name).map_or(name, |ident| ident.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_place_at_which_it_first_occurs() {
+        let tokens: TokenStream = "a + b (c a [d]) 1 a".parse().expect("tokens");
+        let found = names(tokens.clone());
+        assert_eq!(found.len(), 4);
+        for (rank, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            assert_eq!(found.get(name), Some(&rank), "{name}");
+            assert!(mentions(tokens.clone(), &|ident| ident == name), "{name}");
+        }
+        assert!(!mentions(tokens, &|ident| ident == "e"));
+    }
+}

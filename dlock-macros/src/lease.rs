@@ -146,3 +146,54 @@ fn spawned(tokens: TokenStream, found: &mut Vec<TokenStream>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> TokenStream {
+        text.parse().expect("tokens")
+    }
+
+    #[test]
+    fn a_variable_is_told_from_what_has_its_name() {
+        for (text, expected) in [
+            ("lease", &[false][..]),
+            ("lease.key()", &[true]),
+            ("lease.0", &[false]),
+            ("lease + a", &[false]),
+            ("f(lease, lease.key)", &[false, true]),
+            ("0..lease.end()", &[true]),
+            ("a.lease.key()", &[]),
+            ("a::lease.key()", &[]),
+            ("a: lease.key()", &[true]),
+            ("break 'lease", &[]),
+            ("leases.key()", &[]),
+        ] {
+            let found = mentions(tokens(text), "lease");
+            let used: Vec<_> = found.iter().map(|it| it.is_used).collect();
+            assert_eq!(used, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_task_begins_where_a_known_function_takes_code() {
+        for (text, count) in [
+            ("tokio::spawn(async { a })", 1),
+            ("tokio::task::spawn_local(async move { a })", 1),
+            ("thread::spawn(move || a)", 1),
+            ("task::spawn_blocking(|| a)", 1),
+            ("{ tokio::spawn(async { tokio::spawn(async { a }) }) }", 2),
+            ("tokio::spawn(work)", 0),
+            ("tokio::spawn(&work)", 0),
+            ("tokio::spawn()", 0),
+            ("tokio::spawn[async { a }]", 0),
+            ("tokio::select(async { a })", 0),
+            ("other::spawn(async { a })", 0),
+        ] {
+            let mut found = Vec::new();
+            spawned(tokens(text), &mut found);
+            assert_eq!(found.len(), count, "{text}");
+        }
+    }
+}

@@ -69,3 +69,59 @@ impl Faults {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_in_the_order_of_the_source() {
+        let mistake = |text| Fault::new(text).at(Span::call_site());
+        let mut faults = Faults::default();
+        assert!(faults.is_empty());
+        faults.at_item();
+        faults.push(mistake("of the item"));
+        faults.at(1);
+        faults.push(mistake("of the second"));
+        faults.at(0);
+        assert_eq!(faults.keep::<u8>(Err(mistake("of the first"))), None);
+        assert_eq!(faults.keep(Ok(7)), Some(7));
+        faults.at(1);
+        faults.push(mistake("more of the second"));
+        assert!(!faults.is_empty());
+        let told = faults.into_compile_errors().to_string();
+        let texts = [
+            "of the first",
+            "\"of the second",
+            "more of the second",
+            "of the item",
+        ];
+        let places = texts.map(|text| told.find(text).expect("it is told"));
+        assert!(places.is_sorted(), "{told}");
+        assert_eq!(told.matches("compile_error").count(), 4, "{told}");
+    }
+
+    #[test]
+    fn what_is_left_to_rustc_is_a_mistake_without_a_message() {
+        let mut faults = Faults::default();
+        faults.leave_to_rustc(quote!(let _ = one;));
+        faults.leave_to_rustc(quote!(let _ = other;));
+        assert!(!faults.is_empty());
+        let checks = faults.checks().to_string();
+        assert_eq!(checks, "let _ = one ; let _ = other ;");
+        assert!(faults.into_compile_errors().is_empty());
+    }
+
+    #[test]
+    fn a_sketch_stands_between_the_mistake_and_its_help() {
+        let fault = || Fault::new("wrong").sketch(Some("a<b\n ^".to_owned()));
+        assert_eq!(fault().to_string(), "wrong\n\n    a<b\n     ^");
+        let all = fault().help("right").note("why").to_string();
+        let expected = "wrong\n\n    a<b\n     ^\n\nhelp: right\nnote: why";
+        assert_eq!(all, expected);
+        let plain = Fault::new("wrong").sketch(None).help("right");
+        assert_eq!(plain.to_string(), "wrong\nhelp: right");
+    }
+}

@@ -98,3 +98,33 @@ fn erase_in_path(path: &mut Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use quote::ToTokens;
+
+    use super::*;
+
+    #[test]
+    fn an_impl_is_left_out_of_a_type_wherever_it_is_written() {
+        for (text, expected) in [
+            ("impl A", "_"),
+            ("[impl A; 3]", "[_; 3]"),
+            ("(impl A)", "(_)"),
+            ("*const impl A", "*const _"),
+            ("&'a impl A", "&'a _"),
+            ("&[impl A]", "&[_]"),
+            ("(u8, impl A)", "(u8, _)"),
+            ("Result<impl A, E>", "Result<_, E>"),
+            ("a::Option<Vec<impl A>>", "a::Option<Vec<_>>"),
+            ("Box<dyn B<C = impl A> + D>", "Box<dyn B<C = _> + D>"),
+            ("Result<u8, E>", "Result<u8, E>"),
+        ] {
+            let mut ty: Type = syn::parse_str(text).expect("a type");
+            erase_impl(&mut ty);
+            let expected: Type = syn::parse_str(expected).expect("a type");
+            let expected = expected.to_token_stream().to_string();
+            assert_eq!(ty.to_token_stream().to_string(), expected, "{text}");
+        }
+    }
+}

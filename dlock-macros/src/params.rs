@@ -164,3 +164,87 @@ fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
         .cloned()
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(arguments: &str) -> Vec<Param> {
+        let sig = syn::parse_str(&format!("fn f({arguments})"));
+        parameters(&sig.expect("a signature"))
+    }
+
+    #[test]
+    fn every_name_of_a_pattern_is_found_once() {
+        for (pattern, expected) in [
+            ("a", &["a"][..]),
+            ("Path((a, b))", &["a", "b"]),
+            ("A { a, b: c, d: (e, _) }", &["a", "c", "e"]),
+            ("[a, .., b]", &["a", "b"]),
+            ("a @ Some(b)", &["a", "b"]),
+            ("&(a, _)", &["a"]),
+            ("(Some(a) | Other(a))", &["a"]),
+            ("r#type", &["type"]),
+            ("_", &[]),
+        ] {
+            let params = parsed(&format!("{pattern}: T"));
+            let names: Vec<_> = params.iter().map(Param::name).collect();
+            assert_eq!(names, expected, "{pattern}");
+        }
+        let params = parsed("&self, a: A, (b, c): B");
+        let names: Vec<_> = params.iter().map(Param::name).collect();
+        assert_eq!(names, ["self", "a", "b", "c"]);
+    }
+
+    #[test]
+    fn attributes_decide_what_rustc_says_of_an_unused_name() {
+        for (argument, binding, cfgs) in [
+            ("a: A", Binding::Plain, 0),
+            ("mut a: A", Binding::Special, 0),
+            ("ref a: A", Binding::Borrowed, 0),
+            ("self", Binding::Special, 0),
+            ("&self", Binding::Borrowed, 0),
+            ("#[cfg(b)] self", Binding::Special, 1),
+            ("#[cfg(b)] a: A", Binding::Plain, 1),
+            ("#[doc = \"b\"] a: A", Binding::Plain, 0),
+            ("#[allow(unused)] a: A", Binding::Special, 0),
+            ("#[warn(b)] ref a: A", Binding::Special, 0),
+            ("#[deny(b)] a: A", Binding::Special, 0),
+            ("#[forbid(b)] a: A", Binding::Special, 0),
+            ("#[expect(b)] a: A", Binding::Special, 0),
+            ("#[expect(unused)] a: A", Binding::Unused, 0),
+            ("#[expect(unused_variables)] mut a: A", Binding::Unused, 0),
+            ("#[cfg_attr(b, allow(c))] a: A", Binding::Special, 0),
+            ("#[cfg_attr(b, expect(unused))] a: A", Binding::Unused, 0),
+        ] {
+            let params = parsed(argument);
+            let [param] = params.as_slice() else {
+                panic!("{argument}");
+            };
+            assert_eq!(param.binding, binding, "{argument}");
+            assert_eq!(param.cfgs.len(), cfgs, "{argument}");
+        }
+    }
+
+    #[test]
+    fn numbers_texts_and_what_is_called_an_id_may_identify_something() {
+        for (ty, expected) in [
+            ("u64", true),
+            ("&str", true),
+            ("&mut str", false),
+            ("&'a OrderId", true),
+            ("shop::OrderID", true),
+            ("Uuid", true),
+            ("(u64)", true),
+            ("(u64, u8)", false),
+            ("Idea", false),
+            ("Vec<u8>", false),
+            ("Db", false),
+        ] {
+            let could = parsed(&format!("a: {ty}"))[0].could_identify;
+            assert_eq!(could, expected, "{ty}");
+        }
+        assert!(parsed("Path(a): Path<Db>")[0].could_identify);
+        assert!(!parsed("self")[0].could_identify);
+    }
+}

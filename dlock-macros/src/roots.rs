@@ -64,3 +64,31 @@ fn is_bound_before(name: &str, target: &Target) -> bool {
     let mut head = trailing.head.iter();
     head.any(|stmt| idents::mentions(stmt.to_token_stream(), &|ident| ident.unraw() == name))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_begins_with_the_name_of_which_it_is_a_part() {
+        for (text, expected) in [
+            ("a.b", Some("a")),
+            ("a.b.c()", Some("a")),
+            ("a.b().0", Some("a")),
+            ("&a.b", Some("a")),
+            ("(a.b)", Some("a")),
+            ("!a.b", Some("a")),
+            ("a.b()?", Some("a")),
+            ("(&a).b", None),
+            ("a", None),
+            ("a::b.c", None),
+            ("a().b", None),
+            ("f(a.b)", None),
+            ("{ a.b }", None),
+        ] {
+            let value: Expr = syn::parse_str(text).expect("an expression");
+            let found = root(&value).map(ToString::to_string);
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -64,6 +64,10 @@ mod tests {
         assert_eq!(distance("tll", "ttl"), 1);
         assert_eq!(distance("kye", "key"), 1);
         assert_eq!(distance("oder_id", "order_id"), 1);
+        assert_eq!(distance("ab", "ba"), 1);
+        assert_eq!(distance("abdc", "abcd"), 1);
+        assert_eq!(distance("ca", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
     }
 
     #[test]
@@ -77,12 +81,18 @@ mod tests {
         assert_eq!(closest("x", ["id"]), None);
         assert_eq!(closest("x", ["y"]), None);
         assert_eq!(closest("", ["y"]), None);
+        assert_eq!(closest("ab", ["ax"]), Some("ax"));
+        assert_eq!(closest("abcde", ["abxye"]), None);
+        assert_eq!(closest("abcdef", ["abxyef"]), Some("abxyef"));
+        assert_eq!(closest("x", ["X"]), Some("X"));
+        assert_eq!(closest("wait", ["wat", "WAIT"]), Some("WAIT"));
     }
 
     #[test]
     fn lists_read_as_sentences() {
         assert_eq!(list([]), "");
         assert_eq!(list(["a"]), "`a`");
+        assert_eq!(list(["a", "b"]), "`a` and `b`");
         assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
     }
 

@@ -332,3 +332,49 @@ pub(crate) fn word(value: &Expr) -> Option<String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_is_known_by_its_name_in_capitals() {
+        for (text, expected) in [
+            ("TTL", Some(true)),
+            ("T1", Some(true)),
+            ("LOCK_TTL", Some(true)),
+            ("config::TTL", Some(true)),
+            ("crate::config::TTL", Some(true)),
+            ("Self::TTL", Some(false)),
+            ("Config::TTL", Some(false)),
+            ("shop::Config::TTL", Some(false)),
+            ("<A as B>::TTL", Some(false)),
+            ("ttl", None),
+            ("Ttl", None),
+            ("tTL", None),
+            ("config::ttl", None),
+            ("TTL::<u8>", None),
+            ("TTL()", None),
+        ] {
+            let value: Expr = syn::parse_str(text).expect("an expression");
+            let is_free = constant(&value).map(|it| matches!(it, Constant::Free));
+            assert_eq!(is_free, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_may_be_in_quotes_or_have_its_type_and_a_name_may_not() {
+        for (text, expected, is_name) in [
+            ("stop", Some("stop"), true),
+            ("\"stop\"", Some("stop"), false),
+            ("Loss::Stop", Some("Stop"), false),
+            ("<Loss as A>::Stop", Some("Stop"), false),
+            ("stop()", None, false),
+            ("7", None, false),
+        ] {
+            let value: Expr = syn::parse_str(text).expect("an expression");
+            assert_eq!(word(&value).as_deref(), expected, "{text}");
+            assert_eq!(ident(&value).is_some(), is_name, "{text}");
+        }
+    }
+}
