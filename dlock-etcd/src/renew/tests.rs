@@ -355,6 +355,41 @@ async fn a_lease_that_its_key_has_exchanged_is_used_again_unless_it_names_the_ke
     assert_eq!(held.scene.hold(&held.key, held.owner).await, held.fence);
 }
 
+/// The queue was read before its last change.
+#[tokio::test]
+async fn a_claim_whose_queue_has_changed_tries_again_with_the_same_lease() {
+    for (ttl, expected) in [(TTL, 0), (TTL / 2, 1)] {
+        let held = Held::start().await;
+        let (core, conn) = (&held.scene.store.core, held.scene.conn().await);
+        let granted = async || held.server.messages().await["LeaseGrant"];
+        let names = core.names(held.key.as_str(), held.owner);
+        let mut claim = held.claim().await;
+        let looked = core.look(&conn, &mut claim, &names).await.unwrap();
+        let (queue, ..) = looked.expect("its key is there");
+        let lease = claim.place.as_ref().unwrap().lease;
+        held.put_with(&lease.id.to_string()).await;
+        let before = granted().await;
+        let wish = Wish {
+            seconds: seconds(ttl),
+            label: "late@host/1",
+            function: "",
+        };
+        let queue = ((&held.key, held.owner), queue);
+        let settled = core.settle(&conn, &mut claim, &names, queue, wish).await;
+        assert_eq!(settled, Ok(Some(held.fence)), "{ttl:?}");
+        assert_eq!(granted().await - before, expected, "{ttl:?}");
+        assert_eq!(claim.unsettled, []);
+        let place = claim.place.as_ref().unwrap();
+        assert_eq!(place.lease == lease, ttl == TTL, "{ttl:?}");
+        assert_eq!(place.held, Some(held.fence), "{ttl:?}");
+        let value = held.server.get(&held.name).await.unwrap();
+        assert!(value.contains(" late@host/1 "), "{value}");
+        // The first lease names the key, and may still be that of it.
+        let taken = core.leases.take(&conn, lease.seconds, SystemClock.now());
+        assert!(taken.await.unwrap().is_new, "{ttl:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_key_of_which_the_lease_is_not_known_is_looked_at_again() {
     let server = EtcdServer::start().await;
