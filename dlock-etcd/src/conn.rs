@@ -525,7 +525,7 @@ mod tests {
         assert!(conn.log_in(None).await.is_err(), "the first one");
         let [old, new] = ["shop.1", "shop.2"].map(|it| Some(Token::from_static(it)));
         conn.token_slot().clone_from(&new);
-        assert!(conn.log_in(old).await.is_ok(), "another request has done it");
+        assert!(conn.log_in(old).await.is_ok(), "another one has done it");
         assert!(conn.log_in(None).await.is_ok());
         assert!(conn.log_in(new.clone()).await.is_err());
         assert_eq!(conn.token(), new, "the requests of others have it");
