@@ -355,6 +355,34 @@ async fn a_lease_that_its_key_has_exchanged_is_used_again_unless_it_names_the_ke
     assert_eq!(held.scene.hold(&held.key, held.owner).await, held.fence);
 }
 
+/// etcd refuses requests of more than 1.5 MiB.
+#[tokio::test]
+async fn a_renewal_that_is_refused_changes_nothing() {
+    let held = Held::start().await;
+    let (core, conn) = (&held.scene.store.core, held.scene.conn().await);
+    let before = held.claim().await.place.as_ref().unwrap().lease;
+    let label = "x".repeat(1_750_000);
+    for ttl in [TTL, TTL / 2] {
+        let renewal = RenewRequest::new(&held.key, held.owner, ttl).label(&label);
+        let error = held.scene.store.renew_one(renewal).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Refused, "{ttl:?}: {error}");
+        assert!(error.has_no_effect(), "{ttl:?}");
+        let claim = held.claim().await;
+        assert_eq!(claim.unsettled, []);
+        let place = claim.place.as_ref().unwrap();
+        let found = (place.lease, place.held);
+        assert_eq!(found, (before, Some(held.fence)), "{ttl:?}");
+    }
+    // The second one was for another lease, which no key has got. That of the claim is in use.
+    for (ttl, is_new) in [(TTL / 2, false), (TTL, true)] {
+        let taken = core.leases.take(&conn, seconds(ttl), SystemClock.now());
+        assert_eq!(taken.await.unwrap().is_new, is_new, "{ttl:?}");
+    }
+    assert_eq!(held.renew(TTL).await, Ok(Renewal::Renewed));
+    let lease = held.server.lease_of(&held.name).await;
+    assert_eq!(lease, Some(before.id.to_string()));
+}
+
 /// The queue was read before its last change.
 #[tokio::test]
 async fn a_claim_whose_queue_has_changed_tries_again_with_the_same_lease() {

@@ -71,6 +71,23 @@ async fn a_lease_that_has_ended_is_refused_and_another_one_taken() {
     }
 }
 
+/// etcd refuses requests of more than 1.5 MiB.
+#[tokio::test]
+async fn a_request_that_is_refused_leaves_its_lease_to_the_next_one() {
+    let server = EtcdServer::start().await;
+    let scene = Scene::open(server.port());
+    let (key, owner) = (key("order:42"), scene.owner(1));
+    let label = "x".repeat(1_750_000);
+    let request = AcquireRequest::new(&key, owner, TTL).label(&label);
+    let error = scene.store.acquire(request).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.has_no_effect(), "{error}");
+    assert!(scene.store.core.claims.is_unknown(&key, owner));
+    assert_eq!(claims(&server, &key).await, [""; 0]);
+    scene.hold(&key, owner).await;
+    assert_eq!(server.messages().await["LeaseGrant"], 1);
+}
+
 #[tokio::test]
 async fn a_holder_that_asks_again_has_its_lease_with_the_ttl_that_it_asks_for() {
     let server = EtcdServer::start().await;
