@@ -494,3 +494,28 @@ async fn a_full_database_renews_no_waiter_that_has_no_lease_of_its_own() {
     let error = other.renew(&key, waiter).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error}");
 }
+
+/// Otherwise they would be answered from a queue that is older than what their process knows.
+#[tokio::test]
+async fn waiters_of_the_same_process_know_of_each_change_by_its_holder() {
+    let held = Held::start().await;
+    let (scene, key) = (&held.scene, &held.key);
+    let waiter = scene.owner(2);
+    scene.wait(key, waiter).await;
+    scene.blind(key);
+    let follow = &scene.store.core.follow;
+    let lease = follow.with(key, |it| it.lease_of(waiter)).flatten();
+    // It is not silent, however long the rest takes.
+    let later = SystemClock.now().plus(10 * LONG);
+    follow.with(key, |it| it.ask(waiter, lease.unwrap(), later));
+    let knows_more_than = |revision| follow.with(key, |it| it.is_ahead(revision));
+
+    let before = held.server.revision().await;
+    let renewal = RenewRequest::new(key, held.owner, TTL).label("one@host/1");
+    let renewed = scene.store.renew_one(renewal).await;
+    assert_eq!(renewed, Ok(Renewal::Renewed));
+    assert_eq!(knows_more_than(before), Some(true), "of the label");
+    let before = held.server.revision().await;
+    assert_eq!(scene.release(key, held.owner).await, Released::WasHeld);
+    assert_eq!(knows_more_than(before), Some(true), "of the release");
+}
