@@ -289,14 +289,18 @@ mod tests {
     use super::*;
     use crate::{EtcdStore, dial::dial, scene::Scene, version};
 
+    /// The number of transactions that the server has got.
+    async fn sent(server: &EtcdServer) -> u64 {
+        server.messages().await.get("Txn").copied().unwrap_or(0)
+    }
+
     /// Reads two keys, and returns the number of transactions that the server has got for that.
     async fn transactions(server: &EtcdServer, conn: &Conn) -> u64 {
-        let count = async || server.messages().await.get("Txn").copied().unwrap_or(0);
-        let before = count().await;
+        let before = sent(server).await;
         let read = ops::read(vec![ops::get(b"one"), ops::get(b"two")]);
         let answer = conn.read(&read).await.map_err(|failure| failure.error);
         assert_eq!(answer.unwrap().responses.len(), 2);
-        count().await - before
+        sent(server).await - before
     }
 
     #[tokio::test]
@@ -317,6 +321,11 @@ mod tests {
         assert_eq!(transactions(&server, &conn).await, 0);
         conn.met("3.5.7");
         assert_eq!(transactions(&server, &conn).await, 1);
+        // The read of one key is no transaction: a full database of 3.5.1 refuses every one.
+        let before = sent(&server).await;
+        let read = conn.read(&ops::read(vec![ops::get(b"one")])).await;
+        assert_eq!(read.map_err(|it| it.error).unwrap().responses.len(), 1);
+        assert_eq!(sent(&server).await, before);
     }
 
     #[test]
@@ -457,13 +466,17 @@ mod tests {
         let lease = conn.grant(600).await.unwrap();
         let read = ops::read(vec![ops::get(b"one"), ops::get(b"two")]);
         let term = conn.term.load(Ordering::Acquire);
+        // Both reads are one transaction then.
+        conn.met("3.5.7");
         // As if the last answer had come from the leader before.
-        for before in [term, term - 1] {
+        for (before, reads) in [(term, 1), (term - 1, 2)] {
             conn.term.store(before, Ordering::Release);
+            let sent_before = sent(&server).await;
             let confirmed = conn.confirm_read(&[lease, 7], &read).await;
             let (exist, answer) = confirmed.map_err(|it| it.error).unwrap();
             assert_eq!(exist, [true, false]);
             assert_eq!(answer.responses.len(), 2);
+            assert_eq!(sent(&server).await - sent_before, reads, "{before}");
         }
         assert_eq!(conn.term.load(Ordering::Acquire), term);
         // Beside a transaction, it is not.
@@ -481,6 +494,24 @@ mod tests {
         let confirmed = conn.confirm(&[lease, 7], put()).await;
         let (exist, answer) = confirmed.map_err(|it| it.error).unwrap();
         assert_eq!((exist, answer.succeeded), (vec![true, false], true));
+    }
+
+    #[tokio::test]
+    async fn a_term_that_only_a_keep_alive_has_seen_is_that_of_the_next_request() {
+        let server = EtcdServer::start().await;
+        let scene = Scene::open(server.port());
+        let conn = scene.conn().await;
+        let term = conn.term.load(Ordering::Acquire);
+        let kept = (vec![true], vec![header(1, term + 1)]);
+        let answer = TxnResponse {
+            header: Some(header(1, term)),
+            ..TxnResponse::default()
+        };
+        let Err(failure) = conn.compared(term, kept, answer) else {
+            panic!("the leader has a successor");
+        };
+        assert!(failure.is_new_term);
+        assert_eq!(conn.term.load(Ordering::Acquire), term + 1);
     }
 
     #[tokio::test]

@@ -370,6 +370,28 @@ mod tests {
         assert!(!claims.is_unknown(&key, owner));
     }
 
+    /// Otherwise each request would look at all of them.
+    #[tokio::test(start_paused = true)]
+    async fn claims_that_last_are_left_alone_until_there_are_twice_as_many() {
+        let claims = Claims::default();
+        let fill = async |count: usize| {
+            for _ in 0..count {
+                let (key, owner) = id();
+                let mut claim = claims.enter(&key, owner).await;
+                claim.doubt(LEASE);
+                claim.lasts(Instant::now(), 10);
+            }
+        };
+        let count = || claims.table().slots.len();
+        fill(MANY + 1).await;
+        assert_eq!(count(), MANY + 1, "they last");
+        tokio::time::advance(Duration::from_secs(30)).await;
+        fill(MANY - 1).await;
+        assert_eq!(count(), 2 * MANY, "half of them have ended");
+        fill(1).await;
+        assert_eq!(count(), MANY);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_claim_lasts_as_long_as_its_longest_request() {
         let mut claim = Claim::default();

@@ -368,3 +368,166 @@ pub(crate) async fn ready(grpc: &mut Grpc<Channel>) -> Result<(), Status> {
     let ready = grpc.ready().await;
     ready.map_err(|error| Status::unavailable(dlock_net::causes(&error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use dlock_runtime::store::{StoreErrorKind, StoreOptions};
+    use dlock_testkit::{EtcdServer, within};
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::{dial::dial, scene::LONG};
+
+    fn config(url: &str) -> Config {
+        let mut options = StoreOptions::default();
+        options.response_timeout = LONG;
+        Config::parse(url, &options).unwrap()
+    }
+
+    /// A connection that no task watches over. It is given up when the sender is dropped.
+    async fn connect(server: &EtcdServer) -> (Conn, watch::Sender<()>) {
+        let config = config(&server.url());
+        let channel = dial(&config.members[0]).await.unwrap();
+        let (give_up, given_up) = watch::channel(());
+        let ties = Ties {
+            doubt: Arc::default(),
+            given_up,
+            is_full: Arc::default(),
+            number: 7,
+        };
+        let place = config.members[0].place.clone();
+        let opened = Conn::open(Arc::new(config), place, channel, ties).await;
+        (opened.unwrap(), give_up)
+    }
+
+    #[tokio::test]
+    async fn each_failure_is_known_by_its_answer() {
+        let server = EtcdServer::start().await;
+        let (conn, _give_up) = connect(&server).await;
+        let is_full = || conn.ties.is_full.load(Ordering::Acquire);
+        assert_eq!((conn.number(), is_full()), (7, false));
+        for (status, is_missing, fills, is_doubtful) in [
+            (
+                Status::not_found("etcdserver: requested lease not found"),
+                true,
+                false,
+                false,
+            ),
+            (
+                Status::resource_exhausted("etcdserver: mvcc: database space exceeded"),
+                false,
+                true,
+                false,
+            ),
+            (
+                Status::permission_denied("etcdserver: permission denied"),
+                false,
+                false,
+                false,
+            ),
+            (Status::unavailable("broken pipe"), false, false, true),
+        ] {
+            conn.wrote();
+            assert!(!is_full(), "a write shows that there is room");
+            let text = status.message().to_owned();
+            let failed = conn.guarded(ready(Err::<(), _>(status))).await;
+            let failure = failed.unwrap_err();
+            let found = (failure.is_missing_lease, failure.is_full, is_full());
+            assert_eq!(found, (is_missing, fills, fills), "{text}");
+            assert!(!failure.is_new_term, "{text}");
+            assert_eq!(conn.doubt().is_open(), is_doubtful, "{text}");
+            conn.doubt().settle();
+        }
+        let full = Status::resource_exhausted("etcdserver: mvcc: database space exceeded");
+        for status in [full, Status::unavailable("broken pipe")] {
+            let failed = conn.guarded(ready(Err::<(), _>(status))).await;
+            assert!(failed.is_err() && is_full(), "until the next write");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_has_the_connection_tried_and_ends_with_it() {
+        let server = EtcdServer::start().await;
+        let (conn, give_up) = connect(&server).await;
+        let answered = conn.guarded(ready(Ok::<_, Status>(5))).await;
+        assert_eq!(answered.map_err(|it| it.error), Ok(5));
+        assert!(!conn.doubt().is_open(), "it was answered");
+        let unanswered = || conn.guarded(pending::<Result<(), Status>>());
+        assert!(unanswered().now_or_never().is_none());
+        assert!(conn.doubt().is_open(), "its caller waits no longer");
+        assert_eq!(conn.try_out().await, Tried::Answers);
+        assert!(!conn.doubt().is_open());
+
+        assert!(conn.is_given_up().now_or_never().is_none());
+        drop(give_up);
+        within(LONG, conn.is_given_up()).await.expect("it ends");
+        let failed = within(LONG, unanswered()).await.expect("it ends");
+        let error = failed.map_err(|it| it.error).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Disconnected);
+        let text = "the connection was given up before the answer came";
+        assert_eq!(error.message(), text);
+        assert!(!error.has_no_effect(), "it may be carried out");
+        assert!(conn.doubt().is_open());
+
+        server.kill();
+        assert_eq!(conn.try_out().await, Tried::Fails);
+        assert!(conn.doubt().is_open());
+    }
+
+    #[tokio::test]
+    async fn the_latest_term_is_that_of_any_answer() {
+        let server = EtcdServer::start().await;
+        let (conn, _give_up) = connect(&server).await;
+        let term = || conn.term.load(Ordering::Acquire);
+        assert_eq!(term(), 0, "nothing was asked yet");
+        let welcome = conn.welcome().await.unwrap();
+        assert!(welcome.has_leader && !welcome.version.is_empty());
+        let first = term();
+        assert!(first > 0);
+        let header = |raft_term| ResponseHeader {
+            raft_term,
+            ..ResponseHeader::default()
+        };
+        for (seen, expected) in [(first + 2, first + 2), (first + 1, first + 2)] {
+            conn.saw(header(seen));
+            assert_eq!(term(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_name_the_login_and_no_member_without_a_leader_answers_them() {
+        let server = EtcdServer::start().await;
+        let (conn, _give_up) = connect(&server).await;
+        let named = |name: &str| {
+            let request = conn.request(());
+            let value = request.metadata().get(name);
+            value.map(|it| it.to_str().unwrap().to_owned())
+        };
+        assert_eq!(named("hasleader").as_deref(), Some("true"));
+        assert_eq!(named("token"), None);
+        *conn.token_slot() = Some(MetadataValue::from_static("shop.1"));
+        assert_eq!(named("token").as_deref(), Some("shop.1"));
+    }
+
+    /// The server has no users, and would refuse it.
+    #[tokio::test]
+    async fn a_login_is_sent_only_for_a_user_whose_last_token_was_refused() {
+        let server = EtcdServer::start().await;
+        let (mut conn, _give_up) = connect(&server).await;
+        let expired = Status::unauthenticated("etcdserver: invalid auth token");
+        let denied = Status::permission_denied("etcdserver: permission denied");
+        assert!(!conn.may_log_in(&expired), "the URL has no user");
+        assert!(conn.log_in(None).await.is_ok());
+        conn.config = Arc::new(config("etcd://shop:hush@a"));
+        assert!(conn.may_log_in(&expired) && !conn.may_log_in(&denied));
+        assert!(conn.log_in(None).await.is_err(), "the first one");
+        let [old, new] = ["shop.1", "shop.2"].map(|it| Some(Token::from_static(it)));
+        conn.token_slot().clone_from(&new);
+        assert!(conn.log_in(old).await.is_ok(), "another one has done it");
+        assert!(conn.log_in(None).await.is_ok());
+        assert!(conn.log_in(new.clone()).await.is_err());
+        assert_eq!(conn.token(), new, "the requests of others have it");
+    }
+}

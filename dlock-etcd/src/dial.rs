@@ -169,6 +169,14 @@ mod tests {
 
     use dlock_runtime::store::{StoreErrorKind, StoreOptions};
     use dlock_testkit::Authority;
+    use tokio_rustls::{
+        TlsAcceptor,
+        rustls::{
+            ServerConfig,
+            crypto::ring,
+            pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+        },
+    };
 
     use super::*;
     use crate::{
@@ -196,6 +204,41 @@ mod tests {
             let (dialled, ()) = tokio::join!(dialled, answer(bytes));
             let error = dialled.unwrap_err();
             assert_eq!(error.kind(), expected, "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_http_2_over_tls_is_named() {
+        let authority = Authority::new();
+        let own = authority.issue(&["127.0.0.1"]);
+        let chain = CertificateDer::pem_slice_iter(own.cert_pem().as_bytes());
+        let key = PrivateKeyDer::from_pem_slice(own.key_pem().as_bytes());
+        let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain.map(Result::unwrap).collect(), key.unwrap())
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let place = listener.local_addr().unwrap();
+        let url = format!("etcd://{place}?{}", authority.ssl_options(None));
+        let config = Config::parse(&url, &StoreOptions::default()).unwrap();
+        for (protocols, is_accepted) in [(Vec::new(), false), (vec![b"h2".to_vec()], true)] {
+            let mut server = server.clone();
+            server.alpn_protocols = protocols;
+            let acceptor = TlsAcceptor::from(Arc::new(server));
+            let accept = async {
+                let (stream, _) = listener.accept().await.unwrap();
+                acceptor.accept(stream).await
+            };
+            let (dialled, accepted) = tokio::join!(dial(&config.members[0]), accept);
+            let refusal = dialled.err().map(|error| error.to_string());
+            assert_eq!(refusal.is_none(), is_accepted, "{refusal:?}");
+            if let Some(text) = refusal {
+                let words = "the server has no HTTP/2 over TLS; check the port";
+                assert!(text.contains(words), "{text}");
+            }
+            drop(accepted);
         }
     }
 

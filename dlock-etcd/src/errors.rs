@@ -561,6 +561,7 @@ mod tests {
         for (text, expected) in [
             ("etcdserver: invalid auth token", true),
             ("etcdserver: user name is empty", true),
+            ("etcdserver: revision of auth store is old", true),
             ("etcdserver: permission denied", false),
         ] {
             assert_eq!(

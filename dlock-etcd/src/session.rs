@@ -236,6 +236,7 @@ mod tests {
     use dlock_runtime::store::StoreOptions;
     use dlock_testkit::{EtcdServer, Proxy, eventually, log, within};
     use futures_util::FutureExt;
+    use tokio::runtime::Handle;
 
     use super::*;
     use crate::{
@@ -336,6 +337,42 @@ mod tests {
         };
         assert_eq!(error.message(), "the store was closed");
         assert!(error.has_no_effect());
+    }
+
+    /// Without members, a round over all of them takes no time.
+    #[tokio::test(start_paused = true)]
+    async fn the_pauses_between_rounds_that_fail_double_up_to_a_second() {
+        let mut config = Config::parse("etcd://a", &StoreOptions::default()).unwrap();
+        config.members.clear();
+        let (config, is_full) = (Arc::new(config), Arc::<AtomicBool>::default());
+        let (set_link, mut link) = watch::channel(Link::Connecting);
+        let near = Near::new(Handle::current(), config.clone(), is_full.clone());
+        let keeper = Keeper {
+            config,
+            link: set_link,
+            near: Arc::new(near),
+            doubt: Arc::default(),
+            is_full,
+            next: 0,
+            number: 0,
+        };
+        let begin = Instant::now();
+        let rounds = async {
+            let mut times = Vec::new();
+            for _ in 0..8 {
+                link.changed().await.unwrap();
+                let is_down = matches!(&*link.borrow(), Link::Down(_));
+                assert!(is_down, "requests fail at once meanwhile");
+                // A timer may be late by a millisecond.
+                times.push(begin.elapsed().as_millis() / 10 * 10);
+            }
+            times
+        };
+        let times = tokio::select! {
+            () = keeper.keep() => unreachable!("it goes on for good"),
+            times = rounds => times,
+        };
+        assert_eq!(times, [0, 50, 150, 350, 750, 1550, 2550, 3550]);
     }
 
     #[tokio::test]

@@ -217,3 +217,40 @@ impl fmt::Debug for EtcdInspector {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dlock_testkit::EtcdServer;
+
+    use super::*;
+    use crate::scene::LONG;
+
+    #[tokio::test]
+    async fn a_listing_shows_how_much_of_it_is_done() {
+        let server = EtcdServer::start().await;
+        let claims: Vec<_> = (0..600)
+            .map(|number| {
+                let name = format!("dlock/order:{number:03}/{number:032x}.1");
+                (name, "1 1000 exclusive - - - h1 -".to_owned())
+            })
+            .collect();
+        server.put_all(&claims).await;
+        let mut options = StoreOptions::default();
+        options.response_timeout = LONG;
+        options.connect_timeout = LONG;
+        let inspector = EtcdInspector::connect(&server.url(), &options).await;
+        let inspector = inspector.unwrap();
+        inspector.pace.lift_limit();
+        let mut seen = Vec::new();
+        let mut part = |locks: Vec<LockInfo>| {
+            let percent = inspector.pace.progress().map(|it| format!("{it:.2}"));
+            seen.push((locks.len(), percent));
+        };
+        let listed = inspector.locks_in_parts(None, &mut part).await;
+        assert_eq!(listed, Ok(()));
+        let expected = [(500, "0.00"), (100, "0.83")];
+        let expected = expected.map(|(count, it)| (count, Some(it.to_owned())));
+        assert_eq!(seen, expected);
+        assert_eq!(inspector.pace.progress(), None, "it is over");
+    }
+}

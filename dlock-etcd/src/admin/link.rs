@@ -160,9 +160,83 @@ pub(super) fn rule(namespace: &str, permission: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        future::{pending, ready},
+        time::Duration,
+    };
+
     use dlock_runtime::store::StoreOptions;
+    use dlock_testkit::{EtcdServer, Proxy};
 
     use super::*;
+    use crate::{
+        admin::messages::{PageRequest, PageResponse, RANGE},
+        scene::LONG,
+    };
+
+    /// A link that waits for an answer until this limit.
+    fn link(url: &str, limit: Duration) -> Link {
+        let mut options = StoreOptions::default();
+        options.response_timeout = limit;
+        options.connect_timeout = LONG;
+        Link::new(Config::parse(url, &options).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_until_it_has_failed() {
+        let server = EtcdServer::start().await;
+        let link = link(&server.url(), Duration::from_millis(50));
+        let fail = async |connected: &Arc<Connected>, kind: StoreErrorKind| {
+            let failed = ready(Err::<(), _>(StoreError::new(kind, "why")));
+            let error = link.within(connected, failed).await.unwrap_err();
+            assert_eq!(error.kind(), kind);
+        };
+        let is_used = async |connected: &Arc<Connected>| {
+            let next = link.connected().await.unwrap();
+            Arc::ptr_eq(&next, connected)
+        };
+        let first = link.connected().await.unwrap();
+        let answered = link.within(&first, ready(Ok::<_, StoreError>(7))).await;
+        assert_eq!(answered, Ok(7));
+        fail(&first, StoreErrorKind::Refused).await;
+        assert!(is_used(&first).await, "it has answered");
+        fail(&first, StoreErrorKind::Disconnected).await;
+        let second = link.connected().await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        // Another request over the first one fails later.
+        fail(&first, StoreErrorKind::Disconnected).await;
+        assert!(is_used(&second).await);
+        let silent = pending::<Result<(), StoreError>>();
+        let error = link.within(&second, silent).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::TimedOut);
+        assert!(!is_used(&second).await, "it does not answer");
+    }
+
+    #[tokio::test]
+    async fn a_request_is_sent_to_a_member_that_answers_and_once_more_if_its_connection_ends() {
+        let server = EtcdServer::start().await;
+        let proxy = Proxy::start(server.port());
+        let place = format!("127.0.0.1:{}", proxy.port());
+        let both = link(&format!("etcd://127.0.0.1:1,{place}"), LONG);
+        let first = both.connected().await.unwrap();
+        assert_eq!(first.conn.place, place);
+        let request = PageRequest {
+            key: b"one".to_vec(),
+            range_end: Vec::new(),
+            limit: 1,
+            revision: 0,
+        };
+        for _ in 0..2 {
+            let answer = both.ask::<_, PageResponse>(RANGE, &request).await;
+            assert_eq!(answer.map(|it| it.kvs.len()), Ok(0));
+            proxy.cut();
+        }
+        let next = both.connected().await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &next), "the first one was cut");
+        let gone = link("etcd://127.0.0.1:1", LONG).connected().await;
+        let error = gone.map(drop).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unreachable, "{error}");
+    }
 
     #[test]
     fn a_user_who_may_not_read_learns_the_permission_for_that() {

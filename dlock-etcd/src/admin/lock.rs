@@ -129,13 +129,16 @@ fn moment(since: u64) -> SystemTime {
 mod tests {
     use dlock_runtime::{
         random::SystemRandom,
-        store::{ClientId, GRANT_TTL, OwnerId},
+        store::{ClientId, GRANT_TTL, OwnerId, StoreOptions},
     };
+    use dlock_testkit::EtcdServer;
 
     use super::*;
     use crate::{
+        config::Config,
         keys::{self, Value},
         proto::KeyValue,
+        scene::LONG,
     };
 
     fn claim(create: i64, mode: LockMode, stage: Stage) -> KeyValue {
@@ -168,6 +171,33 @@ mod tests {
         let rests = HashMap::from([(1, Duration::from_secs(9))]);
         let now = UNIX_EPOCH + Duration::from_secs(5);
         lock("k", &Queue::read(kvs), &rests, now)
+    }
+
+    #[tokio::test]
+    async fn each_lease_of_a_holder_is_asked_for_once() {
+        let server = EtcdServer::start().await;
+        let mut options = StoreOptions::default();
+        options.response_timeout = LONG;
+        options.connect_timeout = LONG;
+        let link = Link::new(Config::parse(&server.url(), &options).unwrap());
+        let holds = |key: &str, lease: i64| {
+            let held = claim(1, LockMode::Exclusive, Stage::Holds { since: 1 });
+            Claims {
+                key: key.to_owned(),
+                kvs: vec![KeyValue { lease, ..held }],
+            }
+        };
+        let claims = [holds("a", 7), holds("b", 8), holds("c", 7), holds("d", 0)];
+        let (locks, took) = describe(&link, &claims).await.unwrap();
+        assert_eq!(took, 2 * FOR_A_REST);
+        assert_eq!(server.messages().await["LeaseTimeToLive"], 2);
+        let rests: Vec<_> = locks
+            .iter()
+            .map(|it| (&*it.key, it.holder.as_ref().unwrap().ttl))
+            .collect();
+        // There are no such leases.
+        let gone = Some(Duration::ZERO);
+        assert_eq!(rests, [("a", gone), ("b", gone), ("c", gone), ("d", None)]);
     }
 
     #[test]

@@ -49,10 +49,12 @@ mod tests {
         let text = "HTTP/1.0 200 OK\r\n\r\n# TYPE etcd_server_quota_backend_bytes gauge\n\
                     etcd_server_quota_backend_bytes 2.147483648e+09\nother 1\n";
         assert_eq!(quota_in(text), Some(2 * 1024 * 1024 * 1024));
+        assert_eq!(quota_in("etcd_server_quota_backend_bytes 1"), Some(1));
         for none in [
             "",
             "etcd_server_quota_backend_bytes x",
             "etcd_server_quota_backend_bytes 0",
+            "etcd_server_quota_backend_bytes +Inf",
         ] {
             assert_eq!(quota_in(none), None, "{none}");
         }

@@ -393,6 +393,40 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
+    async fn a_key_with_many_claims_is_read_to_its_end_and_no_further() {
+        let answers = || {
+            let names = ["n/b/1", "n/b/2", "n/b/3", "n/b/4"];
+            names.map(|name| Ok(answer(7, &[name], name != "n/b/4")))
+        };
+        let asked_from = |begin: &str| {
+            let asked = [
+                (begin, 0),
+                ("n/b/1\0", 7),
+                ("n/b/2\0", 7),
+                ("n/b/3\0", 7),
+            ];
+            asked.map(|(it, at)| (it.to_owned(), at))
+        };
+        let script = Script::new(answers());
+        let found = page(&script, b"n/", b"n/b0", 0).await.unwrap();
+        let [claims] = &found.claims[..] else {
+            panic!("one key");
+        };
+        assert_eq!((&*claims.key, claims.kvs.len(), found.read), ("b", 4, 4));
+        assert_eq!(found.next, None, "the range ends with that key");
+        assert_eq!(script.asked(), asked_from("n/"));
+        let script = Script::new(answers());
+        let (revision, kvs) = claims_on(&script, "b", 0).await.unwrap();
+        assert_eq!((revision, kvs.len()), (7, 4));
+        assert_eq!(script.asked(), asked_from("n/b/"));
+        // All of them are in the first answer.
+        let script = Script::new([Ok(answer(7, &["n/b/1"], false))]);
+        let (revision, kvs) = claims_on(&script, "b", 0).await.unwrap();
+        assert_eq!((revision, kvs), (7, vec![kv("n/b/1")]));
+        assert_eq!(script.asked(), [("n/b/".to_owned(), 0)]);
+    }
+
+    #[tokio::test]
     async fn a_page_without_claims_of_ours_ends_where_etcd_ended_it() {
         let script = Script::new([Ok(answer(7, &["n//fence", "n/by-hand"], true))]);
         let found = page_of(&script, 0).await.unwrap();

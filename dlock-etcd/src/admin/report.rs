@@ -205,8 +205,11 @@ async fn within<T>(
 
 #[cfg(test)]
 mod tests {
+    use dlock_runtime::store::{StoreErrorKind, StoreOptions};
+    use dlock_testkit::EtcdServer;
+
     use super::*;
-    use crate::admin::messages::MemberHeader;
+    use crate::{admin::messages::MemberHeader, scene::LONG};
 
     fn reported(status: &MemberStatus) -> Vec<String> {
         let mut report = ServerReport::new("etcd://h:1");
@@ -300,5 +303,44 @@ mod tests {
                 .collect();
             assert_eq!(others, differs);
         }
+    }
+
+    #[tokio::test]
+    async fn each_member_of_the_url_has_a_report_whether_or_not_it_answers() {
+        let server = EtcdServer::start().await;
+        let mut options = StoreOptions::default();
+        options.response_timeout = LONG;
+        options.connect_timeout = LONG;
+        let url = format!("{},127.0.0.1:1", server.url());
+        let config = Config::parse(&url, &options).unwrap();
+        let reports = report(&Arc::new(config)).await;
+        let [there, gone] = &reports[..] else {
+            panic!("two members: {}", reports.len());
+        };
+        let names = [&*there.server, &*gone.server];
+        assert_eq!(names, [&*server.url(), "etcd://127.0.0.1:1"]);
+        for member in [there, gone] {
+            assert_eq!(member.product.as_deref(), Some("etcd"));
+        }
+        assert_eq!(there.failure, None);
+        assert!(there.version.is_some());
+        assert_eq!(there.version.as_deref(), there.field("etcd_version"));
+        assert_eq!(there.field("members"), there.field("member_id"));
+        for (name, expected) in [
+            ("user", ""),
+            ("learners", ""),
+            ("has_leader", "true"),
+            ("reads_locks", "true"),
+            ("is_proxied", "false"),
+        ] {
+            let found = there.field(name).unwrap_or_default();
+            assert_eq!(found, expected, "{name}");
+        }
+        assert_eq!(there.number("db_size_quota"), Some(2_u64 << 30));
+        assert!(there.denied.is_empty());
+        assert_eq!(there.round_trips.len(), 20);
+        let failure = gone.failure.as_ref().map(StoreError::kind);
+        assert_eq!(failure, Some(StoreErrorKind::Unreachable));
+        assert!(gone.version.is_none() && gone.round_trips.is_empty());
     }
 }

@@ -240,14 +240,18 @@ async fn a_watch_that_ends_is_in_the_log_with_its_reason() {
     let key = key("order:unwatched");
     let (owner, now) = (scene.owner(1), SystemClock.now());
     let follow = &scene.store.core.follow;
+    let began = Instant::now();
     follow.wait((&key, owner), 7, (Queue::default(), 5), now, now);
     eventually(LONG, "the reason is in the log", async || {
         let lines = log::with("key=order:unwatched");
-        lines.iter().any(|line| {
+        let told = lines.iter().filter(|line| {
             line.starts_with("DEBUG a watch ended, and begins again") && line.contains("refused")
-        })
+        });
+        told.count() >= 5
     })
     .await;
+    let took = began.elapsed();
+    assert!(took >= PAUSE * 4, "there are pauses: {took:?}");
 }
 
 #[tokio::test]

@@ -201,3 +201,43 @@ fn a_runtime_without_sockets_is_left() {
         pair.has_left()
     }));
 }
+
+/// A program may have a runtime for each call.
+#[tokio::test(start_paused = true)]
+async fn the_pauses_between_connections_double_up_to_a_minute() {
+    let config = config(1);
+    let (_give_up, given_up) = watch::channel(());
+    let ties = Ties {
+        doubt: Arc::default(),
+        given_up,
+        is_full: Arc::default(),
+        number: 1,
+    };
+    // It sends nothing.
+    let channel = config.members[0].endpoint.connect_lazy();
+    let place = config.members[0].place.clone();
+    let main = Conn::open(config.clone(), place, channel, ties).await;
+    let main = main.unwrap();
+    let near = Near::new(Handle::current(), config.clone(), Arc::default());
+    // No runtime can end inside another one.
+    let ended = std::thread::spawn(|| one_thread().handle().clone());
+    let ended = ended.join().unwrap();
+    let begin = Instant::now();
+    let rounds = async {
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            near.state().home = Home::Of(ended.clone());
+            near.found.notify_one();
+            while matches!(near.state().home, Home::Of(_)) {
+                sleep(Duration::from_millis(100)).await;
+            }
+            times.push(begin.elapsed().as_secs());
+        }
+        times
+    };
+    let times = tokio::select! {
+        never = near.keep(&config.members[0], &main) => match never {},
+        times = rounds => times,
+    };
+    assert_eq!(times, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+}

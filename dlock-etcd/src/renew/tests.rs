@@ -355,6 +355,69 @@ async fn a_lease_that_its_key_has_exchanged_is_used_again_unless_it_names_the_ke
     assert_eq!(held.scene.hold(&held.key, held.owner).await, held.fence);
 }
 
+/// etcd refuses requests of more than 1.5 MiB.
+#[tokio::test]
+async fn a_renewal_that_is_refused_changes_nothing() {
+    let held = Held::start().await;
+    let (core, conn) = (&held.scene.store.core, held.scene.conn().await);
+    let before = held.claim().await.place.as_ref().unwrap().lease;
+    let label = "x".repeat(1_750_000);
+    for ttl in [TTL, TTL / 2] {
+        let renewal = RenewRequest::new(&held.key, held.owner, ttl).label(&label);
+        let error = held.scene.store.renew_one(renewal).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Refused, "{ttl:?}: {error}");
+        assert!(error.has_no_effect(), "{ttl:?}");
+        let claim = held.claim().await;
+        assert_eq!(claim.unsettled, []);
+        let place = claim.place.as_ref().unwrap();
+        let found = (place.lease, place.held);
+        assert_eq!(found, (before, Some(held.fence)), "{ttl:?}");
+    }
+    // The second one was for another lease, which no key has got. That of the claim is in use.
+    for (ttl, is_new) in [(TTL / 2, false), (TTL, true)] {
+        let taken = core.leases.take(&conn, seconds(ttl), SystemClock.now());
+        assert_eq!(taken.await.unwrap().is_new, is_new, "{ttl:?}");
+    }
+    assert_eq!(held.renew(TTL).await, Ok(Renewal::Renewed));
+    let lease = held.server.lease_of(&held.name).await;
+    assert_eq!(lease, Some(before.id.to_string()));
+}
+
+/// The queue was read before its last change.
+#[tokio::test]
+async fn a_claim_whose_queue_has_changed_tries_again_with_the_same_lease() {
+    for (ttl, expected) in [(TTL, 0), (TTL / 2, 1)] {
+        let held = Held::start().await;
+        let (core, conn) = (&held.scene.store.core, held.scene.conn().await);
+        let granted = async || held.server.messages().await["LeaseGrant"];
+        let names = core.names(held.key.as_str(), held.owner);
+        let mut claim = held.claim().await;
+        let looked = core.look(&conn, &mut claim, &names).await.unwrap();
+        let (queue, ..) = looked.expect("its key is there");
+        let lease = claim.place.as_ref().unwrap().lease;
+        held.put_with(&lease.id.to_string()).await;
+        let before = granted().await;
+        let wish = Wish {
+            seconds: seconds(ttl),
+            label: "late@host/1",
+            function: "",
+        };
+        let queue = ((&held.key, held.owner), queue);
+        let settled = core.settle(&conn, &mut claim, &names, queue, wish).await;
+        assert_eq!(settled, Ok(Some(held.fence)), "{ttl:?}");
+        assert_eq!(granted().await - before, expected, "{ttl:?}");
+        assert_eq!(claim.unsettled, []);
+        let place = claim.place.as_ref().unwrap();
+        assert_eq!(place.lease == lease, ttl == TTL, "{ttl:?}");
+        assert_eq!(place.held, Some(held.fence), "{ttl:?}");
+        let value = held.server.get(&held.name).await.unwrap();
+        assert!(value.contains(" late@host/1 "), "{value}");
+        // The first lease names the key, and may still be that of it.
+        let taken = core.leases.take(&conn, lease.seconds, SystemClock.now());
+        assert!(taken.await.unwrap().is_new, "{ttl:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_key_of_which_the_lease_is_not_known_is_looked_at_again() {
     let server = EtcdServer::start().await;
@@ -430,4 +493,29 @@ async fn a_full_database_renews_no_waiter_that_has_no_lease_of_its_own() {
     assert_eq!(one.release(&key, holder).await, Released::WasHeld);
     let error = other.renew(&key, waiter).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::OutOfMemory, "{error}");
+}
+
+/// Otherwise they would be answered from a queue that is older than what their process knows.
+#[tokio::test]
+async fn waiters_of_the_same_process_know_of_each_change_by_its_holder() {
+    let held = Held::start().await;
+    let (scene, key) = (&held.scene, &held.key);
+    let waiter = scene.owner(2);
+    scene.wait(key, waiter).await;
+    scene.blind(key);
+    let follow = &scene.store.core.follow;
+    let lease = follow.with(key, |it| it.lease_of(waiter)).flatten();
+    // It is not silent, however long the rest takes.
+    let later = SystemClock.now().plus(10 * LONG);
+    follow.with(key, |it| it.ask(waiter, lease.unwrap(), later));
+    let knows_more_than = |revision| follow.with(key, |it| it.is_ahead(revision));
+
+    let before = held.server.revision().await;
+    let renewal = RenewRequest::new(key, held.owner, TTL).label("one@host/1");
+    let renewed = scene.store.renew_one(renewal).await;
+    assert_eq!(renewed, Ok(Renewal::Renewed));
+    assert_eq!(knows_more_than(before), Some(true), "of the label");
+    let before = held.server.revision().await;
+    assert_eq!(scene.release(key, held.owner).await, Released::WasHeld);
+    assert_eq!(knows_more_than(before), Some(true), "of the release");
 }

@@ -71,6 +71,23 @@ async fn a_lease_that_has_ended_is_refused_and_another_one_taken() {
     }
 }
 
+/// etcd refuses requests of more than 1.5 MiB.
+#[tokio::test]
+async fn a_request_that_is_refused_leaves_its_lease_to_the_next_one() {
+    let server = EtcdServer::start().await;
+    let scene = Scene::open(server.port());
+    let (key, owner) = (key("order:42"), scene.owner(1));
+    let label = "x".repeat(1_750_000);
+    let request = AcquireRequest::new(&key, owner, TTL).label(&label);
+    let error = scene.store.acquire(request).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
+    assert!(error.has_no_effect(), "{error}");
+    assert!(scene.store.core.claims.is_unknown(&key, owner));
+    assert_eq!(claims(&server, &key).await, [""; 0]);
+    scene.hold(&key, owner).await;
+    assert_eq!(server.messages().await["LeaseGrant"], 1);
+}
+
 #[tokio::test]
 async fn a_holder_that_asks_again_has_its_lease_with_the_ttl_that_it_asks_for() {
     let server = EtcdServer::start().await;
@@ -233,4 +250,54 @@ async fn a_claim_that_was_forgotten_finds_its_key_and_holds() {
     assert_eq!(answer, Ok(AcquireOutcome::granted(100 + create)));
     assert_eq!(claim(&server, &key).await, name);
     assert_eq!(scene.release(&key, owner).await, Released::WasHeld);
+}
+
+/// The store's own connection, over which places are requested, knows only the base that it has read itself.
+#[tokio::test]
+async fn only_a_place_that_finds_no_gate_closes_it() {
+    let server = EtcdServer::start().await;
+    eventually(LONG, "the lease of the waiters lasts", async || {
+        has_one_gate(&server).await
+    })
+    .await;
+}
+
+/// Returns `false` if the machine was so slow that the lease of the waiters ended.
+async fn has_one_gate(server: &EtcdServer) -> bool {
+    let (holder, waiters) = (Scene::open(server.port()), Scene::open(server.port()));
+    let held = holder.owner(1);
+    let key = key(&format!("order:{held}"));
+    holder.hold(&key, held).await;
+    let (core, conn) = (&waiters.store.core, waiters.conn().await);
+    eventually(LONG, "callers have a connection", async || {
+        let nearest = core.session.nearest().await.unwrap();
+        !Arc::ptr_eq(&nearest, &conn)
+    })
+    .await;
+    let waits = async |number: u64| {
+        let answer = waiters.ask(&key, waiters.owner(number)).await;
+        matches!(answer, Ok(AcquireOutcome::Busy(_)))
+    };
+    if !waits(1).await {
+        return false;
+    }
+    let Ok(gate) = core.places.gate().await else {
+        return false;
+    };
+    // Another connection has raised the base.
+    let outdated = Some(base::Base {
+        value: 1,
+        modified: 1,
+    });
+    *conn.base.lock().unwrap() = outdated;
+    let is_open = waits(2).await && core.places.gate().await == Ok(gate);
+    let is_known = *conn.base.lock().unwrap() != outdated;
+    server.delete("dlock//gate/").await;
+    let is_replaced = waits(3).await
+        && core
+            .places
+            .gate()
+            .await
+            .is_ok_and(|next| next.lease != gate.lease);
+    is_open && is_known && is_replaced
 }

@@ -12,7 +12,7 @@ use dlock_admin::{
 };
 use dlock_runtime::store::{StoreError, StoreErrorKind};
 
-use super::EtcdJudge;
+use super::{EtcdJudge, shown};
 
 const FINE: &[(&str, &str)] = &[
     ("etcd_version", "3.5.21"),
@@ -212,4 +212,42 @@ fn locks_need_a_member_that_may_be_among_a_majority() {
     assert!(!EtcdJudge.is_available(&failed(StoreErrorKind::Unreachable)));
     let alone = facts(vec![member("1", &[("has_leader", "false")])]);
     assert!(!EtcdJudge.is_available(&alone));
+}
+
+#[test]
+fn each_fault_of_a_member_is_a_finding_of_its_own() {
+    let count = |changes: &[(&str, &str)], topic: Topic, severity: Severity| {
+        let all = findings(&EtcdJudge, &facts(vec![member("1", changes)]));
+        let found = all.iter().filter(|it| it.topic == topic);
+        found.filter(|it| it.severity == severity).count()
+    };
+    let both = [("alarms", "NOSPACE,CORRUPT")];
+    assert_eq!(count(&both, Topic::Database, Broken), 1);
+    assert_eq!(count(&both, Topic::Persistence, Broken), 1);
+    // A version with a fault is not called sound as well.
+    let faulty = [("leases_fixed_in", "later"), ("is_torn_by_kills", "true")];
+    assert_eq!(count(&faulty, Topic::Version, Risk), 1);
+    assert_eq!(count(&faulty, Topic::Persistence, Risk), 1);
+    for changes in [&faulty[..], &faulty[..1], &faulty[1..]] {
+        assert_eq!(count(changes, Topic::Version, Ok), 0, "{changes:?}");
+    }
+    assert_eq!(count(&[], Topic::Version, Ok), 1);
+    let leader = facts(vec![member("1", &[("is_leader", "true")])]);
+    check(&leader, Topic::Role, Ok, "leader");
+    assert_eq!(EtcdJudge.layout(), Some("ensemble"));
+}
+
+#[test]
+fn a_size_is_shown_in_the_largest_unit_of_which_it_has_one() {
+    for (bytes, expected) in [
+        (0, "0.0 KiB"),
+        (1536, "1.5 KiB"),
+        ((1 << 20) - 1024, "1023.0 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (3 << 30, "3.0 GiB"),
+        (5 << 40, "5.0 TiB"),
+        (5 << 50, "5120.0 TiB"),
+    ] {
+        assert_eq!(shown(bytes), expected);
+    }
 }
