@@ -1,5 +1,8 @@
 //! What the scripts tell of locks that are shared, raised, lost, or no locks.
 
+#[cfg(feature = "admin")]
+mod operators;
+
 use redis::{RedisResult, Value};
 
 use super::{Command, MODES, Scripts, TTL, key, owner};
