@@ -13,7 +13,9 @@ use dlock_testkit::{Make, RedisServer};
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 
-use crate::{connect, key, owner, queue, renewal, request, run, server_and_store, take};
+use crate::{
+    connect, key, owner, queue, renewal, request, run, server_and_store, take, try_take,
+};
 
 /// The server's time as a fence.
 async fn moment(behind: &mut MultiplexedConnection) -> u64 {
@@ -128,13 +130,44 @@ pub(crate) async fn a_lock_that_nobody_waits_for_costs_few_calls(make: Make) {
             Ok(Renewal::Renewed)
         );
         let renewed = calls(&server).await;
+        // Who does not wait is refused as soon as the lock and the counter are read.
+        let refused = try_take(&store, &lock, owner()).await;
+        assert!(!is_granted(&refused), "{refused:?}");
+        let asked = calls(&server).await;
         leave(&store, me, LockMode::Exclusive).await;
         let released = calls(&server).await;
         assert_eq!(
-            (taken - before, renewed - taken, released - renewed),
-            (5, 2, 3)
+            [
+                taken - before,
+                renewed - taken,
+                asked - renewed,
+                released - asked
+            ],
+            [5, 2, 4, 3]
         );
     }
+    // A renewal writes no value that is there already.
+    take(&store, &lock, me).await;
+    let before = server.command_count("set").await;
+    let renewed = store.renew_one(renewal(&lock, me)).await;
+    assert_eq!(renewed, Ok(Renewal::Renewed));
+    assert_eq!(server.command_count("set").await, before);
+}
+
+/// Of many that share a lock, each request would have to read all.
+pub(crate) async fn those_that_share_a_lock_are_not_read_while_no_lease_has_ended(make: Make) {
+    const SHARED: LockMode = LockMode::Shared;
+    let (server, store, _) = server_and_store(make).await;
+    let sharers = [(); 5].map(|()| owner());
+    for sharer in sharers {
+        assert!(is_granted(&ask(&store, sharer, SHARED).await));
+    }
+    for sharer in &sharers[1..] {
+        leave(&store, *sharer, SHARED).await;
+    }
+    assert_eq!(server.command_count("hgetall").await, 0);
+    leave(&store, sharers[0], SHARED).await;
+    assert!(is_granted(&ask(&store, sharers[1], LockMode::Exclusive).await));
 }
 
 /// The server's clock counts milliseconds, and it takes many requests in one of them.

@@ -97,6 +97,7 @@ for_every_make! {
     counting {
         a_fence_is_the_servers_time_however_it_is_counted,
         a_lock_that_nobody_waits_for_costs_few_calls,
+        those_that_share_a_lock_are_not_read_while_no_lease_has_ended,
         waiters_of_one_millisecond_keep_their_order,
     }
     refusals {

@@ -276,6 +276,7 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_se
     for (mode, mark) in [(LockMode::Exclusive, "!"), (LockMode::Shared, "+!")] {
         let (holder, waiter) = (owner(), owner());
         take(&store, &lock, holder).await;
+        let begun = milliseconds(&mut behind).await;
         let notice = Proposal::new(request(&lock, waiter).mode(mode), 0).notice(true);
         let busy = store.propose(notice).await.unwrap();
         assert!(
@@ -288,10 +289,10 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_se
         let mut alive = redis::cmd("ZSCORE");
         alive.arg("dlock:{k}:a").arg(format!("{waiter}{mark}"));
         let until: u64 = alive.query_async(&mut behind).await.unwrap();
-        let now: (u64, u64) = redis::cmd("TIME").query_async(&mut behind).await.unwrap();
+        let now = milliseconds(&mut behind).await;
         assert!(
-            until <= now.0 * 1000 + now.1 / 1000 + 1000,
-            "{until} {now:?}"
+            (begun + 1000..=now + 1000).contains(&until),
+            "{begun} {until} {now}"
         );
         let answer = store.propose(notice).await.unwrap();
         assert!(
@@ -302,6 +303,12 @@ pub(crate) async fn a_waiter_that_was_told_of_a_release_keeps_its_place_for_a_se
         let released = store.release(ReleaseRequest::new(&lock, waiter).mode(mode));
         assert_eq!(released.await, Ok(Released::WasHeld));
     }
+}
+
+/// The server's time.
+async fn milliseconds(behind: &mut redis::aio::MultiplexedConnection) -> u64 {
+    let now: (u64, u64) = redis::cmd("TIME").query_async(behind).await.unwrap();
+    now.0 * 1000 + now.1 / 1000
 }
 
 /// How many of the two sets of waiters there are.

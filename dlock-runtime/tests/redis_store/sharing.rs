@@ -275,7 +275,11 @@ pub(crate) async fn who_may_not_see_the_holders_lets_in_nobody_beside_them(make:
         }
         // It may be refused. Whatever it does, the others go on.
         let gone = ReleaseRequest::new(&lock, leaves).mode(LockMode::Shared);
-        denied.release(gone).await.ok();
+        let released = denied.release(gone).await;
+        if command == "hgetall" {
+            // It has left, whether or not the others can be seen.
+            assert_eq!(released, Ok(Released::WasHeld));
+        }
         let renews = renewal(&lock, lives).mode(LockMode::Shared);
         let renewed = store.renew_one(renews).await;
         assert_eq!(renewed, Ok(Renewal::Renewed), "without `{command}`");

@@ -58,6 +58,7 @@ mod tests {
         assert_eq!((all.len(), some.len()), (5, 2));
         assert_eq!(all.without(some).iter().collect::<Vec<_>>(), [0, 2, 4]);
         assert!(some.has(3) && !some.has(2) && !some.is_empty());
+        assert!(all.without(all).is_empty() && NodeSet::default().is_empty());
         assert_eq!(NodeSet::all(NodeSet::MOST).len(), NodeSet::MOST);
         assert_eq!([3, 4, 5, 6].map(majority), [2, 3, 3, 4]);
     }

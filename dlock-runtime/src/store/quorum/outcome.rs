@@ -318,6 +318,18 @@ mod tests {
     }
 
     #[test]
+    fn one_telling_reason_counts_more_than_two_that_tell_less() {
+        use StoreErrorKind::{Disconnected, Refused, TimedOut, Unreachable};
+        for pair in [TimedOut, Disconnected, Unreachable, Refused].windows(2) {
+            let [less, more] = [pair[0], pair[1]];
+            let error = failure([failed(less), failed(less), failed(more)]);
+            assert_eq!(error.kind(), more);
+            let error = failure([failed(more), failed(less), failed(less)]);
+            assert_eq!(error.kind(), more);
+        }
+    }
+
+    #[test]
     fn enough_answers_that_do_not_agree_in_time_are_not_called_too_few() {
         let late = [(3, late())];
         let error = unavailable(5, &late);

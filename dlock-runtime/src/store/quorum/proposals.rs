@@ -46,6 +46,10 @@ mod tests {
         proposals.saw(7);
         assert_eq!(proposals.next(before), ahead + 1);
         proposals.saw(u64::MAX);
+        proposals.saw(FAR);
         assert_eq!(proposals.next(before), ahead + 2);
+        assert_eq!(proposals.next(ahead + 7), ahead + 7);
+        proposals.saw(FAR - 1);
+        assert_eq!(proposals.next(before), FAR);
     }
 }

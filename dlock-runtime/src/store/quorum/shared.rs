@@ -77,3 +77,17 @@ impl Shared {
         self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So that a lease is not used up by the requests for it.
+    #[test]
+    fn a_node_may_take_its_time_or_a_quarter_of_the_lease_whichever_is_less() {
+        let seconds = Duration::from_secs;
+        assert_eq!(limit_of_one(seconds(1), seconds(40)), seconds(1));
+        assert_eq!(limit_of_one(seconds(10), seconds(8)), seconds(2));
+        assert_eq!(in_all(seconds(3)), seconds(6));
+    }
+}

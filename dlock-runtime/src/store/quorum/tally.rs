@@ -310,6 +310,30 @@ mod tests {
     }
 
     #[test]
+    fn a_vote_looks_split_when_a_majority_has_answered_and_another_claim_has_some_of_it() {
+        for (answers, is_split) in [
+            ("gb", false),
+            ("gbf", false),
+            ("gbg", true),
+            ("bbb", true),
+            ("ggg", false),
+            ("gggb", false),
+        ] {
+            let mut tally = Tally::new(5);
+            for (node, answer) in answers.chars().enumerate() {
+                let answer = match answer {
+                    'g' => granted(7),
+                    'b' => busy(),
+                    _ => failed(StoreErrorKind::Disconnected),
+                };
+                tally.acquired(node, answer);
+                tally.step();
+            }
+            assert_eq!(tally.looks_split(), is_split, "{answers}");
+        }
+    }
+
+    #[test]
     fn what_may_hold_the_lock_is_known() {
         let (tally, after) = steps(
             5,

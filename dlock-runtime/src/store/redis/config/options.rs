@@ -232,4 +232,28 @@ mod tests {
             assert!(!refused(query).contains("s3cret"), "{query}");
         }
     }
+
+    #[test]
+    fn the_options_of_a_kind_of_url_are_listed() {
+        for (names, tls, list) in [
+            (Names::Nodes, false, "the only option is `protocol`"),
+            (
+                Names::Nodes,
+                true,
+                "the options are `protocol`, `ca`, `cert` and `key`",
+            ),
+            (
+                Names::Server,
+                false,
+                "the options are `protocol` and `min_replicas`",
+            ),
+        ] {
+            let refused = UrlOptions::read(Some("x=1"), names, tls).err();
+            let expected = format!("one of its options after `?` is unknown; {list}");
+            assert_eq!(refused, Some(expected));
+        }
+        let refused = UrlOptions::read(Some("db=1"), Names::Nodes, false).err();
+        let expected = "it cannot have `db`; the only option is `protocol`";
+        assert_eq!(refused.as_deref(), Some(expected));
+    }
 }

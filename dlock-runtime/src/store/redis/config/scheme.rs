@@ -131,6 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn a_store_of_another_package_and_white_space_are_named() {
+        let expected = "`postgresql://` needs the package `dlock-postgres`, and \
+                        `.scheme(\"postgresql\", dlock_postgres::Postgres)` before `connect`; \
+                        supported schemes: `redis://`, `valkey://`, ";
+        let text = refused("PostgreSQL://h/s3cret");
+        assert!(text.starts_with(expected), "{text}");
+        for text in ["a b://h", "a\tb://h", "a\u{1}b"] {
+            assert_eq!(refused(text), url::WHITE_SPACE, "{text:?}");
+        }
+    }
+
+    #[test]
     fn only_known_schemes_are_shown() {
         assert_eq!(only("Redis://s3cret"), "redis://…");
         assert_eq!(only("postgres://s3cret"), "postgres://…");

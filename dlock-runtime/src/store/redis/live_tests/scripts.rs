@@ -1,5 +1,7 @@
 //! The answers of the scripts themselves, also where no store would send them.
 
+mod answers;
+
 use std::time::Duration;
 
 use dlock_testkit::RedisServer;

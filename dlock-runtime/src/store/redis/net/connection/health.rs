@@ -124,5 +124,13 @@ mod tests {
             assert!(!error.left_nothing() && !error.is_final(), "{cause:?}");
             assert!(error.to_string().contains("the cause"), "{error}");
         }
+        // What the connection itself says of its end adds nothing.
+        let health = Health::default();
+        assert_eq!(health.fault(), None);
+        assert_eq!(health.broken().message(), errors::BROKEN);
+        let reset = StoreError::new(StoreErrorKind::Disconnected, "reset by peer");
+        health.fail(reset.clone());
+        assert_eq!(health.broken().message(), errors::BROKEN);
+        assert_eq!(health.fault(), Some(reset));
     }
 }

@@ -121,6 +121,22 @@ const ANSWERS: &[(&str, Kind, &str)] = &[
         Kind::Unsupported,
         "DB index is out of range",
     ),
+    (
+        "WRONGPASS the password is too old",
+        Kind::Unauthenticated,
+        "the password is too old",
+    ),
+    (
+        "DENIED Redis is running in protected mode",
+        Kind::Refused,
+        "the server is in protected mode and accepts only local connections",
+    ),
+    ("ERR no such script: x", Kind::Refused, "no such script: x"),
+    (
+        "unsupported protocol version",
+        Kind::Refused,
+        "unsupported protocol version",
+    ),
 ];
 
 #[test]
@@ -163,6 +179,7 @@ fn failures_of_scripts_are_unwrapped() {
             "@user_script: The user executing the script can't run this command",
             Kind::Denied,
         ),
+        ("DB index is out of range", Kind::Unsupported),
         (
             "The user executing the script can't run this command",
             Kind::Denied,
@@ -391,6 +408,23 @@ fn failures_say_what_happened_and_what_to_do() {
             "the server has no database 77 (invalid DB index); set another number at the end of the URL, or \
              raise `databases` in the server's configuration"
                 .to_owned(),
+        ),
+        (
+            of_login(&error("ERR value is out of range, it must be an integer"), limit, 77),
+            Kind::Unsupported,
+            "the server has no database 77 (value is out of range, it must be an integer); set another number at the \
+             end of the URL, or raise `databases` in the server's configuration"
+                .to_owned(),
+        ),
+        (
+            of_login(&error("NOPERM this user has no permissions to run the 'hello' command"), limit, 0),
+            Kind::Denied,
+            "this user has no permissions to run the 'hello' command".to_owned(),
+        ),
+        (
+            of_request(&RedisError::from((ErrorKind::RESP3NotSupported, "no RESP3")), limit),
+            Kind::Unsupported,
+            NO_HELLO.to_owned(),
         ),
         (
             of_login(&error("ERR unknown command 'AUTH', with args beginning with: 'x'"), limit, 0),

@@ -189,3 +189,38 @@ async fn what_ends_without_an_answer_may_have_been_carried_out() {
     assert_eq!(error.kind(), StoreErrorKind::Disconnected, "{error}");
     assert!(!error.left_nothing(), "{error}");
 }
+
+/// A command may have to wait for an earlier one, so that both fit into the time of a caller.
+#[tokio::test]
+async fn too_few_replicas_in_less_than_half_of_the_time_confirm_nothing() {
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let seen = waits.clone();
+    let fake = Fake::start(move |words| {
+        let seen = seen.clone();
+        async move {
+            match words[0].as_str() {
+                "EVALSHA" if words.len() > 3 => ":1\r\n".to_owned(),
+                "WAIT" => {
+                    seen.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(words[1..].to_vec());
+                    ":1\r\n".to_owned()
+                }
+                _ => courtesy(&words),
+            }
+        }
+    })
+    .await;
+    let master = Master {
+        fake,
+        renewed: Arc::default(),
+    };
+    let confirmer = master.confirmer();
+    let answer = confirmer.execute(master.renewal("a"), LONG).await;
+    let error = answer.expect_err("one of two has confirmed it");
+    assert_eq!(error.kind(), StoreErrorKind::TooFewReplicas, "{error}");
+    assert_eq!(error.message(), "1 of 2 replicas confirmed within 9s");
+    assert!(!error.left_nothing(), "{error}");
+    let waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(*waits.last().unwrap(), ["2", "9000"]);
+}
