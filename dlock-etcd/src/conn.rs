@@ -390,7 +390,7 @@ mod tests {
     async fn connect(server: &EtcdServer) -> (Conn, watch::Sender<()>) {
         let config = config(&server.url());
         let channel = dial(&config.members[0]).await.unwrap();
-        let (give_up, given_up) = watch::channel(());
+        let (leave, given_up) = watch::channel(());
         let ties = Ties {
             doubt: Arc::default(),
             given_up,
@@ -399,7 +399,7 @@ mod tests {
         };
         let place = config.members[0].place.clone();
         let opened = Conn::open(Arc::new(config), place, channel, ties).await;
-        (opened.unwrap(), give_up)
+        (opened.unwrap(), leave)
     }
 
     #[tokio::test]
@@ -450,7 +450,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_without_an_answer_has_the_connection_tried_and_ends_with_it() {
         let server = EtcdServer::start().await;
-        let (conn, give_up) = connect(&server).await;
+        let (conn, leave) = connect(&server).await;
         let answered = conn.guarded(ready(Ok::<_, Status>(5))).await;
         assert_eq!(answered.map_err(|it| it.error), Ok(5));
         assert!(!conn.doubt().is_open(), "it was answered");
@@ -461,7 +461,7 @@ mod tests {
         assert!(!conn.doubt().is_open());
 
         assert!(conn.is_given_up().now_or_never().is_none());
-        drop(give_up);
+        drop(leave);
         within(LONG, conn.is_given_up()).await.expect("it ends");
         let failed = within(LONG, unanswered()).await.expect("it ends");
         let error = failed.map_err(|it| it.error).unwrap_err();

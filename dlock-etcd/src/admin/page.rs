@@ -399,12 +399,7 @@ pub(crate) mod tests {
             names.map(|name| Ok(answer(7, &[name], name != "n/b/4")))
         };
         let asked_from = |begin: &str| {
-            let asked = [
-                (begin, 0),
-                ("n/b/1\0", 7),
-                ("n/b/2\0", 7),
-                ("n/b/3\0", 7),
-            ];
+            let asked = [(begin, 0), ("n/b/1\0", 7), ("n/b/2\0", 7), ("n/b/3\0", 7)];
             asked.map(|(it, at)| (it.to_owned(), at))
         };
         let script = Script::new(answers());

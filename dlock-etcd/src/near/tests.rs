@@ -224,20 +224,20 @@ async fn the_pauses_between_connections_double_up_to_a_minute() {
     let ended = ended.join().unwrap();
     let begin = Instant::now();
     let rounds = async {
-        let mut times = Vec::new();
+        let mut moments = Vec::new();
         for _ in 0..9 {
             near.state().home = Home::Of(ended.clone());
             near.found.notify_one();
             while matches!(near.state().home, Home::Of(_)) {
                 sleep(Duration::from_millis(100)).await;
             }
-            times.push(begin.elapsed().as_secs());
+            moments.push(begin.elapsed().as_secs());
         }
-        times
+        moments
     };
-    let times = tokio::select! {
+    let moments = tokio::select! {
         never = near.keep(&config.members[0], &main) => match never {},
-        times = rounds => times,
+        moments = rounds => moments,
     };
-    assert_eq!(times, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+    assert_eq!(moments, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
 }

@@ -13,9 +13,7 @@ use dlock_testkit::{Make, RedisServer};
 use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 
-use crate::{
-    connect, key, owner, queue, renewal, request, run, server_and_store, take, try_take,
-};
+use crate::{connect, key, owner, queue, renewal, request, run, server_and_store, take, try_take};
 
 /// The server's time as a fence.
 async fn moment(behind: &mut MultiplexedConnection) -> u64 {
@@ -167,7 +165,9 @@ pub(crate) async fn those_that_share_a_lock_are_not_read_while_no_lease_has_ende
     }
     assert_eq!(server.command_count("hgetall").await, 0);
     leave(&store, sharers[0], SHARED).await;
-    assert!(is_granted(&ask(&store, sharers[1], LockMode::Exclusive).await));
+    assert!(is_granted(
+        &ask(&store, sharers[1], LockMode::Exclusive).await
+    ));
 }
 
 /// The server's clock counts milliseconds, and it takes many requests in one of them.

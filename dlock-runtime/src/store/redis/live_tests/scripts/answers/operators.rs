@@ -162,12 +162,7 @@ async fn a_value_of_another_client_is_taken_away_if_it_is_still_the_same() {
     let mut scripts = Scripts::start().await;
     let lock = key("k");
     scripts.command::<Value>(&["SET", LOCK, "token"]).await;
-    for (seen, expected) in [
-        ("token 7 x", 0),
-        ("toke", 0),
-        ("token", 1),
-        ("token", 0),
-    ] {
+    for (seen, expected) in [("token 7 x", 0), ("toke", 0), ("token", 1), ("token", 0)] {
         let digest = ["EVAL", "return redis.sha1hex(ARGV[1])", "0", seen];
         let digest: String = scripts.command(&digest).await;
         let answer = scripts.unlock(&lock, owner(), "", &digest).await;
