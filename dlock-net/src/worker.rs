@@ -109,17 +109,27 @@ mod tests {
 
     const DEADLINE: Duration = Duration::from_secs(30);
 
-    #[tokio::test]
-    async fn tasks_end_with_the_worker() {
-        let worker = Worker::start("a-store").unwrap();
-        let (held, dropped) = oneshot::channel::<()>();
-        worker.tasks().spawn(async move {
+    /// Starts a task that does not end by itself, and returns the other end of a channel that it holds.
+    fn held_by_a_task(tasks: &Tasks) -> oneshot::Receiver<()> {
+        let (held, other) = oneshot::channel();
+        tasks.spawn(async move {
             let _held = held;
             pending::<()>().await;
         });
-        drop(worker);
-        let ended = timeout(DEADLINE, dropped).await;
+        other
+    }
+
+    async fn has_ended(held: oneshot::Receiver<()>) {
+        let ended = timeout(DEADLINE, held).await;
         ended.expect("the task has ended").unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn tasks_end_with_the_worker() {
+        let worker = Worker::start("a-store").unwrap();
+        let held = held_by_a_task(&worker.tasks());
+        drop(worker);
+        has_ended(held).await;
     }
 
     #[tokio::test]
@@ -134,14 +144,9 @@ mod tests {
         });
         let name = timeout(DEADLINE, told).await.unwrap();
         assert_eq!(name, Ok(Some("a-store".to_owned())));
-        let (held, dropped) = oneshot::channel::<()>();
-        tasks.spawn(async move {
-            let _held = held;
-            pending::<()>().await;
-        });
+        let held = held_by_a_task(&tasks);
         drop(work);
-        let ended = timeout(DEADLINE, dropped).await;
-        ended.expect("the task has ended").unwrap_err();
+        has_ended(held).await;
     }
 
     #[tokio::test]

@@ -248,7 +248,7 @@ impl StoreHooks for PostgresStore {
                 Poll::Ready(answered) => answered.is_ok(),
                 Poll::Pending => matches!(timeout(limit, released).await, Ok(Ok(_))),
             };
-            // The connection may have ended with a runtime, or be on one that is not polled any more.
+            // The connection may have been lost, or given up.
             if !answered {
                 owed.release().await.ok();
             }

@@ -128,7 +128,7 @@ pub(crate) async fn a_lock_that_nobody_waits_for_costs_few_calls(make: Make) {
             Ok(Renewal::Renewed)
         );
         let renewed = calls(&server).await;
-        // Who does not wait is refused as soon as the lock and the counter are read.
+        // A request without a wait is refused as soon as the lock and the counter are read.
         let refused = try_take(&store, &lock, owner()).await;
         assert!(!is_granted(&refused), "{refused:?}");
         let asked = calls(&server).await;

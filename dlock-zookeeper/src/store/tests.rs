@@ -1,4 +1,4 @@
-//! What is left of claims that have ended.
+//! The traces of claims that have ended.
 
 use std::{
     sync::{

@@ -25,7 +25,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(20);
 
-/// What a server was asked for.
+/// The requests that a server has got.
 #[derive(Default)]
 struct Asked {
     /// The children of the key.

@@ -29,6 +29,14 @@ fn text() -> String {
     format!("1 {BASE} {SINCE} 30000 - 1 - - -")
 }
 
+/// The first of these requests gets no answer, the others are carried out. `count` counts them.
+fn cut_once(count: &AtomicUsize) -> Reply {
+    match count.fetch_add(1, Ordering::SeqCst) {
+        0 => Reply::Cut,
+        _ => Reply::Done(Vec::new()),
+    }
+}
+
 /// It begins some seconds later, and another request has found the child before.
 #[tokio::test]
 async fn the_search_for_a_child_ends_no_lease_that_was_granted_since() {
@@ -90,12 +98,7 @@ async fn the_search_for_a_child_goes_on_until_the_child_is_deleted() {
         }),
         (LIST, _) if request.path == directory => Some(Reply::names(&[&child])),
         (GET_DATA, _) if request.path.ends_with(&child) => Some(Reply::data(&text(), CHILD)),
-        (DELETE, _) if request.path.ends_with(&child) => {
-            Some(match count.fetch_add(1, Ordering::SeqCst) {
-                0 => Reply::Cut,
-                _ => Reply::Done(Vec::new()),
-            })
-        }
+        (DELETE, _) if request.path.ends_with(&child) => Some(cut_once(&count)),
         _ => with_base(request, BASE),
     })
     .await;
@@ -202,12 +205,7 @@ async fn a_lease_whose_end_gets_no_answer_is_ended_again() {
         (MULTI, [CHECK, CREATE, SET_DATA]) => {
             Some(Reply::carried_out_among(request, CHILD, &child, 1))
         }
-        (DELETE, _) if request.path.ends_with(&child) => {
-            Some(match count.fetch_add(1, Ordering::SeqCst) {
-                0 => Reply::Cut,
-                _ => Reply::Done(Vec::new()),
-            })
-        }
+        (DELETE, _) if request.path.ends_with(&child) => Some(cut_once(&count)),
         _ => with_base(request, BASE),
     })
     .await;

@@ -424,7 +424,7 @@ async fn a_waiter_hears_soon_that_another_one_before_it_has_left() {
         children(servers, "dlock", key.as_str()).await;
         let before = place().await;
         release(&other, &key, leaves, EXCLUSIVE).await;
-        // What a waiter remembers would be the same for half a minute.
+        // An answer that a waiter remembers would be the same for half a minute.
         let changed = within(Duration::from_secs(5), async {
             while place().await != Some(0) {
                 sleep(Duration::from_millis(20)).await;

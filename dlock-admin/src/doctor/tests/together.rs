@@ -86,7 +86,7 @@ fn members_of(count: usize, down: usize) -> Facts {
     facts
 }
 
-/// What these members say of themselves. `all` are the ids of the ensemble.
+/// The answers of these members about themselves. `all` are the ids of the ensemble.
 fn described<'a>(facts: &'a Facts, all: &'a str) -> Vec<EnsembleMember<'a>> {
     let numbered = facts.servers.iter().zip(["1", "2", "3", "4", "5"]);
     let members = numbered.map(|(report, id)| {

@@ -1,4 +1,4 @@
-//! What the scripts tell of locks that are shared, raised, lost, or no locks.
+//! The answers of the scripts about locks that are shared, raised or lost, and about data that is no lock.
 
 #[cfg(feature = "admin")]
 mod operators;
@@ -236,7 +236,7 @@ async fn a_raise_concerns_one_lease_and_sets_no_fence_back() {
         }
         if !mode.is_exclusive() {
             scripts.command::<Value>(&set_ahead).await;
-            // The lease has ended, and nobody has removed it yet.
+            // The lease has ended, and is still in the hash.
             let me_text = me.to_string();
             let ended = ["HSET", LOCK, &me_text, "1 x"];
             scripts.command::<Value>(&ended).await;
@@ -346,7 +346,7 @@ async fn a_waiter_that_asks_without_waiting_takes_the_lock_in_its_turn() {
     assert_eq!(scripts.server.keys("dlock:{k}:*").await, [""; 0]);
 }
 
-/// Who comes later is told how long the one that wants it alone is waited for.
+/// A later request learns how long sharers wait for the exclusive waiter.
 #[tokio::test]
 async fn those_that_were_told_together_come_in_before_one_that_wants_the_lock_alone() {
     let mut scripts = Scripts::start().await;

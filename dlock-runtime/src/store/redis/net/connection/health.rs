@@ -124,7 +124,7 @@ mod tests {
             assert!(!error.left_nothing() && !error.is_final(), "{cause:?}");
             assert!(error.to_string().contains("the cause"), "{error}");
         }
-        // What the connection itself says of its end adds nothing.
+        // The connection's own error about its end changes nothing.
         let health = Health::default();
         assert_eq!(health.fault(), None);
         assert_eq!(health.broken().message(), errors::BROKEN);

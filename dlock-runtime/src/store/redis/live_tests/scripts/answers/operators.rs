@@ -1,4 +1,4 @@
-//! What the scripts of operators tell and do.
+//! The answers and effects of the operators' scripts.
 
 use redis::{RedisResult, Value};
 
